@@ -4,7 +4,8 @@
 tests are collected. The marker ``full`` is for the rest that a change must pass, ``make
 test-full``. Tests are ``full`` by their marker, and without one
 
-- if they open a browser, start Spark or a PostgreSQL server (by marker or fixture), or
+- if they open a browser, start Spark, PostgreSQL or our own server in a process (by marker or
+  fixture), or
 - if their file cannot be imported without one of the libraries named in ``HEAVY``. Such files,
   and those whose ``pytestmark`` is ``full``, are not even imported by ``make test``; a default test
   of what needs such a library imports it inside the test.
@@ -24,11 +25,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "matplotlib", "playwright", "pyspark", "inspect_ai"}
 _MARKERS = ("browser", "spark")
-_FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own_server"}
+_FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own_server", "serve"}
 
 _IMPORT = re.compile(r"^import ([\w.]+)|^from ([\w.]+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 _HINT = re.compile(rf"^\s*(?:import|from) ({'|'.join(HEAVY)})\b|importorskip", re.MULTILINE)
-_MARKED = re.compile(r"^pytestmark = .*\bmark\.full\b", re.MULTILINE)
+_MARKED = re.compile(r"^pytestmark = (?:\[[^\]]*|.*)\bmark\.(?:full|browser|spark)\b", re.MULTILINE)
 
 
 def imports(text: str) -> Iterator[str]:

@@ -22,6 +22,8 @@ from noracle.learn.validation import compare_models, estimate_model_accuracy, fr
 from noracle.results import Kind
 from tests.guarantees.measure import excess_p_value
 
+pytestmark = pytest.mark.full
+
 WORLDS, N = 2000, 6000
 
 

@@ -13,6 +13,8 @@ from scipy.stats import binom, binomtest
 from noracle.bounds.linear import Cell
 from noracle.bounds.parts import Part, sum_limits
 
+pytestmark = pytest.mark.full
+
 Kind = tuple[int, float, float]
 SMALL: dict[str, tuple[tuple[float, tuple[Kind, ...]], ...]] = {
     "two": ((0.5, ((6, 0.0, 1.0),)), (0.5, ((8, 0.0, 1.0),))),

@@ -16,10 +16,10 @@ from tests.unit.cli.conftest import Run
 from tests.unit.oversight.folders import FOLDERS, SOUND
 from tests.unit.report.test_page import Outline
 
-# Every third folder here, the others in the slow run; the report itself is made of all of them in
-# tests/unit/oversight/test_oversee.py.
+# Every sixth folder here, as many in the full run, the others in the slow one; the report itself is
+# made of all of them in tests/unit/oversight/test_oversee.py.
 QUICK = [
-    name if i % 3 == 0 else pytest.param(name, marks=pytest.mark.slow)
+    pytest.param(name, marks=[pytest.mark.slow] if i % 3 else [pytest.mark.full] if i % 6 else [])
     for i, name in enumerate(sorted(name for name in SOUND if name != "huge"))
 ]
 

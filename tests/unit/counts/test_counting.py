@@ -88,6 +88,7 @@ def test_counts_match_counting_by_hand_on_every_engine(bring_slowly: Bring, one_
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
 def test_counts_come_in_one_order_so_that_sums_are_the_same_to_the_last_bit(one_each: bool) -> None:
     tables = world(1, one_each=one_each)
@@ -330,6 +331,7 @@ def test_judgements_without_answers_are_counted_as_unused(bring: Bring) -> None:
     assert sum(count_judgements(evidence).questions.values()) == 3
 
 
+@pytest.mark.full
 def test_partitions_add_up_to_the_whole() -> None:
     tables = world(5)
     whole = Evidence.from_tables(**tables)

@@ -42,6 +42,7 @@ Open = Callable[[Mapping[str, Any]], Any]
 ENGINES = {"ibis": as_ibis, "sqlframe": as_sqlframe}
 
 pytestmark = [
+    pytest.mark.full,
     # Ibis and SQLFrame call what newer releases of DuckDB and pandas have other names for.
     pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis"),

@@ -102,6 +102,7 @@ def test_partitions_count_what_one_count_of_everything_counts(seed: int, text: b
     assert Counted.total(count_evidence(part) for part in parts) == whole
 
 
+@pytest.mark.full
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 6), gone=st.booleans())
 def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: bool) -> None:
@@ -126,6 +127,7 @@ def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: boo
     assert Counted.total(parts) == whole
 
 
+@pytest.mark.full
 def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_of_the_design() -> (
     None
 ):
@@ -189,6 +191,7 @@ def test_parts_with_answers_or_judgements_alone_add() -> None:
     assert count_partitions(parts) == count_evidence(everything)
 
 
+@pytest.mark.full
 def test_conflicting_items_that_are_dropped_add() -> None:
     tables = world(3)
     for name, value in (
