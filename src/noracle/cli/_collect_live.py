@@ -41,12 +41,10 @@ def look_at(slug: str, db: str) -> LiveView:
         return store.read_now(lambda work: live_view(work, project, now=common.now()))
 
 
-def look_alone(address: str | None, others: Mapping[str, object]) -> LiveView | None:
+def look_alone(address: str, others: Mapping[str, object]) -> LiveView:
     """The live view behind ``--project``, which goes with no other evidence: how to estimate was
     decided when the project was sealed.
     """
-    if address is None:
-        return None
     given = [f"--{name}" for name, value in others.items() if value is not None]
     if given:
         raise ArgumentError(

@@ -11,7 +11,6 @@ import typer
 from noracle.accuracy import check_routing, check_sensitivity, range_unsure
 from noracle.accuracy.policy import label_checks
 from noracle.cli import _options as opt
-from noracle.cli._collect_live import look_alone
 from noracle.cli._files import read_counts
 from noracle.cli._options import Sources, seeded
 from noracle.cli._output import Output, working
@@ -103,7 +102,11 @@ def command(
         "at-least": at_least,
         "at-most": at_most,
     }
-    view = look_alone(project, others)
+    view = None
+    if project is not None:
+        from noracle.cli._collect_live import look_alone
+
+        view = look_alone(project, others)
     if view is not None:
         if not view.checks:
             raise ArgumentError("the project must allow at least one check; it has none yet.")

@@ -28,9 +28,8 @@ from noracle.counts.met import Aims, aims_of
 from noracle.counts.partition_store import Kept, Keys, PartitionStore, Together, fingerprint
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
-from noracle.evidence.files import is_url
+from noracle.evidence.files import files_of, is_url
 from noracle.evidence.labels import as_recorded, propensities_of
-from noracle.evidence.logs import files_of
 from noracle.evidence.shapes import Shape
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

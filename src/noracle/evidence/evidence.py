@@ -21,8 +21,8 @@ from noracle.evidence.classes import (
     meet_ids,
     no_answers,
 )
+from noracle.evidence.files import log_format
 from noracle.evidence.frames import Frame, fetch, open_frames
-from noracle.evidence.logs import log_format, read_logs
 from noracle.evidence.normal import normalise
 from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
 from noracle.evidence.tables import MAX_CLASSES, TABLES
@@ -576,6 +576,8 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The tables with logs and results of evaluation tools read, and what must be said of them."""
     notes: tuple[str, ...] = ()
     if log_format(given.get("answers")) is not None:
+        from noracle.evidence.logs import read_logs
+
         log = read_logs(given["answers"], labels=given.get("judgements") is None)
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -234,3 +234,48 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
 def _article(kind: str) -> str:
     kind = kind.strip().lower()[:60]
     return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+
+
+def log_format(path: object) -> str | None:
+    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob or a list the first
+    file tells.
+    """
+    if isinstance(path, (list, tuple)) and path:
+        return log_format(path[0])
+    if not isinstance(path, (str, Path)):
+        return None
+    name = os.fspath(path).lower()
+    if not name.endswith((".eval", ".json", ".jsonl")):
+        return None
+    if name.endswith(".eval"):
+        return "inspect"
+    found = files_of(path)
+    if not found:
+        return None
+    try:
+        with found[0].open("rb") as file:
+            head = file.read(4096) if name.endswith(".json") else file.readline(4_000_000)
+    except OSError:
+        return None
+    if name.endswith(".json"):
+        return (
+            "inspect"
+            if re.match(
+                rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:', head
+            )
+            else None
+        )
+    return (
+        "lm-eval"
+        if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"'))
+        else None
+    )
+
+
+def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that a path, a glob or a list of these names, sorted."""
+    if not isinstance(path, (str, Path)):
+        return [file for part in path for file in files_of(part)]
+    name = os.fspath(path)
+    names = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+    return [Path(n) for n in names if Path(n).is_file()]

@@ -19,7 +19,7 @@ import numpy as np
 
 from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
 from noracle.evidence import files
-from noracle.evidence.logs import log_format, read_logs
+from noracle.evidence.files import log_format
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,6 +152,8 @@ def _relation(
     table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]
 ) -> duckdb.DuckDBPyRelation:
     if kind == "path" and name == "answers" and log_format(table) is not None:
+        from noracle.evidence.logs import read_logs
+
         return _from_columns(read_logs(table, labels=False).answers, name, run)
     if kind == "path" and name in ("grades", *_SCORES):
         found = _results(table, name)

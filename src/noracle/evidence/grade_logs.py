@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.logs import Columns, Mark, files_of, log_format, one_type
+from noracle.evidence.files import files_of, log_format
+from noracle.evidence.logs import Columns, Mark, one_type
 
 GradesFormat = Literal["inspect", "lm-eval", "promptfoo", "deepeval", "opentelemetry"]
 TOOLS: dict[str, str] = {

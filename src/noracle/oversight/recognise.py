@@ -25,9 +25,8 @@ from pathlib import PurePath
 from typing import Any, Self
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.files import connect, scan, unreadable
+from noracle.evidence.files import connect, log_format, scan, unreadable
 from noracle.evidence.grade_logs import TOOLS, grades_log_format
-from noracle.evidence.logs import log_format
 from noracle.evidence.normal import kind_of, shown, verdict_column
 from noracle.evidence.rating_rules import VOTES
 from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from noracle.errors import EvidenceError
@@ -108,3 +108,8 @@ class Result:
         from noracle.report.plots import plot
 
         return plot(self, ax)
+
+
+def results_dict(results: Iterable[Result]) -> dict[str, Any]:
+    """Several results as one JSON object with schema ``results/1``."""
+    return {"schema": "results/1", "results": [r.to_dict() for r in results]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from noracle.errors import EvidenceError
@@ -36,8 +36,3 @@ def read_result(data: Mapping[str, Any]) -> Result:
             f"schema must be one of {sorted(RESULT_TYPES)}; got {schema!r}. It may come from a newer noracle."
         )
     return RESULT_TYPES[str(schema)].from_dict(data)
-
-
-def results_dict(results: Iterable[Result]) -> dict[str, Any]:
-    """Several results as one JSON object with schema ``results/1``."""
-    return {"schema": "results/1", "results": [r.to_dict() for r in results]}
