@@ -8,6 +8,7 @@ interrupted. Errors are one line on stderr; ``--debug`` shows the traceback.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import signal
 import sys
@@ -91,11 +92,16 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Run the command line on ``sys.argv`` and leave with its exit code."""
+    # What is imported stays until the end: to look through it for garbage, again and again and
+    # twice more at the end, takes a fifth of the time of a short command.
+    gc.set_threshold(200_000, 10, 10)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

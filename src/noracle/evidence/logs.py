@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.replies import place_of_letter
 
 Columns = dict[str, list[Any]]
 METADATA = ("label", "ruled_out", "judgement")
@@ -287,7 +286,11 @@ def place_of_label(value: object, choices: Sequence[str] | None) -> int | str | 
         return value if 0 <= value < len(choices) else None
     text = value.strip()
     place = _place_of_text(text, choices)
-    return place if place is not None else place_of_letter(text, len(choices))
+    if place is not None:
+        return place
+    from noracle.evidence.replies import place_of_letter  # its patterns take a while to compile
+
+    return place_of_letter(text, len(choices))
 
 
 def labels_of(
