@@ -7,6 +7,7 @@ quoted, because they may hold the text of an item.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import glob
 import itertools
 import os
@@ -36,7 +37,9 @@ _READERS = {
 }
 _COMPRESSED = (".gz", ".zst")
 _MEMORY_LIMIT = 4_500_000_000  # bytes: a join of two files with 100 million rows each just fits
+_SMALL = 4_000_000  # bytes
 _connections = itertools.count()
+_tables = itertools.count()
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -72,9 +75,10 @@ def _forget_engines() -> None:
 
 
 def scan(
-    path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation]
+    path: object, table: str, run: Callable[[str], duckdb.DuckDBPyRelation], *, ours: bool = False
 ) -> duckdb.DuckDBPyRelation:
-    """The file, glob or list of these as a relation; ``run`` makes a relation out of a query.
+    """The file, glob or list of these as a relation; ``run`` makes a relation out of a query. On a
+    connection of ``ours`` small text files are read once, into a table, and not by every query.
 
     A URL (``s3://``, ``gs://``, ``abfs://``, ``https://``, ``file://``) goes to DuckDB's own
     readers as it is.
@@ -106,10 +110,23 @@ def scan(
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
+    query = f"SELECT * FROM {str(readers.pop()).format(listed, _delimiter(local))}"  # noqa: S608 (names are quoted)
+    if ours and len(local) == len(files) and _is_small(files):
+        name = f"noracle_file_{next(_tables)}"
+        with contextlib.suppress(duckdb.Error):  # the query itself says better what is wrong
+            run(f"CREATE TEMP TABLE {name} AS {query}")
+            query = f"SELECT * FROM {name}"  # noqa: S608 (our own name)
     try:
-        return run(f"SELECT * FROM {str(readers.pop()).format(listed, _delimiter(local))}")  # noqa: S608 (names are quoted)
+        return run(query)
     except duckdb.Error as error:
         raise unreadable(error, f"{table} file {shown}") from None
+
+
+def _is_small(paths: list[str]) -> bool:
+    """Whether these are a few megabytes of text."""
+    packed = (*_COMPRESSED, ".parquet", ".pq")
+    text = not any(path.lower().endswith(packed) for path in paths)
+    return text and sum(Path(path).stat().st_size for path in paths) <= _SMALL
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:

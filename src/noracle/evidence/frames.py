@@ -95,7 +95,10 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
         return anchors[0].query("noracle_anchor", query) if anchors else connection.sql(query)  # type: ignore[union-attr]
 
     frames = {
-        name: nw.from_native(_relation(natives[name], kinds[name], name, run)) for name in tables
+        name: nw.from_native(
+            _relation(natives[name], kinds[name], name, run, ours=connection is not None)
+        )
+        for name in tables
     }
     if len(anchors) > 1:
         _require_one_connection(anchors)
@@ -149,7 +152,7 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
 
 
 def _relation(
-    table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation]
+    table: Any, kind: str, name: str, run: Callable[..., duckdb.DuckDBPyRelation], *, ours: bool
 ) -> duckdb.DuckDBPyRelation:
     if kind == "path" and name == "answers" and log_format(table) is not None:
         from noracle.evidence.logs import read_logs
@@ -160,7 +163,7 @@ def _relation(
         if found is not None:
             return _from_columns(found, name, run)
     if kind == "path":
-        return files.scan(table, name, run)
+        return files.scan(table, name, run, ours=ours)
     if kind == "dict":
         return _from_columns(table, name, run)
     if kind == "polars":
