@@ -101,10 +101,6 @@ class Archive:
             return file.getvalue()
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# making
-
-
 def make_archive(
     project: Mapping[str, Any],
     *,
@@ -294,10 +290,6 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
     if value in ("unsure", "none"):
         return [(None, value)]
     return [(int(value), "no" if spec.protocol == "pick-wrong" else "yes")]
-
-
-# ---------------------------------------------------------------------------------------------------------
-# writing, reading
 
 
 def write_archive(archive: Archive, path: str | Path) -> None:

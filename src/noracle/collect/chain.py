@@ -62,10 +62,6 @@ def answers_hash(answers: Mapping[str, int | None]) -> str:
     return digest(dict(answers))
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# events
-
-
 def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload: str) -> str:
     """The hash of one event of a chain.
 
@@ -92,10 +88,6 @@ def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload
     who = f'"actor":{_quoted(actor)},"at":{float(at)!r},"kind":{_quoted(kind)}'
     record = f'{{{who},"payload":{_quoted(payload)},"prev":{_quoted(prev)},"seq":{seq}}}'
     return _sha256(record.encode()).hexdigest()
-
-
-# --------------------------------------------------------------------------------------------------------------
-# Merkle tree
 
 
 def route_leaf(route: Route, sha256: str) -> str:

@@ -75,10 +75,6 @@ def _percent(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1%}"
 
 
-# ----------------------------------------------------------------------------------------------------------
-# one system
-
-
 def estimate_chart(
     system: SystemView, *, number: int = 0, width: int = 640, height: int = 280
 ) -> str:
@@ -220,10 +216,6 @@ def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
     return _svg(
         "intervals", width, height, "Intervals of all systems", words or "no system yet", body
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-# completion and checks
 
 
 def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most: int = 40) -> str:

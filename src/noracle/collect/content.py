@@ -43,8 +43,6 @@ _WRITTEN = {
     "WEBP": ("WEBP", "image/webp"),
 }
 
-# ----------------------------------------------------------------------------------------------------------------
-# Markdown
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
@@ -152,10 +150,6 @@ def _emphasis(text: str) -> str:
 
 def _weak(text: str) -> str:
     return _EM.sub(lambda found: f"<em>{found[1] or found[2]}</em>", text)
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# images
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

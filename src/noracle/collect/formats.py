@@ -38,10 +38,6 @@ _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, 
 Record = dict[str, Any]
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# images
-
-
 class Images(Protocol):
     """Where the images of a table are."""
 
@@ -116,10 +112,6 @@ class Shelf:
             self._known[name] = picture.sha256
             self.pictures[picture.sha256] = picture
         return self._known[name]
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# tables
 
 
 class opened:  # noqa: N801 (used as a function)
@@ -299,7 +291,6 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
     yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
-# ----------------------------------------------------------------------------
 # Tasks of Label Studio: in as items, out with what was said.
 
 
@@ -418,19 +409,12 @@ def _choice(field: str, said: str, about: str) -> Record:
     return {**choice, "meta": {"class": about}} if about else choice
 
 
-# ----------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """Items and the pictures that they show; add the pictures first."""
 
     items: list[Item]
     pictures: dict[str, Picture] = dataclasses.field(repr=False)
-
-
-# -------------------------------------------------------------------------------------------------------------------
-# items
 
 
 def read_items(

@@ -174,9 +174,6 @@ def _check_seed(seed: bytes) -> bytes:
     return bytes(seed)
 
 
-# ----------------------------------------------------------------------------
-
-
 Chances = Mapping[str, Sequence[float]]
 Options = dict[str, tuple[int, ...]]
 
@@ -380,10 +377,6 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
     return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
 
 
-# -------------------------------------------------------------------------------------------------------------
-# partitioned
-
-
 def _asked(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
 ) -> Iterator[Question]:
@@ -425,10 +418,6 @@ def _gold_pairs(
             yield Question(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
 
 
-# ---------------------------------------------------------------------------------------------------
-# judge-all, pick-wrong
-
-
 def _shown(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
 ) -> Iterator[Question]:
@@ -437,10 +426,6 @@ def _shown(
         for draw in range(spec.draws):
             shown = tuple(Stream(seed, "shown", purpose, item.name, draw).distinct(k, m))
             yield Question(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# ordinary
 
 
 def _placed(
@@ -507,10 +492,6 @@ def _built_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
         together[np.ix_(chosen, chosen)] += 1
         sets.append(tuple(sorted(chosen)))
     return sets
-
-
-# -------------------------------------------------------------------------------------------------------------------
-# rules
 
 
 def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) -> None:

@@ -238,9 +238,6 @@ def _check_public(option: str, address: str) -> None:
         raise ArgumentError(f"{option} must be an https address without a path; got {address!r}.")
 
 
-# ----------------------------------------------------------------------------
-
-
 _SETTINGS = (
     "NORACLE_COLLECT_SERVER"  # how the parent tells the processes that it starts what to serve
 )

@@ -333,9 +333,6 @@ def _wait(reply: Reply, usual: float) -> float:
     return float(said) if said.isdecimal() else usual
 
 
-# ----------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     """How a simulated person errs: each rate is in [0, 1].

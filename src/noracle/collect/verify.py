@@ -174,7 +174,7 @@ def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
                 yield f"{name}, record {i}: {field} must be a {fields[field].rstrip('?')}; got {str(record[field])[:60]!r}"
 
 
-# ---------------------------------------------------------------------------- The check of the
+# The check of the
 # answers: each with its event, its question, and the state of the project at that moment.
 
 
@@ -359,9 +359,6 @@ def _fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
     )
 
 
-# ----------------------------------------------------------------------------
-
-
 Status = Literal["holds", "fails", "not yet", "not looked at"]
 _SHOWN = 5
 _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
@@ -505,10 +502,6 @@ def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# events
-
-
 def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
     """Fills ``parsed`` with each event and its payload."""
     prev = ""
@@ -555,10 +548,6 @@ def _life(project: Record, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str
     for name in ("slug", "name"):
         if project[name] != created.get(name):
             yield f"{name} must be that of the event created, {created.get(name)!r}; got {project[name]!r}"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# seal
 
 
 def _seal(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:
@@ -609,10 +598,6 @@ def _seed(
         seed, {i["name"]: (i["truth"], i["chances"]) for i in archive.items}
     ):
         yield "the truths of gold items and the recorded chances must be those that were sealed"
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# routes
 
 
 def _routes(archive: Archive) -> Iterator[str]:
@@ -675,10 +660,6 @@ def _draws(archive: Archive) -> Iterator[str]:
         drawn_order = options.get(item["name"])
         if item["options"] != (None if drawn_order is None else list(drawn_order)):
             yield f"item {item['name']!r}: the seed gives another order of options"
-
-
-# -----------------------------------------------------------------------------------------------------
-# systems, judgements
 
 
 def _systems(archive: Archive, parsed: Sequence[tuple[Record, Any]]) -> Iterator[str]:

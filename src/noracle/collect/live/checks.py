@@ -228,7 +228,7 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
     )
 
 
-# ---------------------------------------------------------------------------- Do the answers look
+# Do the answers look
 # as the protocol says? All alarms of a project together are false with probability at most 5 %,
 # over its whole life.
 
@@ -278,10 +278,6 @@ def check_project(project: Project) -> tuple[Check, ...]:
         found.append(_shown_verdicts(project, project.rows.of(MAIN)))
     found += [check_gold(project), check_panel(project)]
     return tuple(c for c in found if c is not None)
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# verdicts
 
 
 def outcome_chances(accuracy: Real, false_yes: float, false_no: float, n_classes: int) -> Real:
@@ -486,10 +482,6 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
         refutes_only=True,
         counts={"questions": n, "yes": yes, "decided": decided},
     )
-
-
-# -------------------------------------------------------------------------------------------------------------
-# other checks
 
 
 def _check(

@@ -213,7 +213,6 @@ def class_limits(yes: Whole, n: Whole, unsure: Whole, *, error: float) -> tuple[
     return low, high
 
 
-# ----------------------------------------------------------------------------
 # The accuracy of one system in a running project.
 
 
@@ -221,10 +220,6 @@ _VERDICTS: dict[int, Verdict] = {YES: "yes", NO: "no", UNSURE: "unsure"}
 _SCALE = 1_000_000
 _MOST_SEARCHED = 2000
 PICKS = "picks uniform among the wrong classes"
-
-
-# -------------------------------------------------------------------------------------------------------------------
-# counts
 
 
 def tallies_of(
@@ -287,10 +282,6 @@ def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
             )
         tallies[t] = tallies.get(t, 0) + n
     return dataclasses.replace(counts, tallies=tallies)
-
-
-# --------------------------------------------------------------------------------------------------------------
-# partitioned
 
 
 def partitioned_view(
@@ -643,10 +634,6 @@ def corrected(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# a result
-
-
 def make_estimate(
     name: str,
     value: float,
@@ -702,7 +689,7 @@ def make_estimate(
     )
 
 
-# ---------------------------------------------------------------------------- The view of a system
+# The view of a system
 # where several classes are shown at once (judge-all, pick-wrong), and where the class itself is
 # said (ordinary).
 

@@ -125,7 +125,6 @@ class LiveView:
         }
 
 
-# ----------------------------------------------------------------------------
 # The questions and answers of a project as arrays: one row a question, one read of each table.
 
 

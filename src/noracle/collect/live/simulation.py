@@ -136,10 +136,6 @@ def _joined(first: Rows, second: Rows) -> Rows:
     return Rows(**parts)
 
 
-# --------------------------------------------------------------------------------------------------------------
-# partitioned
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """How a project departs from the protocol; nothing by default.
@@ -230,10 +226,6 @@ def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> B
     return done
 
 
-# --------------------------------------------------------------------------------------------------
-# several classes at once
-
-
 def simulate_shown(
     rng: np.random.Generator,
     *,
@@ -276,10 +268,6 @@ def simulate_shown(
     picked = np.where(is_true, -math.inf, score).argmax(axis=1)
     value = classes[np.arange(len(item)), picked]
     return _simulated(spec, _rows(item, pool, value, shown=classes), answer, truth, n_items)
-
-
-# -------------------------------------------------------------------------------------------------------------------
-# table
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,7 +144,6 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
     return whole.getvalue()
 
 
-# ----------------------------------------------------------------------------
 # Which values are answers, and answers as rows of evidence.
 
 
@@ -281,9 +280,6 @@ def _spec(work: Work, project: int) -> ProjectSpec:
     if row is None:
         raise NotFound("There is no such project.")
     return read_spec(row["spec"])
-
-
-# ----------------------------------------------------------------------------
 
 
 ExportFormat = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]

@@ -114,7 +114,6 @@ def password_fits(hashed: str | None, password: str) -> bool:
     return bool(hashed)
 
 
-# ----------------------------------------------------------------------------
 # Invitations: links that work once, for one role and one pool, for some days.
 
 
@@ -320,9 +319,6 @@ def invitations_of(work: Work, member: Member, *, now: float) -> list[Row]:
         project=member.project,
         now=now,
     )
-
-
-# ----------------------------------------------------------------------------
 
 
 def normal_email(email: str) -> str:

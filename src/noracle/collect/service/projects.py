@@ -323,9 +323,6 @@ def refused(error: ArgumentError | EvidenceError) -> Refused:
     return Refused(str(error))
 
 
-# ----------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SealPreview:
     """What sealing would draw: how many questions, of which kind, for which pool; ``problem`` says

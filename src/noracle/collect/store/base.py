@@ -106,7 +106,6 @@ class Store(Protocol):
         """Finish what waits, and close."""
 
 
-# ----------------------------------------------------------------------------
 # Numbered migrations: each is run once, in order, and keeps what is in the database.
 
 

@@ -172,7 +172,6 @@ def chain(connection: Connection, project: int) -> None:
             )
 
 
-# ----------------------------------------------------------------------------
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
 
 
@@ -300,9 +299,6 @@ def _columns(work: PostgresWork, table: str) -> list[str]:
     return [row["column_name"] for row in rows]
 
 
-# ----------------------------------------------------------------------------
-
-
 try:
     import psycopg
 except ImportError as error:  # pragma: no cover - depends on what is installed
@@ -368,9 +364,6 @@ class PostgresStore:
                 connection.close()
             else:
                 self._free.put(connection)
-
-    # -------------------------------------------------------------------------------------------------------
-    # write and read
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -452,9 +445,6 @@ class PostgresStore:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
-
-    # ---------------------------------------------------------------------------------------------------------
-    # the hot path
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
         """The question that the person holds, else the next one."""
@@ -571,9 +561,6 @@ class PostgresStore:
                 return None
             self._specs[project] = hot.read_spec(row["spec"])
         return self._specs[project]
-
-    # ------------------------------------------------------------------------------------------------------------
-    # the rest
 
     def chain(self, project: int) -> None:
         """Number and hash the events that are not chained yet, in the order in which they were

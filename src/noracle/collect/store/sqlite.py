@@ -182,7 +182,7 @@ def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> No
             return
 
 
-# ---------------------------------------------------------------------------- The transactions of
+# The transactions of
 # every click, for SQLite; PostgreSQL has the same rules in
 # ``migrations/0002_guards.postgresql.sql``.
 
@@ -344,10 +344,6 @@ def enter(work: SqliteWork, token_hash: str, project: int, now: float) -> Gate:
     return Gate(row[0], row[2], row[3], read_spec(row[4]))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# asking
-
-
 def next_question(work: SqliteWork, token_hash: str, project: int, *, now: float) -> Asked | None:
     """The question that the person holds, else the next one."""
     gate = enter(work, token_hash, project, now)
@@ -409,10 +405,6 @@ def _return_late(work: SqliteWork, project: int, now: float) -> None:
         _reopened(work, project, place)
         payload = {"lease": lease, "place": place, "question": question, "until": until}
         work.append(project, "lease-expired", payload, actor=alias, at=now)
-
-
-# -----------------------------------------------------------------------------------------------------------------
-# answering
 
 
 def answer(
@@ -563,7 +555,6 @@ def _log_answer(
     work.append(project, kind, payload, actor=gate.alias, at=now)
 
 
-# ----------------------------------------------------------------------------
 # Copies of a SQLite database: files for their owner alone, backups, restoring.
 
 
@@ -618,9 +609,6 @@ def restore(path: Path, target: Path) -> None:
         ) from None
     finally:
         source.close()
-
-
-# ----------------------------------------------------------------------------
 
 
 Value = TypeVar("Value")
@@ -708,9 +696,6 @@ class SqliteStore:
             self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
-
-    # ---------------------------------------------------------------------------------------------------------------
-    # writing
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -804,9 +789,6 @@ class SqliteStore:
             with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits
                 loop.call_soon_threadsafe(_tell_all, group)
 
-    # ---------------------------------------------------------------------------------------------------------------
-    # reading
-
     async def read(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, op)
@@ -836,9 +818,6 @@ class SqliteStore:
         """As ``read_now``: every event is chained when it is written."""
         del project
         return self.read_now(op)
-
-    # ----------------------------------------------------------------------------------------------------------
-    # the hot path
 
     async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
         """The question that the person holds, else the next one."""
@@ -890,9 +869,6 @@ class SqliteStore:
                 now=now,
             )
         )
-
-    # -------------------------------------------------------------------------------------------------------------
-    # the rest
 
     def chain(self, project: int) -> None:
         """Nothing to do: events are chained when they are written."""

@@ -131,9 +131,6 @@ class NewSystem(Strict):
     answers: Annotated[dict[Line, Whole | None], Field(max_length=1_000_000)]
 
 
-# ----------------------------------------------------------------------------
-
-
 _PROBLEM = {
     "description": "Refused (RFC 9457)",
     "content": {"application/problem+json": {"schema": {"type": "object"}}},

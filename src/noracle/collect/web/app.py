@@ -150,9 +150,6 @@ async def _problem(send: Send, status: int, detail: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-# ----------------------------------------------------------------------------
-
-
 _QUIET: dict[str, Any] = (
     {
         "telemetry": {

@@ -65,7 +65,6 @@ class Buckets:
             self._levels.clear()
 
 
-# ----------------------------------------------------------------------------
 # Counters in the text format of Prometheus: requests by route and status, their times, answers.
 
 
@@ -128,9 +127,6 @@ class Metrics:
             f"noracle_request_seconds_count {total}",
         ]
         return "\n".join([*lines, ""])
-
-
-# ----------------------------------------------------------------------------
 
 
 Value = TypeVar("Value")

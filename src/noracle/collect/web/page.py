@@ -92,9 +92,6 @@ def choose(*wishes: str | None, accept: str = "") -> str:
     return best
 
 
-# ----------------------------------------------------------------------------
-
-
 HERE = Path(__file__).parent
 LANGUAGE_COOKIE = "noracle-language"
 Say = Callable[..., str]
@@ -310,7 +307,6 @@ def web_of(request: Request) -> Web:
     return web
 
 
-# ----------------------------------------------------------------------------
 # Files in and out: uploads of items and answers, exports.
 
 

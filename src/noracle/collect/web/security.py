@@ -118,9 +118,6 @@ class WebSettings:
         return "__Host-noracle" if self.secure else "noracle"
 
 
-# ----------------------------------------------------------------------------
-
-
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
 
 HEADERS: tuple[tuple[str, str], ...] = (

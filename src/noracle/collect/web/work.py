@@ -208,9 +208,6 @@ def last_as_asked(row: Mapping[str, Any], *, project: int) -> Asked:
     )
 
 
-# ----------------------------------------------------------------------------
-
-
 router = APIRouter(include_in_schema=False)
 
 
