@@ -16,6 +16,7 @@ SOURCE = ROOT / "src" / "noracle"
 LAYERS = (
     ("_version",),
     ("errors",),
+    ("_lazy",),
     ("results", "schemas"),
     ("evidence",),
     ("counts",),
@@ -32,7 +33,6 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 ALLOWED = {
     ("results", "noracle.report.card"),
     ("results", "noracle.report.plots"),
-    ("results", "noracle.ppi.verify"),
     ("results", "noracle.ppi.verify"),
     ("results", "noracle.superhuman.verify"),
     ("results", "noracle.superhuman.plan"),

@@ -13,57 +13,31 @@ oversight.py, card.py       the report; its text card
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from noracle._lazy import lazy
 
 if TYPE_CHECKING:
-    from noracle.oversight.finding import find_evidence
-    from noracle.oversight.model import (
-        Finding,
-        Inventory,
-        NextStep,
-        Settings,
-        Source,
-        Step,
-        SystemLine,
-    )
-    from noracle.oversight.oversight import Oversight, oversee
-    from noracle.oversight.page import write_oversight
-    from noracle.oversight.settings import read_settings
+    from noracle.oversight.finding import find_evidence as find_evidence
+    from noracle.oversight.model import Finding as Finding
+    from noracle.oversight.model import Inventory as Inventory
+    from noracle.oversight.model import NextStep as NextStep
+    from noracle.oversight.model import Settings as Settings
+    from noracle.oversight.model import Source as Source
+    from noracle.oversight.model import Step as Step
+    from noracle.oversight.model import SystemLine as SystemLine
+    from noracle.oversight.oversight import Oversight as Oversight
+    from noracle.oversight.oversight import oversee as oversee
+    from noracle.oversight.page import write_oversight as write_oversight
+    from noracle.oversight.settings import read_settings as read_settings
 
-__all__ = [
-    "Finding",
-    "Inventory",
-    "NextStep",
-    "Oversight",
-    "Settings",
-    "Source",
-    "Step",
-    "SystemLine",
-    "find_evidence",
-    "oversee",
-    "read_settings",
-    "write_oversight",
-]
-
-_MODULES = {
-    "finding": ("find_evidence",),
-    "model": ("Finding", "Inventory", "NextStep", "Settings", "Source", "Step", "SystemLine"),
-    "oversight": ("Oversight", "oversee"),
-    "page": ("write_oversight",),
-    "settings": ("read_settings",),
-}
-_HOME = {
-    name: f"noracle.oversight.{module}" for module, names in _MODULES.items() for name in names
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'noracle.oversight' has no attribute {name!r}")
-    globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
-    return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        ".finding": "find_evidence",
+        ".model": "Finding Inventory NextStep Settings Source Step SystemLine",
+        ".oversight": "Oversight oversee",
+        ".page": "write_oversight",
+        ".settings": "read_settings",
+    },
+)
