@@ -14,15 +14,12 @@ from noracle.search.candidates import Proposal, Scored
 from noracle.search.strategies.edits import EDITS, edit_workflow
 from noracle.search.strategies.ranking import Told, pick, rank, stand
 from noracle.search.task import draws
-from noracle.search.workflow import Workflow, load_workflow
+from noracle.search.workflow import BASELINES, Workflow, load_workflow
 
 if TYPE_CHECKING:
     import numpy as np
 
     from noracle.search.model import Calls
-
-BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
-"""The seven workflows that people made by hand, by name."""
 
 
 class Halving:
