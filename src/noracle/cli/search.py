@@ -273,11 +273,10 @@ def _prepare(
     shares: str,
     seed: int,
 ) -> _Job:
-    from noracle.search.engine import BASELINES
     from noracle.search.strategies import make_strategy
     from noracle.search.task import read_task
     from noracle.search.vault import Vault
-    from noracle.search.workflow import load_workflow
+    from noracle.search.workflow import BASELINES, load_workflow
 
     task = read_task(items, preset=preset, limit=limit)
     vault = Vault.open(judgements, task.items, seed=seed, shares=_shares(shares))

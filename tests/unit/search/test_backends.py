@@ -228,11 +228,11 @@ def test_nothing_here_runs_text_as_code() -> None:
     folder = Path(noracle.__file__).parent / "search"
     files = [
         *(folder / "backends").glob("*.py"),
-        folder / "cache.py",
+        folder / "journal.py",
         folder / "budget.py",
         folder / "caller.py",
     ]
-    assert len(files) >= 9
+    assert len(files) >= 7
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
