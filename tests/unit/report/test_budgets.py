@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from noracle import ArgumentError, estimate_mean, plan_budget, plan_labels, read_result
-from noracle.ppi.columns import budget_path
+from noracle.ppi.planner import budget_path
 from noracle.report import budgets
 from noracle.report.content import content
 from noracle.report.page import render_page
