@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from noracle.logic.algebra import (
+from examples.papers.algebra import (
     PairStatistics,
     generate_pair,
     generate_pair_rates,
@@ -29,8 +29,9 @@ from noracle.logic.algebra import (
     single_axiom,
     single_axiom_rates,
 )
-from noracle.logic.evaluations import n_consistent
-from noracle.logic.independent import BinaryEvaluation, check_marginals, solve_agreement, solve_trio
+from examples.papers.evaluations import n_consistent
+from examples.papers.independent import BinaryEvaluation, solve_agreement, solve_trio
+from examples.papers.marginals import check_marginals
 
 N = 2_000
 TABLE_2 = {

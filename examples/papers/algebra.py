@@ -18,106 +18,22 @@ Reference: Corrada-Emmanuel, Parker, Bharadwaj, "A logical alarm for misaligned 
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError
+from noracle.logic.crowd import whole_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-Pattern = tuple[Hashable, ...]
 Pair = tuple[int, int]
 Rates = tuple[Fraction, Fraction]
 
 
-# ------------------------------------------------------------------------------------------------------------
-# counts of patterns
-
-
-def whole_number(argument: str, value: object) -> int:
-    """``value`` as an int if it is a whole number of at least 0."""
-    try:
-        n = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise EvidenceError(
-            fault(argument, "must be a whole number of at least 0", repr(value))
-        ) from None
-    if n < 0:
-        raise EvidenceError(fault(argument, "must be a whole number of at least 0", n))
-    return n
-
-
-def read_patterns(
-    counts: Mapping[Pattern, int],
-    *,
-    labels: Sequence[Hashable] | None = None,
-    missing: bool = False,
-) -> tuple[tuple[Hashable, ...], dict[tuple[int, ...], int]]:
-    """The labels, and the counts with each label as its place among them (-1: no answer, if
-    ``missing`` allows None).
-
-    Examples
-    --------
-    >>> read_patterns({("a", "b"): 3, ("b", "b"): 1})
-    (('a', 'b'), {(0, 1): 3, (1, 1): 1})
-    """
-    if not isinstance(counts, Mapping) or not counts:
-        raise EvidenceError(
-            fault(
-                "counts", "must map patterns to counts, such as {('a', 'b'): 3}", repr(counts)[:60]
-            )
-        )
-    faults = [
-        fault(
-            "a pattern",
-            "must be a tuple of labels",
-            repr(p),
-            remedy="For one classifier write ('a',).",
-        )
-        for p in counts
-        if not isinstance(p, tuple) or not p
-    ]
-    if faults:
-        raise EvidenceError(*faults[:5])
-    sizes = sorted({len(p) for p in counts})
-    if len(sizes) > 1:
-        raise EvidenceError(
-            fault("patterns", "must all have one answer for each classifier", f"lengths {sizes}")
-        )
-    seen = {x for p in counts for x in p if x is not None}
-    known = tuple(labels) if labels is not None else tuple(sorted(seen, key=str))
-    if len(set(known)) != len(known) or len(known) < 2:
-        remedy = "Name them all with labels=." if labels is None else ""
-        raise ArgumentError(
-            fault("labels", "must be at least two different labels", list(known), remedy=remedy)
-        )
-    unknown = sorted((x for x in seen if x not in known), key=str)
-    if unknown:
-        raise EvidenceError(fault("answers", f"must be one of {list(known)}", unknown))
-    gaps = sum(whole_number("a count", n) for p, n in counts.items() if None in p)
-    if gaps and not missing:
-        raise EvidenceError(
-            fault(
-                "patterns",
-                "must have an answer of every classifier",
-                f"{gaps} items without",
-                remedy="Leave them out.",
-            )
-        )
-    place = {None: -1, **{x: i for i, x in enumerate(known)}}
-    return known, {
-        tuple(place[x] for x in p): whole_number("a count", n)
-        for p, n in counts.items()
-        if missing or None not in p
-    }
-
-
-# -------------------------------------------------------------------------------------------------------------
 # two binary classifiers
 
 
@@ -352,7 +268,6 @@ def _side(label: str) -> int:
     return 0 if label == "a" else 1
 
 
-# ---------------------------------------------------------------------------------------------------------------------
 # any number of labels
 
 

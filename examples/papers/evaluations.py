@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.logic.algebra import Pattern, read_patterns, whole_number
+from noracle.logic.crowd import Pattern, read_patterns, whole_number
 
 LIMIT = 1_000_000
 """The most evaluations that are enumerated unless ``limit`` says otherwise."""
@@ -82,7 +82,6 @@ class Evaluation:
         return (*accuracies, *(Fraction(q, n) if n else None for q in self.prevalence[:-1]))
 
 
-# ------------------------------------------------------------------------------------------------------------------------
 # without answers
 
 
@@ -138,7 +137,6 @@ def _filled(cells: Counter[int], n_patterns: int, n_classes: int) -> tuple[tuple
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------------
 # with answers
 
 
@@ -256,7 +254,6 @@ def enumerate_axioms(
     )
 
 
-# -------------------------------------------------------------------------------------------------------------------
 # tables with given sums
 
 

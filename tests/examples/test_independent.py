@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noracle.errors import ArgumentError, EvidenceError
-from noracle.logic import marginals
-from noracle.logic.independent import (
+from examples.papers import marginals
+from examples.papers.independent import (
     BinaryEvaluation,
     check_independence,
-    check_marginals,
     evaluate_majority,
     solve_trio,
 )
+from examples.papers.marginals import check_marginals
+from noracle.errors import ArgumentError, EvidenceError
 
 PATTERNS = list(itertools.product("ab", repeat=3))
 TABLE_2 = {"aaa": 12, "aab": 0, "aba": 121, "baa": 14, "bba": 87, "bab": 1, "abb": 13, "bbb": 33}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.logic.algebra import Pattern, read_patterns
+from noracle.logic.crowd import Pattern, read_patterns
 from noracle.results import Check
 
 if TYPE_CHECKING:

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import random
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from noracle.errors import ArgumentError, EvidenceError
-from noracle.logic.agreement import root, solve_agreement
-from noracle.logic.algebra import (
+from examples.papers import algebra, evaluations, independent, marginals
+from examples.papers.algebra import (
     PairStatistics,
     generate_pair,
     generate_pair_rates,
@@ -18,11 +19,20 @@ from noracle.logic.algebra import (
     pair_axiom,
     pair_axiom_rates,
     pair_correlations,
-    read_patterns,
     single_axiom,
     single_axiom_rates,
     single_residuals,
 )
+from examples.papers.independent import root, solve_agreement
+from noracle.errors import ArgumentError, EvidenceError
+from noracle.logic.crowd import read_patterns
+
+
+@pytest.mark.parametrize("module", [algebra, evaluations, independent, marginals])
+def test_examples_of_the_docstrings_hold(module: ModuleType) -> None:
+    done = doctest.testmod(module)
+    assert done.attempted
+    assert not done.failed
 
 
 def random_table(rng: random.Random, most: int = 12) -> list[list[list[int]]]:

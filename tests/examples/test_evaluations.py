@@ -5,9 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from noracle.errors import ArgumentError, EvidenceError
-from noracle.logic.algebra import PairStatistics, pair_axiom, single_axiom
-from noracle.logic.evaluations import (
+from examples.papers.algebra import PairStatistics, pair_axiom, single_axiom
+from examples.papers.evaluations import (
     Evaluation,
     enumerate_axioms,
     enumerate_consistent,
@@ -15,6 +14,7 @@ from noracle.logic.evaluations import (
     n_consistent,
     n_possible,
 )
+from noracle.errors import ArgumentError, EvidenceError
 
 TABLE_2 = {"aaa": 12, "aab": 0, "aba": 121, "baa": 14, "bba": 87, "bab": 1, "abb": 13, "bbb": 33}
 GRADERS = {tuple(p): n for p, n in TABLE_2.items()}
