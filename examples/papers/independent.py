@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from noracle.bounds.special import ndtr
+from noracle.bounds.binomial import ndtr
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.logic.crowd import Pattern, read_patterns
 from noracle.results import Check

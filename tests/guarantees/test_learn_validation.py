@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.counts.tally import AccuracyCounts, Cell, Tally
 from noracle.errors import GuaranteeWarning
 from noracle.learn.labels import biased_transition, draw_ruled_out
 from noracle.learn.scores import RuledOut, item_scores

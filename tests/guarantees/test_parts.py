@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from noracle.bounds.linear import Cell
+from noracle.bounds.binomial import Cell
 from noracle.bounds.parts import Part, sum_limits
 
 pytestmark = pytest.mark.full

@@ -21,12 +21,10 @@ from noracle.evidence.classes import (
     meet_ids,
     no_answers,
 )
-from noracle.evidence.files import log_format
-from noracle.evidence.frames import Frame, fetch, open_frames
-from noracle.evidence.normal import normalise
+from noracle.evidence.frames import Frame, fetch, log_format, open_frames
+from noracle.evidence.labels import faults_of_evidence, faults_of_table, repeats
 from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
-from noracle.evidence.tables import MAX_CLASSES, TABLES
-from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
+from noracle.evidence.tables import MAX_CLASSES, TABLES, normalise
 
 Conflicts = Literal["error", "drop"]
 Repeats = Literal["mean", "all", "any"]

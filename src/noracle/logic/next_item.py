@@ -132,7 +132,7 @@ def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int 
     Examples
     --------
     >>> from noracle.evidence import Evidence
-    >>> from noracle.counts.decisions import count_decisions
+    >>> from noracle.counts.sketch import count_decisions
     >>> answers = {"item": [1, 1, 2, 2, 3, 3], "system": ["x", "y"] * 3, "answer": ["a", "a", "a", "b", "b", "b"]}
     >>> evidence = Evidence.from_tables(answers=answers, classes=["a", "b"])
     >>> checks = range_checks(count_decisions(evidence), "accuracy >= 1/2")
@@ -141,7 +141,7 @@ def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int 
     """
     import narwhals as nw
 
-    from noracle.counts.met import answers_of
+    from noracle.counts.count import answers_of
     from noracle.evidence.frames import fetch
 
     said: Mapping[str, str | None] = checks.diagnostics["rows"][place]["answers"]

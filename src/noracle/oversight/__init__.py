@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from noracle._lazy import lazy
 
 if TYPE_CHECKING:
-    from noracle.oversight.finding import find_evidence as find_evidence
+    from noracle.oversight.find import find_evidence as find_evidence
     from noracle.oversight.model import Finding as Finding
     from noracle.oversight.model import Inventory as Inventory
     from noracle.oversight.model import NextStep as NextStep

@@ -56,11 +56,11 @@ def solve_columns(
 ) -> Columns:
     """The best allocation over all non-empty sets of the variables.
 
-    ``prices`` has one :class:`SetPrices` for each budget, over ``variables`` (all by default; others
-    may be in the prior and in the target). ``tolerance`` is the relative gap to prove against all
-    2^k − 1 sets: sweeps prove 1e-6 easily, branch and bound takes longer the smaller it is; the gap
-    of the allocation says what was proved. ``start`` are sets to begin with, besides those of one
-    variable, all of them, and those with a variable of the target.
+    ``prices`` has one :class:`SetPrices` for each budget, over ``variables`` (all by default;
+    others may be in the prior and in the target). ``tolerance`` is the relative gap to prove
+    against all 2^k − 1 sets: sweeps prove 1e-6 easily, branch and bound takes longer the smaller it
+    is; the gap of the allocation says what was proved. ``start`` are sets to begin with, besides
+    those of one variable, all of them, and those with a variable of the target.
 
     Examples
     --------
@@ -272,8 +272,8 @@ def refute(
     most_nodes: int = _MOST_NODES,
     enough: int = 30,
 ) -> tuple[list[Set], bool, int]:
-    """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it: these (best
-    first), whether the claim is proved, and how many nodes were looked at.
+    """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it: these
+    (best first), whether the claim is proved, and how many nodes were looked at.
 
     Notes
     -----

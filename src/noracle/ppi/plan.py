@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from noracle.bounds.special import ndtri
+from noracle.bounds.binomial import ndtri
 from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import CostModel, Label, Measurement

@@ -1,4 +1,6 @@
-"""Files that survive a kill: append-only JSON lines, and texts that are written whole or not at all."""
+"""Files that survive a kill: append-only JSON lines, and texts that are written whole or not at
+all.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from noracle.accuracy import compare_systems, estimate_accuracy, race_systems
 from noracle.accuracy.clusters import check_clusters, clusters_matter, drawn_by_cluster_p_value
 from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy, count_patterns, label_rows
-from noracle.counts.label import Cell, Pattern, tally
+from noracle.counts.tally import Cell, Pattern, tally
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Kind

@@ -26,7 +26,7 @@ from noracle import (
     estimate_accuracy,
     label_checks,
 )
-from noracle.accuracy.policy import POLICY, for_comparison, remedy
+from noracle.accuracy.check import POLICY, for_comparison, remedy
 from noracle.results import Guarantee, Kind
 from tests.contracts.evidence import CASES, tables
 

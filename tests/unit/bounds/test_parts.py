@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from noracle.bounds import linear, parts
-from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
-from noracle.bounds.linear import Cell
+from noracle.bounds import binomial as linear
+from noracle.bounds import parts
+from noracle.bounds.binomial import Cell, clopper_pearson, hypergeometric_limits
 from noracle.bounds.parts import Part, predicted_width, sum_estimate, sum_limits, sum_profile
 
 TAIL = 0.025

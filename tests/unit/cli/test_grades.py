@@ -14,7 +14,7 @@ import pytest
 
 from noracle import Evidence, compare_systems, estimate_accuracy, race_systems
 from noracle.oversight.model import Settings
-from noracle.oversight.recognise import told_by_columns
+from noracle.oversight.sniff import told_by_columns
 from tests.unit.cli.conftest import Run
 
 RATES = {"agent": 0.85, "other": 0.6}

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from noracle.cli import app
-from noracle.cli._verbs import VERBS, program, wanted
+from noracle.cli import VERBS, app, program, wanted
 from tests.unit.cli.conftest import Run
 
 QUESTIONS = (
@@ -53,7 +52,7 @@ def test_the_list_says_what_the_verb_says_itself(verb: object) -> None:
 
 
 def test_every_file_of_a_verb_is_listed() -> None:
-    folder = Path(importlib.import_module("noracle.cli._verbs").__file__ or "").parent
+    folder = Path(importlib.import_module("noracle.cli").__file__ or "").parent
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert files == {v.name for v in VERBS}
 

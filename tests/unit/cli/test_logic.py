@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from noracle.cli import alarm, conflict, ranges, verify
 from noracle.cli._sketch import prevalences
 from noracle.errors import ArgumentError, EvidenceError, NoracleError
-from noracle.evidence.known import read_known
+from noracle.evidence.labels import read_known
 from noracle.results import read_result
 from noracle.schemas import load_schema, schema_names
 from tests.unit.logic.seed_table import BY_TRUTH, GRADERS

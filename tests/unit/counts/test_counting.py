@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from noracle.counts import count_accuracy, count_judgements, count_patterns, counting, label_rows
+from noracle.counts import count as counting
+from noracle.counts import count_accuracy, count_judgements, count_patterns, label_rows
 from noracle.errors import EvidenceError
 from noracle.evidence import Evidence
 from tests.unit.counts import reference

@@ -30,7 +30,7 @@ from noracle.counts import (
     count_ratings,
     label_rows,
 )
-from noracle.counts.item_keys import item_keys
+from noracle.counts.partitions import item_keys
 from noracle.errors import EvidenceError, EvidenceWarning
 from noracle.evidence import Evidence, Ratings
 from tests.unit.counts.test_counting import timed, without, world

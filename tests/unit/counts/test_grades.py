@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 from noracle import AccuracyCounts, Evidence, compare_systems, estimate_accuracy, route_items
-from noracle.accuracy.check import check_grading
-from noracle.accuracy.policy import label_checks
+from noracle.accuracy.check import check_grading, label_checks
 from noracle.accuracy.score import score
 from noracle.counts import (
     Counted,
@@ -25,7 +24,7 @@ from noracle.counts import (
     count_patterns,
     label_rows,
 )
-from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tally import Cell, Label, Tally
 
 Rng = np.random.Generator
 SYSTEMS = ("a", "b", "c")

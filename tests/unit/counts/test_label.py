@@ -11,7 +11,7 @@ import pytest
 
 from noracle.accuracy.score import pattern_scores, score
 from noracle.counts import Cell, count_accuracy, count_patterns
-from noracle.counts.label import Label, Pattern, Repeats, Verdict, pattern, rounded, tally
+from noracle.counts.tally import Label, Pattern, Repeats, Verdict, pattern, rounded, tally
 from noracle.evidence import Evidence
 
 Said = tuple[Any, Verdict, float | None]

@@ -25,10 +25,10 @@ from noracle.counts import (
     count_patterns,
     count_ratings,
     pair_partitions,
-    partition_store,
     partitions,
 )
-from noracle.counts.item_keys import item_keys, key_of
+from noracle.counts import partitions as partition_store
+from noracle.counts.partitions import item_keys, key_of
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import Evidence, Ratings
 from tests.unit.counts.test_counting import timed, world
@@ -303,7 +303,7 @@ def test_equal_keys_of_different_texts_are_no_overlap(monkeypatch: pytest.Monkey
     from noracle.counts import partitions
 
     monkeypatch.setattr(partitions, "item_keys", lambda _: (np.array([7], dtype=np.uint64), "text"))
-    monkeypatch.setattr("noracle.counts.item_keys.key_of", lambda _: 7)
+    monkeypatch.setattr("noracle.counts.partitions.key_of", lambda _: 7)
     day = {
         name: Evidence.from_tables({"item": [name], "system": ["a"], "answer": [0]}, n_classes=2)
         for name in ("x", "y")
@@ -580,7 +580,7 @@ def test_file_url_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_urls_reach_the_engine_untouched(url: str) -> None:
-    from noracle.evidence import files
+    from noracle.evidence import frames as files
 
     asked: list[str] = []
 
@@ -592,7 +592,7 @@ def test_urls_reach_the_engine_untouched(url: str) -> None:
 
 
 def test_missing_extension_says_what_to_install() -> None:
-    from noracle.evidence.files import unreadable
+    from noracle.evidence.frames import unreadable
 
     text = "An error occurred while trying to automatically install the required extension 'httpfs': Failed to download extension"
     message = str(unreadable(RuntimeError(text), "answers file 's3://b/a.parquet'"))

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from noracle.counts import sketch as module
-from noracle.counts.decisions import count_decisions
-from noracle.counts.sketch import Sketch
+from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import EvidenceError
 from noracle.evidence import Evidence
 from tests.unit.logic.seed_table import table_2

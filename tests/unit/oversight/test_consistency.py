@@ -14,7 +14,7 @@ from noracle.accuracy import compare_systems, estimate_accuracy
 from noracle.counts import AccuracyCounts, Cell, Pattern, PatternCounts, Sketch, Tally
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.ranges import range_accuracies
-from noracle.oversight.consistency import find_contradictions
+from noracle.oversight.findings import find_contradictions
 from noracle.oversight.model import Finding, Step
 from noracle.results import (
     Assumption,

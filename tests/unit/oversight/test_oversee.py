@@ -20,9 +20,9 @@ from referencing import Registry, Resource
 from noracle.cli import run
 from noracle.errors import EvidenceError
 from noracle.oversight import Inventory, Oversight, Settings, Source, find_evidence, oversee
-from noracle.oversight.analyses import ANALYSES
-from noracle.oversight.opening import find_pattern
+from noracle.oversight.load import find_pattern
 from noracle.oversight.page import fired_alarm
+from noracle.oversight.questions import ANALYSES
 from noracle.results import Certificate, Estimate, Kind
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_world
@@ -211,7 +211,7 @@ def test_confidence_is_that_of_the_whole_report() -> None:
 
 
 def test_an_error_of_one_step_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from noracle.oversight import by_logic
+    from noracle.oversight import questions as by_logic
 
     def broken(*_: object, **__: object) -> None:
         raise ValueError("a planted error")

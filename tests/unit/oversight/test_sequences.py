@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from noracle.counts.tallies import Tally
-from noracle.oversight.sequences import sequence_limits, tally_of
+from noracle.counts.tally import Tally
+from noracle.oversight.watch.stream import sequence_limits, tally_of
 
 
 def stream_misses(

@@ -17,7 +17,7 @@ import pytest
 
 from noracle.errors import EvidenceError, MissingExtra
 from noracle.oversight import find_evidence, oversee
-from noracle.oversight.loading import Loaded
+from noracle.oversight.load import Loaded
 from noracle.oversight.model import Settings
 from tests.unit.cli.conftest import Run, noracle
 

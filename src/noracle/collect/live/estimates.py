@@ -8,7 +8,7 @@ r_S = Σ_S s_k·r_k / s_S. The hits of S are the questions about a class of S th
 **One set.** Given the answers, each hit of S is right with probability r_S, independently, in the
 sealed order: the class asked about is drawn uniformly and the places at random, and an item has one
 hit at most. So the likelihood-mixture sequence of
-:func:`noracle.bounds.linear.anytime` over the hits of S holds for *all* prefixes of the sealed order together with probability 1 - e. The
+:func:`noracle.bounds.binomial.anytime` over the hits of S holds for *all* prefixes of the sealed order together with probability 1 - e. The
 prefix that is complete for all classes of S may depend on anything, also on answers, because all
 prefixes are covered. Then A is in [s_S·low, s_S·high + (1 - s_S - share without an answer)]: the
 classes outside S contribute between nothing and their share of the answers.
@@ -50,9 +50,9 @@ import numpy as np
 
 from noracle.accuracy import estimate_accuracy, range_unsure
 from noracle.accuracy.score import law_of
-from noracle.bounds import linear
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import Score, betting_interval, equal_together
-from noracle.bounds.linear import Cell, anytime
+from noracle.bounds.binomial import Cell, anytime
 from noracle.collect.live.records import (
     MAIN,
     NO,
@@ -71,7 +71,7 @@ from noracle.collect.live.records import (
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
-from noracle.counts.label import Verdict, tally
+from noracle.counts.tally import Verdict, tally
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 from noracle.superhuman import estimate_agreement

@@ -169,7 +169,9 @@ def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
 
 def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """One more round of debate: two roles see what there is and answer, a decider has the last word."""
+    """One more round of debate: two roles see what there is and answer, a decider has the last
+    word.
+    """
     final = _final(workflow)
     decider = Prompt(instruction=DECIDER, temperature=0.1)
     seen: tuple[str, ...] = (final.id,)
