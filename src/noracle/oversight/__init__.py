@@ -1,14 +1,12 @@
 """The oversight report: everything that the evidence of a folder allows to say.
 
-Start with :func:`oversee`, which takes a folder. Names are loaded when they are first used.
-
-model.py                    the records: source, inventory, step, finding, next step, line of a system
-settings.py, recognise.py, finding.py   what ``noracle.toml`` says, and which table is which
-opening.py, loading.py      the evidence opened once and counted once; command_lines.py has its options on the command line
-analyses.py, asking.py      the table of what can be asked; by_labels.py, by_logic.py, by_ratings.py, by_plans.py ask it
-parts.py, consistency.py    do the parts fit together? joint.py: what are they worth together?
-next_step.py, lines.py      what to do next; one line for each system
-oversight.py, card.py       the report; its text card
+find.py, sniff.py      which files there are, and what is in each
+load.py, settings.py   the evidence opened and counted once; ``noracle.toml``
+questions.py           the table of what can be asked, and how each question is put
+findings.py            do the parts fit together, one promise for all, what to do next
+oversight.py           the report
+words.py, page.py      plain words, the text card and the HTML page
+watch/                 a folder that is watched while evidence comes in
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        ".finding": "find_evidence",
+        ".find": "find_evidence",
         ".model": "Finding Inventory NextStep Settings Source Step SystemLine",
         ".oversight": "Oversight oversee",
         ".page": "write_oversight",
