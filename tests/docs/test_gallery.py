@@ -39,6 +39,7 @@ def n_strokes(svg: str) -> int:
     return len(re.findall(r'<path d="M ', svg))
 
 
+@pytest.mark.full
 def test_the_stored_pictures_are_those_that_the_code_draws(gallery: ModuleType) -> None:
     for name, draw in gallery.PICTURES.items():
         stored = (IMAGES / "gallery" / f"{name}.svg").read_text(encoding="utf-8")

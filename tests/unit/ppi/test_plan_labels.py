@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ GOALS = {
 }
 
 
+@functools.cache
 def plan(name: str, **more: object):  # type: ignore[no-untyped-def]
     return plan_labels(n_classes=5, accuracy=0.8, **GOALS[name], **more)  # type: ignore[arg-type]
 
@@ -166,6 +168,7 @@ def test_no_cap_is_broken_by_a_mixture() -> None:
     assert made.verify()
 
 
+@pytest.mark.full
 def test_kinds_of_all_sorts_are_mixed_when_the_best_is_capped() -> None:
     made = plan_labels(
         n_classes=5,
