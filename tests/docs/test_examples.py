@@ -109,7 +109,13 @@ def pages() -> list[Path]:
     return [p for p in [ROOT / "README.md", *sorted(docs)] if blocks(p.read_text(encoding="utf-8"))]
 
 
-LONG = {"docs/explanation/parts.md", "docs/explanation/no-answer.md"}  # seconds each
+LONG = {  # seconds each
+    "docs/explanation/no-answer.md",
+    "docs/explanation/parts.md",
+    "docs/how-to/compare-systems.md",
+    "docs/how-to/large-data.md",
+    "docs/how-to/targeted-routing.md",
+}
 
 
 def full(page: Path) -> bool:

@@ -48,6 +48,7 @@ def test_the_stored_pictures_are_those_that_the_code_draws(gallery: ModuleType) 
         assert n_strokes(stored) == n_strokes(drawn), name
 
 
+@pytest.mark.full
 def test_pictures_are_small_have_texts_and_are_the_same_at_every_run(gallery: ModuleType) -> None:
     draw = gallery.PICTURES["alarm"]
     assert gallery.svg_of(draw()) == gallery.svg_of(draw())

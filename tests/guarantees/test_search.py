@@ -31,6 +31,7 @@ from _selection_worlds import Search, World, outcomes_of, search_once, sizes_of
 # items without an answer
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("n_classes", "published"), [(4, -0.20), (5, -0.30), (10, -0.80)])
 def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_off(
     n_classes: int, published: float
@@ -68,6 +69,7 @@ def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_
     assert biased - true == pytest.approx(published, abs=0.01)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_classes", [4, pytest.param(5, marks=pytest.mark.slow), 10])
 def test_fitness_of_a_candidate_has_no_bias_from_missing_answers(n_classes: int) -> None:
     world = World(agents=1, n_classes=n_classes, accuracy=0.54, silent=0.1)
@@ -88,6 +90,7 @@ def searches(
     return [search_once(world, sizes, rng) for _ in range(repetitions)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("repetitions", [60, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("alike", [0.0, 0.55])
 def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(

@@ -173,6 +173,7 @@ def failures(
     return failed, seen
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_labels_keep_their_promise(name: str) -> None:
     """At 1e-3 for each of at most five checks, more than one alarm in 25 worlds happens with
@@ -433,6 +434,7 @@ def test_hits_of_repeats_that_differ_are_not_selected() -> None:
 # list in Python, shell and report
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("case", CASES)
 def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path: Path) -> None:
     from typer.testing import CliRunner
@@ -467,6 +469,7 @@ def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path:
     assert in_python or case == "no labels"
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("case", CASES)
 def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Path) -> None:
     """Kind and assumptions with their status; the report shares its error rate over all its
