@@ -45,6 +45,7 @@ def test_standard_errors_match_table_1_of_yin(
     ]
 
 
+@pytest.mark.full
 def test_estimators_are_unbiased_and_cover_at_paper_accuracies(
     at_paper_accuracies: dict[str, dict[str, _protocol.Summary]],
 ) -> None:

@@ -212,6 +212,7 @@ def test_ask_again_after_no_fails_without_a_time_and_only_then() -> None:
     assert "number of questions" not in seen
 
 
+@pytest.mark.full
 def test_a_fixed_number_of_recorded_questions_passes() -> None:
     def twice(rng: Rng) -> Evidence:
         world = World(rng, n=120)

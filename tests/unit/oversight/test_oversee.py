@@ -60,6 +60,7 @@ def status(report: Oversight) -> dict[str, str]:
     return {step.name: step.status for step in report.steps}
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("name", SOUND)
 def test_every_folder_is_reported_on_honestly(name: str, reported: Reported) -> None:
     report, expected = reported(name)
