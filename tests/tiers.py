@@ -136,7 +136,8 @@ class Tiers:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         turn: Counter[str] = Counter()
         for item in items:
-            if thin := item.get_closest_marker("thin"):
+            thin = item.get_closest_marker("thin")
+            if thin and not item.get_closest_marker("slow"):
                 test = item.nodeid.partition("[")[0]
                 if turn[test] % thin.args[0]:
                     item.add_marker("full")
