@@ -113,6 +113,7 @@ def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(
     assert sum(s.false > 0 for s in found) <= 0.05 * repetitions
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("repetitions", [20, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("world", "sizes"),
@@ -143,6 +144,7 @@ def test_agent_that_is_15_points_better_is_returned(
 # the gate alone
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_candidates", [pytest.param(None, marks=pytest.mark.slow), 12])
 def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_labels_and_ties(
     n_candidates: int | None,
@@ -206,6 +208,7 @@ def pool(n_items: int = 3000, seed: int = 0) -> tuple[Evidence, np.ndarray[Any, 
     return Evidence.from_tables(answers, None, items), key, max(right, key=right.__getitem__)
 
 
+@pytest.mark.full
 def test_targeted_race_keeps_the_best_and_saves_labels() -> None:
     evidence, key, best = pool()
     systems = Pool.read(evidence)
