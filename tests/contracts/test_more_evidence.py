@@ -139,6 +139,7 @@ BASES: dict[str, tuple[str, int, int]] = {
 }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.filterwarnings("ignore::noracle.GuaranteeWarning")
 @pytest.mark.parametrize("worlds", [12, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("change", CHANGES)

@@ -209,6 +209,7 @@ NULL = [
 ]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("n", "p_a", "a", "b"), NULL)
 def test_tetrads_keep_their_error_rate_for_independent_classifiers(
     n: int, p_a: float, a: list[float], b: list[float]

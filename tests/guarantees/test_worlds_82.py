@@ -155,6 +155,7 @@ def unequal_rates(rng: Rng, *, ordinary: bool, k: int = 4, half: int = 2000) -> 
     return tables(answers, [rows[i] for i in rng.permutation(len(rows))], k, stratum)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "questions"])
 @runs(12)
 def test_a_estimates_weight_strata_labelled_at_different_rates(worlds: int, ordinary: bool) -> None:

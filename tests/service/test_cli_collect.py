@@ -321,6 +321,7 @@ def test_a_project_from_init_to_verified_export(
     assert not any(b"@example.org" in data.lower() or b"Ann" in data for data in exported)
 
 
+@pytest.mark.full
 def test_a_changed_export_is_not_verified(
     collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path
 ) -> None:

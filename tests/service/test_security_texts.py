@@ -201,6 +201,7 @@ def test_the_look_for_live_parts_finds_them() -> None:
     assert found >= 30
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=[] if n % 5 == 0 else [pytest.mark.full]) for n in range(50)],

@@ -92,6 +92,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("tail", [0.025, 0.1])
 def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:

@@ -123,6 +123,7 @@ def test_a_band_may_be_left_out(noracle: Run, folder: Path) -> None:
     assert ended.json["counts"]["labels"] == 2
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

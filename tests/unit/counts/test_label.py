@@ -291,6 +291,7 @@ def _append(table: dict[str, list[Any]], *values: Any) -> None:
 WORLDS = [(seed, design) for design in get_args(Design) for seed in range(6)]
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(
     ("seed", "design"),
     [
@@ -320,6 +321,7 @@ def test_labels_met_one_by_one_are_the_counts_of_the_engine(seed: int, design: D
     assert dict(count_patterns(evidence).patterns) == dict(patterns)
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
 @pytest.mark.parametrize(("seed", "design"), WORLDS[::6])
 def test_repeats_met_one_by_one_are_the_counts_of_the_engine(

@@ -90,6 +90,7 @@ def polars_evidence(tables: dict[str, Columns]) -> Evidence:
 # ---------------------------------------------------------------- sums
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("text", [False, True], ids=["whole items", "text items"])
 @pytest.mark.parametrize(
     "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
@@ -149,6 +150,7 @@ def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_
         count_evidence(day(1, 1 / 3)) + count_evidence(day(3, 0.5))
 
 
+@pytest.mark.full
 def test_counted_together_is_counted_one_by_one() -> None:
     tables = world(5)
     counted = count_evidence(Evidence.from_tables(**tables))
@@ -161,6 +163,7 @@ def test_counted_together_is_counted_one_by_one() -> None:
     )
 
 
+@pytest.mark.full
 def test_parts_with_answers_or_judgements_alone_add() -> None:
     answers = {
         "item": [1, 2],
@@ -211,6 +214,7 @@ def test_conflicting_items_that_are_dropped_add() -> None:
     )
 
 
+@pytest.mark.full
 def test_counted_survives_json() -> None:
     counted = count_evidence(Evidence.from_tables(**world(4)))
     assert Counted.from_dict(json.loads(json.dumps(counted.to_dict(), allow_nan=False))) == counted
@@ -218,6 +222,7 @@ def test_counted_survives_json() -> None:
         Counted.from_dict({"schema": "counts/1"})
 
 
+@pytest.mark.thin(2)
 def test_every_engine_counts_the_same(bring_anywhere: Bring) -> None:
     tables = timed(world(7))
     found = count_evidence(Evidence.from_tables(**bring_anywhere(tables)))

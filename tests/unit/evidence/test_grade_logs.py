@@ -662,6 +662,7 @@ def test_results_in_a_folder_are_recognised_as_grades(name: str, why: str | None
     )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("path", "system", "right", "graded", "note"),
     [

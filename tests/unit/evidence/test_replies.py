@@ -420,6 +420,7 @@ INSPECT = {
 }
 
 
+@pytest.mark.full
 def test_inspect_reads_the_same_where_it_reads_anything() -> None:
     pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     import inspect_ai.solver._multiple_choice as theirs

@@ -451,6 +451,7 @@ def _empty(folder: Path) -> Path:
 # Real data.
 
 
+@pytest.mark.full
 def test_cifar10_with_three_human_labels() -> None:
     read = read_items(shared("cifar10_test.npz"))
     assert read.items.shape == (10_000, 32, 32, 3)

@@ -349,6 +349,7 @@ def run_suite(n: int) -> tuple[int, float]:
     return undecided, float(np.median(seconds))
 
 
+@pytest.mark.full
 def test_cascade_agrees_with_the_integer_solver() -> None:
     undecided, median = run_suite(20)
     assert undecided == 0

@@ -202,6 +202,7 @@ def frames(kind: str, table: dict[str, list[Any]]) -> Any:
     return library.DataFrame(table)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["dict", "polars", "pandas"])
 @pytest.mark.parametrize("text", [True, False])
 def test_evidence_gives_the_same_sketch_as_arrays(kind: str, text: bool) -> None:

@@ -62,6 +62,7 @@ def test_there_are_at_least_sixteen_folders() -> None:
     assert len(SOUND) >= 12
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
@@ -85,6 +86,7 @@ def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) 
     assert_nothing_lost(inventory, folder)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SOUND)
 def test_folder_is_the_same_when_it_is_written_and_found_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +125,7 @@ def test_paths_are_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # kinds of file
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("columns", "kind", "form"),
     [

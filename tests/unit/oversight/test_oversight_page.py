@@ -80,6 +80,7 @@ def html(request: pytest.FixtureRequest) -> str:
     return render_oversight(REPORTS[request.param](), command="noracle report evidence")
 
 
+@pytest.mark.thin(4)
 def test_links_stay_on_the_page_and_ids_are_unique(html: str) -> None:
     outline = Outline(html)
     assert len(outline.ids) == len(set(outline.ids))

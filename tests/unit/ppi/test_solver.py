@@ -42,6 +42,7 @@ def check(seed: int) -> None:
     assert np.abs(M @ y - program.target).max() <= 1e-10 * max(1.0, np.abs(program.target).max())
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("seed", [*range(0, 144, 7), 20, 51, 89, 92])
 def test_allocation_is_that_of_the_conic_solver(seed: int) -> None:
     pytest.importorskip("cvxpy")

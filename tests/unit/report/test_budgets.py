@@ -160,6 +160,7 @@ def test_curves_have_their_numbers_in_tables(plan: Plan) -> None:
     assert len(set(styles)) == len(styles)
 
 
+@pytest.mark.full
 def test_page_of_a_plan_has_three_plots_and_no_script(plan: Plan) -> None:
     page = render_page([plan], title="Plan")
     assert page.count('role="img"') == 3

@@ -196,6 +196,7 @@ def test_a_plain_name_is_a_model_on_a_server(monkeypatch: pytest.MonkeyPatch) ->
     assert open_model("llama3:8b", base_url="http://127.0.0.1:1/v1").name == "llama3:8b"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("spec", ["script:", "replay:", "inspect:", "", "  ", "inspect:gpt"])
 def test_words_that_name_no_model_are_refused(spec: str) -> None:
     with pytest.raises(ArgumentError, match="model"):
