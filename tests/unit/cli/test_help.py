@@ -144,6 +144,7 @@ def test_verbs_are_completed() -> None:
     assert set(complete("noracle ")) == {v.name for v in VERBS}
 
 
+@pytest.mark.full
 def test_options_and_verbs_of_groups_are_completed() -> None:
     assert complete("noracle estimate --inter") == ["--interval"]
     assert complete("noracle -v watch --onc") == ["--once"]
