@@ -43,6 +43,7 @@ def kill(folder: Path, strategy: str, n: int) -> None:
         assert f["repeated"] == 0, f
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("strategy", [pytest.param("mutate", marks=pytest.mark.slow), "adas"])
 def test_killed_at_random_points_it_ends_as_one_that_was_not(tmp_path: Path, strategy: str) -> None:
