@@ -312,6 +312,7 @@ def asked_again(
     return rows, answers, 0.6
 
 
+@pytest.mark.full
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @runs(15)
