@@ -31,6 +31,7 @@ from _selection_worlds import Search, World, outcomes_of, search_once, sizes_of
 # items without an answer
 
 
+@pytest.mark.full
 @pytest.mark.thin(3)
 @pytest.mark.parametrize(("n_classes", "published"), [(4, -0.20), (5, -0.30), (10, -0.80)])
 def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_off(

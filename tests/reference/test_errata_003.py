@@ -248,6 +248,7 @@ def test_table_2_is_complex() -> None:
     assert f"{float(found.discriminant):.2e}" == "-4.03e-06"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("q", [281, 2_000, 20_000])
 def test_irrational_values_are_no_alarm(q: int) -> None:
     """Classifiers that do err independently have an irrational D in nearly every run, so it says

@@ -257,6 +257,7 @@ def child(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_goes_on_and_pays_nothing_twice(

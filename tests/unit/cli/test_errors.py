@@ -242,6 +242,7 @@ def test_help_into_a_broken_pipe_is_silent() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_warnings_go_to_stderr_and_json_alone_to_stdout(shell: Run, world: Path) -> None:
     ended = shell(
         "estimate",

@@ -158,6 +158,7 @@ def test_overall_reads_accuracy_as_the_grade(run: Run, folder: Path) -> None:
         run(*pair, "accuracy on A > 0.6", "--overall")
 
 
+@pytest.mark.full
 def test_trace_and_threshold_come_with_the_alarm(run: Run, folder: Path) -> None:
     pair = [
         "alarm",

@@ -54,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -319,6 +319,7 @@ def test_compare(noracle: Run, tables: list[str]) -> None:
     assert ended.json["leaders"] == ["good"]
 
 
+@pytest.mark.full
 def test_compare_of_systems_that_cannot_be_separated_is_fine(noracle: Run, tmp_path: Path) -> None:
     noracle(
         "simulate", "--n-items", 300, "--system", "a=0.7", "--system", "b=0.7", "--out", tmp_path

@@ -220,6 +220,7 @@ def test_scores_of_drawn_answers_have_the_accuracy_as_their_mean(*, with_answers
         assert total[s] / 9 == pytest.approx(1 + sum(said[i][s] == truth[i] for i in said))
 
 
+@pytest.mark.full
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_routed_answers_estimate_every_system(*, with_answers: bool) -> None:

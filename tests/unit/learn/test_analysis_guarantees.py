@@ -70,6 +70,7 @@ def test_noise_limits_cover_with_one_label_an_item(n: int, noise: float) -> None
     assert missed <= most(0.05)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [5, 40, pytest.param(150, marks=pytest.mark.slow)])
 def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
     rng = np.random.default_rng(2)

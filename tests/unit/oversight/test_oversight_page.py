@@ -168,6 +168,7 @@ def test_assumptions_are_explained_in_plain_words() -> None:
     assert meaning("uniform routing") in said
 
 
+@pytest.mark.full
 def test_two_hundred_systems_stay_readable() -> None:
     text = render_oversight(crowded())
     assert len(text) < 2_000_000

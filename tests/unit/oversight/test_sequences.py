@@ -66,6 +66,7 @@ LOOKS = frozenset((2, 5, 8, 12, 18, 25, 35, 50, 70, 90, 120, 150))
 SETTINGS = ("question", "no answer", "sets", "targeted", "mixed")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_looking_again_and_again_misses_no_more_than_promised(setting: str) -> None:
     rng = np.random.default_rng(11)

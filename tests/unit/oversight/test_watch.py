@@ -87,6 +87,7 @@ def world_rows(
 # only what is new
 
 
+@pytest.mark.full
 def test_many_small_looks_end_where_one_look_ends(tmp_path: Path) -> None:
     answers, judgements = world_rows(no_answer=0.1, unsure=0.1)
     random.Random(0).shuffle(answers)
@@ -439,6 +440,7 @@ with Watch(sys.argv[1]) as watch:
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9 on Windows")
 def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     answers, judgements = world_rows(n=60)
@@ -526,6 +528,7 @@ def graders(n: int) -> list[tuple[str, str, str]]:
     return rows
 
 
+@pytest.mark.full
 def test_the_alarm_is_raised_at_the_first_item_that_proves_it_and_stays(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "graders", CLAIMED)
     rows = graders(40)

@@ -426,6 +426,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.thin(2)
 @pytest.mark.skipif(os.name != "posix", reason="these signals are a matter of POSIX")
 @pytest.mark.parametrize(("how", "lost"), [("SIGKILL", 4), ("SIGINT", 0)])
