@@ -50,6 +50,7 @@ test: .venv/installed-test
 
 test-full: .venv/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "full and not slow and not llm and not timing" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not llm and not timing" --hypothesis-profile=full tests/properties
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import emit
 
 from noracle import AccuracyCounts, AccuracyStream, GuaranteeWarning, estimate_accuracy
-from noracle.bounds.concentration import bernstein_radius, hoeffding_radius
+from noracle.bounds.binomial import bernstein_radius, hoeffding_radius
 
 K, A = 10, 0.78
 Q = (A + K - 2) / (K - 1)

@@ -22,9 +22,9 @@ from _common import emit
 from scipy.special import ndtri
 
 from noracle import AccuracyCounts, estimate_accuracy
-from noracle.accuracy.strata import binomial_cells, strata_of
+from noracle.accuracy.score import binomial_cells, strata_of
 from noracle.bounds.parts import Part, sum_estimate
-from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tally import Cell, Label, Tally
 
 N_LABELS, SEEDS = 2000, 10
 

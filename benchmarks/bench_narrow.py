@@ -33,7 +33,7 @@ from noracle.accuracy.score import REACH, guessed_scores, sided_scores
 from noracle.bounds.betting import Score, betting_interval, fixed_interval
 from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
 from noracle.bounds.paired import difference_limits
-from noracle.counts.label import Cell, tally
+from noracle.counts.tally import Cell, tally
 
 TAIL = 0.025
 Draw = Callable[[int, np.random.Generator], list[Score]]

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from _common import emit
 
-from noracle.bounds.linear import Cell, exact
+from noracle.bounds.binomial import Cell, exact
 from noracle.bounds.parts import Part, predicted_width, sum_estimate, sum_limits, sum_profile
 
 TAIL = 0.025

@@ -1,7 +1,9 @@
-"""How long it takes to start: the list of verbs, the version, and the import.
+"""How long a short command takes: the list of verbs, the version, the import, and a small estimate
+and the whole report on the project that ``noracle init`` writes.
 
 Each is the best of several fresh processes; processor time is stated beside the time on the clock,
-because other work on the machine does not stretch it.
+because other work on the machine does not stretch it. The start is held to a time on the clock, the
+estimate and the report to processor time.
 
     python benchmarks/bench_start.py --repeat 5
 """
@@ -12,25 +14,51 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from _common import emit
 
-TARGETS = {"help": 0.6, "version": 0.6, "import": 0.2}
-LINES = {
-    "help": ["-m", "noracle", "--help"],
-    "version": ["-m", "noracle", "--version"],
-    "import": ["-c", "import noracle"],
+
+class Case(NamedTuple):
+    """What is run, what it is called, and the most seconds that it may take."""
+
+    said: str
+    line: str
+    target: float
+    of_processor: bool = False
+
+
+CASES = {
+    "help": Case("noracle --help", "-m noracle --help", 0.6),
+    "version": Case("noracle --version", "-m noracle --version", 0.6),
+    "import": Case("import noracle", "-c import_noracle", 0.2),
+    "estimate": Case(
+        "noracle estimate on the project of noracle init",
+        "-m noracle estimate --answers demo/answers.csv --judgements demo/judgements.csv --n-classes 5",
+        0.6,
+        of_processor=True,
+    ),
+    "report": Case(
+        "noracle report on the project of noracle init",
+        "-m noracle report demo --out report.html",
+        2.5,
+        of_processor=True,
+    ),
 }
 
 
-def start_time(name: str, repeat: int) -> dict[str, Any]:
+def measure(case: Case, repeat: int, folder: Path) -> dict[str, Any]:
     """Seconds on the clock and of the processor for one fresh process, the best of so many."""
     seconds, cpu = [], []
+    line = [part.replace("import_", "import ") for part in case.line.split()]
     for _ in range(repeat):
         before, started = os.times(), time.perf_counter()
-        subprocess.run([sys.executable, *LINES[name]], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, *line], check=True, cwd=folder, capture_output=True, env=ENVIRONMENT
+        )
         seconds.append(time.perf_counter() - started)
         after = os.times()
         cpu.append(
@@ -39,13 +67,22 @@ def start_time(name: str, repeat: int) -> dict[str, Any]:
             + after.children_system
             - before.children_system
         )
+    held = min(cpu if case.of_processor else seconds)
     return {
         "seconds": round(min(seconds), 3),
         "cpu_seconds": round(min(cpu), 3),
         "repeat": repeat,
-        "target_seconds": TARGETS[name],
-        "met": min(seconds) <= TARGETS[name],
+        "target_cpu_seconds" if case.of_processor else "target_seconds": case.target,
+        "met": held <= case.target,
     }
+
+
+# As installed: modules are compiled once, wherever the processes run.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+if "PYTHONPATH" in ENVIRONMENT:
+    ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(
+        str(Path(part).resolve()) for part in ENVIRONMENT["PYTHONPATH"].split(os.pathsep)
+    )
 
 
 def main() -> int:
@@ -53,25 +90,25 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeat", type=int, default=5, help="best of so many processes")
+    parser.add_argument("--only", default=",".join(CASES), help="cases, separated by commas")
     parser.add_argument("--record", action="store_true", help="append the lines to results.jsonl")
     options = parser.parse_args()
     fine = True
-    for name, target in TARGETS.items():
-        figures = start_time(name, options.repeat)
-        fine &= figures["met"]
-        what = {
-            "help": "noracle --help",
-            "version": "noracle --version",
-            "import": "import noracle",
-        }[name]
-        command = f"python benchmarks/bench_start.py --repeat {options.repeat}"
-        emit(
-            f"start-{name}",
-            f"{what} takes at most {target} s",
-            figures,
-            command=command,
-            record=options.record,
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        init = [sys.executable, "-m", "noracle", "init", "demo"]
+        subprocess.run(init, check=True, cwd=folder, capture_output=True, env=ENVIRONMENT)
+        for name in options.only.split(","):
+            case = CASES[name]
+            figures = measure(case, options.repeat, Path(folder))
+            fine &= figures["met"]
+            kind = " of processor time" if case.of_processor else ""
+            emit(
+                f"start-{name}",
+                f"{case.said} takes at most {case.target} s{kind}",
+                figures,
+                command=f"python benchmarks/bench_start.py --repeat {options.repeat}",
+                record=options.record,
+            )
     return 0 if fine else 1
 
 

@@ -36,7 +36,7 @@ WAYS = ("empty", "more", "plain")
 def report(folder: Path, way: str) -> dict[str, Any]:
     """The command line in this process, with a clock on the counting of partitions."""
     from noracle.cli import run
-    from noracle.oversight import loading
+    from noracle.oversight import load as loading
 
     spent = {"seconds": 0.0, "cpu": 0.0}
 

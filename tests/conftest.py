@@ -15,7 +15,8 @@ from tests import chance, tiers
 
 chance.watch()
 
-hypothesis.settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("full", max_examples=200, deadline=None, derandomize=True)
 hypothesis.settings.register_profile(
     "slow",
     max_examples=10_000,

@@ -1,10 +1,12 @@
 """Which tests run when.
 
 ``make test`` is what one runs before every push: minutes, no chance, no heavy libraries while the
-tests are collected. The marker ``full`` is for the rest that a change must pass, ``make
-test-full``. Tests are ``full`` by their marker, and without one
+tests are collected. The marker ``full`` is for the rest that a change must pass, ``make test-full``.
+Tests are ``full`` by their marker; all but every n-th case of a test marked ``thin(n)`` are; and so
+are tests without a marker
 
-- if they open a browser, start Spark or a PostgreSQL server (by marker or fixture), or
+- if they open a browser, start Spark, PostgreSQL or our own server in a process (by marker or
+  fixture), or
 - if their file cannot be imported without one of the libraries named in ``HEAVY``. Such files,
   and those whose ``pytestmark`` is ``full``, are not even imported by ``make test``; a default test
   of what needs such a library imports it inside the test.
@@ -16,6 +18,7 @@ import ast
 import functools
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,11 +27,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "matplotlib", "playwright", "pyspark", "inspect_ai"}
 _MARKERS = ("browser", "spark")
-_FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own_server"}
+_FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own_server", "serve"}
 
 _IMPORT = re.compile(r"^import ([\w.]+)|^from ([\w.]+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 _HINT = re.compile(rf"^\s*(?:import|from) ({'|'.join(HEAVY)})\b|importorskip", re.MULTILINE)
-_MARKED = re.compile(r"^pytestmark = .*\bmark\.full\b", re.MULTILINE)
+_MARKED = re.compile(r"^pytestmark = (?:\[[^\]]*|.*)\bmark\.(?:full|browser|spark)\b", re.MULTILINE)
 
 
 def imports(text: str) -> Iterator[str]:
@@ -131,7 +134,14 @@ class Tiers:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        turn: Counter[str] = Counter()
         for item in items:
+            thin = item.get_closest_marker("thin")
+            if thin and not item.get_closest_marker("slow"):
+                test = item.nodeid.partition("[")[0]
+                if turn[test] % thin.args[0]:
+                    item.add_marker("full")
+                turn[test] += 1
             names = set(getattr(item, "fixturenames", ()))
             if (
                 any(item.get_closest_marker(name) for name in _MARKERS)

@@ -20,9 +20,8 @@ from noracle.search.simulated import (
     simulated_world,
 )
 from noracle.search.strategies import Adas, Aflow, Mutate
-from noracle.search.strategies.evolution import BASELINES
 from noracle.search.task import draws
-from noracle.search.workflow import Workflow, load_workflow, parse_workflow
+from noracle.search.workflow import BASELINES, Workflow, load_workflow, parse_workflow
 
 Scale = Literal["q", "A"]
 Name = Literal["adas", "aflow", "mutate"]

@@ -180,6 +180,7 @@ PAPER = Paper(
     ),
     sources=(
         "examples/papers/*alarm*.py",
+        "examples/papers/independent.py",
         "src/noracle/logic",
         "src/noracle/counts",
         "src/noracle/report/proofs.py",

@@ -24,11 +24,11 @@ import _alarm_figures as figures
 import numpy as np
 from _data import Answers, mmlu_pro, ten_options
 from _tables import Page, markdown
+from independent import evaluate_majority, solve_trio
 
 from noracle.counts.sketch import Sketch
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.conflict import least_violators, minimal_conflict
-from noracle.logic.independent import evaluate_majority, solve_trio
 from noracle.logic.ranges import exact_ends, range_accuracies
 from noracle.logic.trace import threshold, trace
 

@@ -16,7 +16,8 @@ Every message has one shape: argument, rule, what came, where, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 class NoracleError(Exception):
@@ -126,3 +127,26 @@ def fault(
             line += f" and {total - len(where[:5])} more"
     line += "."
     return f"{line} {remedy}".rstrip()
+
+
+def broken(argument: str, rule: str, came: object, **more: Any) -> EvidenceError:
+    """The error of one :func:`fault` of the evidence, to be raised.
+
+    Examples
+    --------
+    >>> broken("pilot", "must have rows", "none").faults
+    ('pilot must have rows; got none.',)
+    """
+    return EvidenceError(fault(argument, rule, came, **more))
+
+
+def refuse(rules: Mapping[str, object]) -> None:
+    """Raise an :class:`ArgumentError` with the first message whose condition holds.
+
+    Examples
+    --------
+    >>> refuse({"folds must be at least 2; got 5.": 5 < 2})
+    """
+    for message, is_broken in rules.items():
+        if is_broken:
+            raise ArgumentError(message)

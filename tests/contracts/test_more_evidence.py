@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from noracle import AccuracyCounts, estimate_accuracy
-from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tally import Cell, Label, Tally
 
 Rows = list[tuple[Cell, Label | None, int | None]]
 """Items: where they lie, their label if there is one, and the answer."""
@@ -139,6 +139,7 @@ BASES: dict[str, tuple[str, int, int]] = {
 }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.filterwarnings("ignore::noracle.GuaranteeWarning")
 @pytest.mark.parametrize("worlds", [12, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("change", CHANGES)

@@ -165,7 +165,7 @@ def test_the_new_tests_and_the_contracts_hold_in_the_copy(clone: Clone) -> None:
         clone.root,
         *plain,
         "tests/unit/bounds/test_split.py",
-        "src/noracle/bounds/linear.py",
+        "src/noracle/bounds/binomial.py",
         "-k",
         "split",
     )

@@ -109,9 +109,20 @@ def pages() -> list[Path]:
     return [p for p in [ROOT / "README.md", *sorted(docs)] if blocks(p.read_text(encoding="utf-8"))]
 
 
-def shell(page: Path) -> bool:
-    """Whether a page starts programs, each in a process of its own."""
-    return any(block.language == "console" for block in blocks(page.read_text(encoding="utf-8")))
+LONG = {  # seconds each
+    "docs/explanation/no-answer.md",
+    "docs/explanation/parts.md",
+    "docs/how-to/compare-systems.md",
+    "docs/how-to/large-data.md",
+    "docs/how-to/targeted-routing.md",
+}
+
+
+def full(page: Path) -> bool:
+    """Whether a page takes its time, or starts programs, each in a process of its own."""
+    named = page.relative_to(ROOT).as_posix() in LONG
+    found = blocks(page.read_text(encoding="utf-8"))
+    return named or any(block.language == "console" for block in found)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,7 @@ def shell(page: Path) -> bool:
     [
         pytest.param(
             page,
-            marks=[pytest.mark.full] if shell(page) else [],
+            marks=[pytest.mark.full] if full(page) else [],
             id=page.relative_to(ROOT).as_posix(),
         )
         for page in pages()

@@ -39,6 +39,7 @@ def n_strokes(svg: str) -> int:
     return len(re.findall(r'<path d="M ', svg))
 
 
+@pytest.mark.full
 def test_the_stored_pictures_are_those_that_the_code_draws(gallery: ModuleType) -> None:
     for name, draw in gallery.PICTURES.items():
         stored = (IMAGES / "gallery" / f"{name}.svg").read_text(encoding="utf-8")
@@ -47,6 +48,7 @@ def test_the_stored_pictures_are_those_that_the_code_draws(gallery: ModuleType) 
         assert n_strokes(stored) == n_strokes(drawn), name
 
 
+@pytest.mark.full
 def test_pictures_are_small_have_texts_and_are_the_same_at_every_run(gallery: ModuleType) -> None:
     draw = gallery.PICTURES["alarm"]
     assert gallery.svg_of(draw()) == gallery.svg_of(draw())

@@ -183,6 +183,7 @@ def test_the_check_of_the_built_site_finds_what_is_broken(
     ]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("target", "status"), [("index.html#a-place", 0), ("index.html#gone", 2), ("gone.html", 2)]
 )

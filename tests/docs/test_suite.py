@@ -57,6 +57,16 @@ def test_a_marked_file_is_full(tmp_path: Path) -> None:
         assert tiers.is_full(file)
 
 
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("case", range(5))
+def test_one_case_in_two_of_this_test_is_a_default_test(
+    case: int, request: pytest.FixtureRequest
+) -> None:
+    if len(request.config.args) == 1 and "[" in request.config.args[0]:
+        pytest.skip("a case that is asked for by its name is always there")
+    assert (request.node.get_closest_marker("full") is not None) is (case % 2 == 1)
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -69,6 +69,7 @@ def test_figure_2_has_no_evaluation_that_is_safe_for_a() -> None:
     assert len(figures.figure2().axes) == 2
 
 
+@pytest.mark.full
 def test_real_answers_prove_what_the_key_confirms(
     mmlu_pro_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

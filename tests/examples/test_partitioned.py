@@ -45,6 +45,7 @@ def test_standard_errors_match_table_1_of_yin(
     ]
 
 
+@pytest.mark.full
 def test_estimators_are_unbiased_and_cover_at_paper_accuracies(
     at_paper_accuracies: dict[str, dict[str, _protocol.Summary]],
 ) -> None:
@@ -99,6 +100,7 @@ def test_best_weight_passes_one_half_near_three_complementary_labels_for_each_or
     assert points[6000].measured_ivw < 0.7 * points[6000].measured_equal
 
 
+@pytest.mark.full
 def test_page_and_figure_are_written_and_say_what_the_data_are(
     no_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

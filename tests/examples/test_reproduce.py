@@ -168,6 +168,7 @@ def test_quick_run_does_not_touch_the_chapter() -> None:
     assert "--quick must not overwrite the chapter" in done.stderr
 
 
+@pytest.mark.full
 def test_unknown_item_is_refused_with_the_known_ones() -> None:
     done = run("--item", "table-99")
     assert done.returncode == 2

@@ -35,6 +35,7 @@ def test_script_runs_on_the_stand_ins_and_says_so(no_data: None, tmp_path: Path)
         assert "<svg" in (tmp_path / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_worlds_have_the_accuracy_that_they_say() -> None:
     world = _selection_worlds.World(agents=3, better=0.15, alike=0.5, silent=0.1, labels="ordinary")
     answers, labels = world.draw(40_000, np.random.default_rng(0))

@@ -201,6 +201,7 @@ def test_bounds_are_in_order_on_generated_tasks(kind: str) -> None:
     assert superhuman.order_of_bounds([rated(kind)]) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", data.TASKS)
 def test_columns_of_table_1b_are_those_of_the_check_without_ties(kind: str) -> None:
     whole = rated(kind)

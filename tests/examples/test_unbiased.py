@@ -16,6 +16,8 @@ import unbiased
 
 from noracle import Evidence, GuaranteeWarning, count_accuracy, estimate_accuracy, route_items
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 
 

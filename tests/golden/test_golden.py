@@ -46,7 +46,7 @@ def test_every_golden_file_has_a_case() -> None:
 
 
 def test_every_verb_that_prints_json_has_a_case() -> None:
-    from noracle.cli._verbs import VERBS
+    from noracle.cli import VERBS
 
     covered = {case.line.split()[0] for case in cases.CASES}
     assert {verb.name for verb in VERBS} - covered == {"doctor"}  # it describes the machine

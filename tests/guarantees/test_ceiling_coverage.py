@@ -132,6 +132,7 @@ def missed(world: World, n: int, method: str, *, worlds: int = WORLDS) -> tuple[
     return misses, total / worlds
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("method", ["plurality", "free", "quadratic", "paper"])
 @pytest.mark.parametrize(
     ("world", "n"), QUICK, ids=lambda x: x.name if isinstance(x, World) else str(x)

@@ -262,6 +262,7 @@ def test_looking_every_ten_labels_from_100_to_4000_misses_in_at_most_five_percen
     assert missed <= 0.05 * 2000, missed
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", list(CASES))
 def test_the_live_interval_rarely_misses(name: str) -> None:
     world, uneven, faults = CASES[name]
@@ -310,6 +311,7 @@ def test_alarms_are_false_in_at_most_five_percent_of_projects(name: str) -> None
     assert projects <= 50, names
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", list(FAIR))
 def test_alarms_are_rarely_false(name: str) -> None:
     projects, names = alarms(

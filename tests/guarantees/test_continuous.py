@@ -112,6 +112,7 @@ def test_stream_object_holds_through_missing_answers(interval: str) -> None:
     assert stream.high - stream.low < 0.45
 
 
+@pytest.mark.full
 def test_stream_object_holds_where_unanswered_items_are_asked_uniformly() -> None:
     """A targeted design asks items without an answer uniformly, so that the design goes with the
     item.

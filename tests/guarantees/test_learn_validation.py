@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noracle.counts.tallies import AccuracyCounts, Cell, Tally
+from noracle.counts.tally import AccuracyCounts, Cell, Tally
 from noracle.errors import GuaranteeWarning
 from noracle.learn.labels import biased_transition, draw_ruled_out
 from noracle.learn.scores import RuledOut, item_scores
@@ -21,6 +21,8 @@ from noracle.learn.transition import Transition
 from noracle.learn.validation import compare_models, estimate_model_accuracy, from_counts
 from noracle.results import Kind
 from tests.guarantees.measure import excess_p_value
+
+pytestmark = pytest.mark.full
 
 WORLDS, N = 2000, 6000
 

@@ -105,6 +105,7 @@ def test_matrix_has_the_ends(stored: dict[str, Any]) -> None:
     assert any("of 0% answered" in r["setting"] for r in stored["rows"])
 
 
+@pytest.mark.full
 def test_rows_come_out_the_same_again(stored: dict[str, Any]) -> None:
     """Some cases, chosen at random among those that cost little, are measured again. If one fails,
     the table is out of date.

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from noracle.bounds.linear import Cell
+from noracle.bounds.binomial import Cell
 from noracle.bounds.parts import Part, sum_limits
+
+pytestmark = pytest.mark.full
 
 Kind = tuple[int, float, float]
 SMALL: dict[str, tuple[tuple[float, tuple[Kind, ...]], ...]] = {

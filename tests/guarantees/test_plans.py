@@ -22,6 +22,8 @@ from noracle import (
 )
 from noracle.results import Routing
 
+pytestmark = pytest.mark.full
+
 REPETITIONS, FEW = 40, 5
 WIDER = 1.10
 COST = 0.02

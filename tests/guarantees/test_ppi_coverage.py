@@ -37,6 +37,8 @@ from tests.guarantees.ppi_worlds import (
     shaped_worlds,
 )
 
+pytestmark = pytest.mark.full
+
 LOW, HIGH = 0.944, 0.958
 
 

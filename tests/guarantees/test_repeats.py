@@ -24,7 +24,7 @@ from noracle.accuracy.score import (
 )
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import Cell
-from noracle.counts.label import Label, Repeats, Tally, pattern
+from noracle.counts.tally import Label, Repeats, Tally, pattern
 
 Protocol = Literal["ordinary", "complementary", "two ruled out", "question", "recorded"]
 MODES: tuple[Repeats, ...] = ("mean", "all", "any")

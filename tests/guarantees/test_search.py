@@ -31,6 +31,8 @@ from _selection_worlds import Search, World, outcomes_of, search_once, sizes_of
 # items without an answer
 
 
+@pytest.mark.full
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("n_classes", "published"), [(4, -0.20), (5, -0.30), (10, -0.80)])
 def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_off(
     n_classes: int, published: float
@@ -68,6 +70,7 @@ def test_no_answer_counts_as_wrong_without_bias_where_the_published_rule_is_far_
     assert biased - true == pytest.approx(published, abs=0.01)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_classes", [4, pytest.param(5, marks=pytest.mark.slow), 10])
 def test_fitness_of_a_candidate_has_no_bias_from_missing_answers(n_classes: int) -> None:
     world = World(agents=1, n_classes=n_classes, accuracy=0.54, silent=0.1)
@@ -88,6 +91,7 @@ def searches(
     return [search_once(world, sizes, rng) for _ in range(repetitions)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("repetitions", [60, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("alike", [0.0, 0.55])
 def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(
@@ -110,6 +114,7 @@ def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(
     assert sum(s.false > 0 for s in found) <= 0.05 * repetitions
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("repetitions", [20, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("world", "sizes"),
@@ -140,6 +145,7 @@ def test_agent_that_is_15_points_better_is_returned(
 # the gate alone
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_candidates", [pytest.param(None, marks=pytest.mark.slow), 12])
 def test_gate_keeps_its_promise_where_every_candidate_challenges_on_the_same_labels_and_ties(
     n_candidates: int | None,
@@ -203,6 +209,7 @@ def pool(n_items: int = 3000, seed: int = 0) -> tuple[Evidence, np.ndarray[Any, 
     return Evidence.from_tables(answers, None, items), key, max(right, key=right.__getitem__)
 
 
+@pytest.mark.full
 def test_targeted_race_keeps_the_best_and_saves_labels() -> None:
     evidence, key, best = pool()
     systems = Pool.read(evidence)

@@ -155,6 +155,7 @@ def unequal_rates(rng: Rng, *, ordinary: bool, k: int = 4, half: int = 2000) -> 
     return tables(answers, [rows[i] for i in rng.permutation(len(rows))], k, stratum)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "questions"])
 @runs(12)
 def test_a_estimates_weight_strata_labelled_at_different_rates(worlds: int, ordinary: bool) -> None:
@@ -190,6 +191,7 @@ def test_a_race_over_strata_labelled_at_different_rates_promises_nothing(worlds:
         assert "same label rate in all strata" in failed(found.guarantee)
 
 
+@pytest.mark.full
 @runs(2, 40)
 def test_a_joint_promise_of_a_report_holds(worlds: int, tmp_path: Path) -> None:
     """A folder is right if every statement with a promise is."""
@@ -259,6 +261,7 @@ def vote_shares(
     }
 
 
+@pytest.mark.full
 @runs(6)
 def test_b_propensities_of_one_third_belong_to_the_design(worlds: int) -> None:
     one, all_pairs = {s: Tally() for s in "abc"}, Tally()
@@ -309,6 +312,8 @@ def asked_again(
     return rows, answers, 0.6
 
 
+@pytest.mark.full
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @runs(15)
 def test_c_first_question_in_time_is_the_label(worlds: int, policy: str) -> None:
@@ -341,6 +346,7 @@ def beyond(rng: Rng, *, ordinary: bool, mixed: bool, size: int = 240) -> tuple[E
     return tables(answers, rows, k, ["hard" if h else "easy" for h in hard]), 0.575
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("interval", ["auto", "wald"])
 @pytest.mark.parametrize("mixed", [False, True], ids=["strata", "strata and K"])
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "questions"])
@@ -433,6 +439,7 @@ def informative_unsure(
     return tables(answers, rows, k), 0.6
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("targeted", [False, True], ids=["uniform", "targeted"])
 @runs(15)
 def test_f_informative_unsure_verdicts_cost_the_promise(worlds: int, targeted: bool) -> None:

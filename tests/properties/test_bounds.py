@@ -11,11 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from noracle.bounds import linear
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import Score, betting_interval, log_wealth
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.concentration import bernstein_inverted, bernstein_radius, hoeffding_radius
-from noracle.bounds.linear import Cell
+from noracle.bounds.binomial import (
+    Cell,
+    bernstein_inverted,
+    bernstein_radius,
+    clopper_pearson,
+    hoeffding_radius,
+)
 
 SLACK = 1e-9
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)

@@ -53,6 +53,7 @@ def small_worlds(draw: st.DrawFn) -> World:
 )
 # Planning a query costs DuckDB five times as much as Polars, so that most small tables go to
 # Polars; all engines agree elsewhere.
+@pytest.mark.full
 @hypothesis.given(tables=small_worlds(), engine=st.sampled_from(["duckdb", *["polars"] * 19]))
 def test_random_small_tables_match_counting_by_hand(tables: World, engine: str) -> None:
     given: dict[str, Any] = dict(tables)

@@ -23,10 +23,9 @@ from noracle import (
     estimate_accuracy,
     plan_labels,
 )
-from noracle.accuracy.parts import ivw_weight
-from noracle.bounds import linear
-from noracle.bounds.concentration import bernstein_radius, hoeffding_radius
-from noracle.bounds.linear import Cell
+from noracle.accuracy.score import ivw_weight
+from noracle.bounds import binomial as linear
+from noracle.bounds.binomial import Cell, bernstein_radius, hoeffding_radius
 from noracle.counts import Cell as Place
 from noracle.counts import Tally
 

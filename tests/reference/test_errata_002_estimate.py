@@ -14,6 +14,7 @@ from noracle.ppi.table import group_samples
 from tests.guarantees.ppi_worlds import CELLS, COV, SHARES, TRUTH, Tally, half_width, known_means
 
 
+@pytest.mark.full
 def test_section_4_2_reusing_rows_is_biased_and_folds_are_not() -> None:
     """Printed: unbiased regardless of the estimated covariance. True only if it is independent of
     the samples.
@@ -25,6 +26,7 @@ def test_section_4_2_reusing_rows_is_biased_and_folds_are_not() -> None:
     assert abs(found["crossfit-t"].bias) < 0.05
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("n", "p"), [(50, 6), (30, 2), (250, 10)])
 def test_appendix_e5_coverage_falls_by_degrees_of_freedom_not_by_bias(n: int, p: int) -> None:
     """Gaussian rows: the bias is exactly 0 and coverage still falls, by as much as in-sample

@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from noracle.logic.algebra import (
+from examples.papers.algebra import (
     PairStatistics,
     generate_pair,
     generate_pair_rates,
@@ -29,8 +29,9 @@ from noracle.logic.algebra import (
     single_axiom,
     single_axiom_rates,
 )
-from noracle.logic.evaluations import n_consistent
-from noracle.logic.independent import BinaryEvaluation, check_marginals, solve_agreement, solve_trio
+from examples.papers.evaluations import n_consistent
+from examples.papers.independent import BinaryEvaluation, solve_agreement, solve_trio
+from examples.papers.marginals import check_marginals
 
 N = 2_000
 TABLE_2 = {
@@ -247,6 +248,7 @@ def test_table_2_is_complex() -> None:
     assert f"{float(found.discriminant):.2e}" == "-4.03e-06"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("q", [281, 2_000, 20_000])
 def test_irrational_values_are_no_alarm(q: int) -> None:
     """Classifiers that do err independently have an irrational D in nearly every run, so it says

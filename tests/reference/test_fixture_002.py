@@ -95,6 +95,7 @@ def test_no_baseline_is_better_in_300_000_worlds(budget: int) -> None:
     assert ours <= best + 0.004
 
 
+@pytest.mark.full
 def test_flash_leads_at_small_budgets_and_the_vector_at_large_ones() -> None:
     small = {m: run(m, 50, WORLDS)[2] for m in ("pro", "flash", "vector", "cascade")}
     large = {m: run(m, 2000, WORLDS)[2] for m in ("pro", "flash", "vector", "cascade")}

@@ -22,6 +22,7 @@ def _one_seal() -> Iterator[None]:
     protocols = pytest.importorskip("noracle.collect.protocols")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(protocols, "new_seed", lambda: SEAL)
+        patched.setattr("noracle.collect.sealing.new_seed", lambda: SEAL)  # for previews
         yield
 
 
@@ -62,7 +63,7 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/labels.db"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def store_url(request: pytest.FixtureRequest) -> str:
     """Every test with this fixture runs on both databases."""
     return str(

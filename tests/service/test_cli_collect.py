@@ -243,6 +243,7 @@ def questions(collect: Run, url: str) -> int:
 # the whole loop
 
 
+@pytest.mark.full
 def test_a_project_from_init_to_verified_export(
     collect: Run, serve: Callable[..., Served], store_url: str, tmp_path: Path
 ) -> None:
@@ -320,6 +321,7 @@ def test_a_project_from_init_to_verified_export(
     assert not any(b"@example.org" in data.lower() or b"Ann" in data for data in exported)
 
 
+@pytest.mark.full
 def test_a_changed_export_is_not_verified(
     collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path
 ) -> None:
@@ -348,6 +350,7 @@ def test_a_changed_export_is_not_verified(
     assert collect("changed.zip", verb="verify").code == 1
 
 
+@pytest.mark.full
 def test_a_forgotten_person_is_gone_and_the_export_still_verifies(
     collect: Run, serve: Callable[..., Served], store_url: str, tmp_path: Path
 ) -> None:
@@ -387,6 +390,7 @@ def test_a_forgotten_person_is_gone_and_the_export_still_verifies(
         assert b"lung@example.org" not in left.lower()
 
 
+@pytest.mark.full
 def test_a_backup_under_load_can_be_restored_and_verifies(
     collect: Run, serve: Callable[..., Served], sqlite_url: str, tmp_path: Path
 ) -> None:

@@ -28,6 +28,8 @@ from noracle.collect.store import open_store
 from noracle.collect.store.base import Store
 from tests.service.worlds import START, PostgresServer, World, audit, build
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 Told = list[dict[str, Any]]
 

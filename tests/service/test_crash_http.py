@@ -37,6 +37,8 @@ from noracle.collect.verify import verify_archive
 from tests.service.worlds import PostgresServer
 from tests.unit.collect.service_world import SEAL
 
+pytestmark = pytest.mark.full
+
 PEOPLE, CLASSES = 16, 4
 SLUG = "crash"
 

@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
 
+pytestmark = pytest.mark.full
+
 
 SEALED_ALIKE = """
 from noracle.cli import main

@@ -25,6 +25,8 @@ from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from tests.service.test_crash_http import SLUG, Project, Server
 
+pytestmark = pytest.mark.full
+
 CLASSES, ITEMS = 4, 300
 SEED = bytes(range(32))
 

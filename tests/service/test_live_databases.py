@@ -16,6 +16,8 @@ from noracle.collect.live.simulation import (
 from noracle.collect.store.base import Store
 from tests.unit.collect.live_tables import keep_simulated
 
+pytestmark = pytest.mark.full
+
 
 def partitioned() -> Simulated:
     faults = Faults(unsure=(0.1, 0.3, 0.02), speeds=(1.0, 0.6, 0.3, 0.1))

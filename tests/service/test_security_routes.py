@@ -175,6 +175,7 @@ def refused(reply: Any) -> bool:
     )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("method", "path"), sorted(ALLOWED), ids=str)
 def test_routes_open_for_their_roles_alone(matrix: dict[str, Any], method: str, path: str) -> None:
     allowed = ALLOWED[method, path]

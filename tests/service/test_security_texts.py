@@ -201,7 +201,11 @@ def test_the_look_for_live_parts_finds_them() -> None:
     assert found >= 30
 
 
-@pytest.mark.parametrize("number", range(50))
+@pytest.mark.thin(4)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[] if n % 5 == 0 else [pytest.mark.full]) for n in range(50)],
+)
 def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) -> None:
     text, slug = PAYLOADS[number], f"x{number}"
 
@@ -300,6 +304,7 @@ def test_payloads_are_inert_wherever_they_are_stored(site: Site, number: int) ->
         assert reply.headers["content-type"] == "application/json"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_requests_from_the_description_find_no_fault_of_ours(
     site: Site, examples: int

@@ -14,6 +14,8 @@ from noracle.collect.store.base import Store
 from tests.service.stress import Tally, work_through
 from tests.service.worlds import START, World, audit, build
 
+pytestmark = pytest.mark.full
+
 
 def check(store: Store, world: World, tally: Tally, *, loops: int) -> None:
     counts = audit(store, world, acknowledged=tally.acknowledged)

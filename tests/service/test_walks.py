@@ -421,6 +421,7 @@ def run(store: Store, clock: Clock, sequences: int, *, seed: int) -> None:
         )
 
 
+@pytest.mark.full
 def test_random_walks_never_show_an_expert_two_questions(store: Store, clock: Clock) -> None:
     run(store, clock, 150, seed=1)
 

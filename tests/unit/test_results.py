@@ -26,7 +26,7 @@ from noracle.results import (
     results_dict,
     tails,
 )
-from noracle.results.guarantee import holm
+from noracle.results.base import holm
 from tests.unit.report.samples import (
     CHECK,
     COMPARISON,

@@ -13,11 +13,12 @@ from noracle.accuracy.check import (
     check_questions,
     check_routing,
     check_yes_rate,
+    checks_for,
+    label_checks,
 )
 from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracy
-from noracle.accuracy.policy import checks_for, label_checks
 from noracle.accuracy.route import route_items
 from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream

@@ -12,14 +12,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from noracle.accuracy.parts import Settings, Whole
-from noracle.accuracy.score import score_ends, sided_scores
-from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
+from noracle.accuracy.score import (
+    DIFFERENT_BELOW,
+    Settings,
+    Whole,
+    rates_p_value,
+    score_ends,
+    sided_scores,
+)
 from noracle.bounds import clusters as bounds
-from noracle.bounds.linear import Limits, ordered
-from noracle.bounds.special import gammaincc, ndtr
+from noracle.bounds.binomial import Limits, gammaincc, ndtr, ordered
 from noracle.counts import AccuracyCounts, count_accuracy
-from noracle.counts.label import Cell
+from noracle.counts.tally import Cell
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check

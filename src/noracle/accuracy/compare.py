@@ -11,19 +11,24 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noracle.accuracy.check import for_comparison, label_checks
 from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
 from noracle.accuracy.estimate import GRADED, REPEATED, Checks, taking_repeats
-from noracle.accuracy.policy import for_comparison, label_checks
-from noracle.accuracy.score import PatternScores, difference_scores, law_of, least_difference
-from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
+from noracle.accuracy.score import (
+    DIFFERENT_BELOW,
+    PatternScores,
+    difference_scores,
+    law_of,
+    least_difference,
+    rates_p_value,
+)
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, fixed_interval
+from noracle.bounds.binomial import ndtri, ordered
 from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
-from noracle.bounds.linear import ordered
 from noracle.bounds.paired import difference_limits
-from noracle.bounds.special import ndtri
 from noracle.counts import PatternCounts, count_patterns, label_rows
-from noracle.counts.label import Cell, Pattern, Repeats, Verdict
-from noracle.counts.met import CONTRADICTORY
+from noracle.counts.count import CONTRADICTORY
+from noracle.counts.tally import Cell, Pattern, Repeats, Verdict
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import (

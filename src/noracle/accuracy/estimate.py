@@ -8,30 +8,33 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from noracle.accuracy.check import checks_for, label_checks
 from noracle.accuracy.clusters import cluster_assumption, clusters_matter, from_clusters
-from noracle.accuracy.parts import Settings, Whole, from_cells, from_scores, normal_limits
-from noracle.accuracy.policy import checks_for, label_checks
-from noracle.accuracy.score import transition_scores
-from noracle.accuracy.strata import (
+from noracle.accuracy.score import (
     ErrorRates,
     Guess,
     Matrix,
     Sample,
+    Settings,
     Stratum,
+    Whole,
     are_binary,
+    from_cells,
+    from_scores,
     is_aimed,
     many_weights,
+    normal_limits,
     of_kind,
     sample_of,
     strata_of,
     targeting_p_value,
+    transition_scores,
     with_unanswered,
 )
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.linear import Cell, Limits, anytime
+from noracle.bounds.binomial import Cell, Limits, anytime, clopper_pearson
 from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy
-from noracle.counts.label import Repeats
-from noracle.counts.met import CONTRADICTORY
+from noracle.counts.count import CONTRADICTORY
+from noracle.counts.tally import Repeats
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.evidence import Evidence
 from noracle.results import (
@@ -164,7 +167,7 @@ def estimate_accuracy(
         so it is, whatever is said here, where grades come without answers and items.
     checks
         ``auto`` runs the checks that these labels need
-        (:func:`noracle.accuracy.policy.label_checks`) and writes them to the guarantee; a failed
+        (:func:`noracle.accuracy.check.label_checks`) and writes them to the guarantee; a failed
         one makes it HEURISTIC, or raises if ``strict``. ``none`` switches them off, and the result
         says so. Or results of ``check_*``.
     protocol

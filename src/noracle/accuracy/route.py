@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noracle.counts import answer_table
-from noracle.counts.answers import AnswerTable
+from noracle.counts.count import AnswerTable
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Plan, Routing, choose

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from noracle.accuracy.estimate import counts_of, estimate_accuracy
-from noracle.accuracy.strata import Stratum, binomial_cells, strata_of
-from noracle.bounds import linear
-from noracle.bounds.special import ndtri
-from noracle.counts.label import Tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.accuracy.score import Stratum, binomial_cells, strata_of
+from noracle.bounds import binomial as linear
+from noracle.bounds.binomial import ndtri
+from noracle.counts.tally import AccuracyCounts, Tally
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import (

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.accuracy.score import law_of, sided_rows, succeeds
-from noracle.bounds import linear
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval
-from noracle.counts.label import Cell as Place
-from noracle.counts.label import Label, Tally
-from noracle.counts.tallies import AccuracyCounts, check_n_classes
+from noracle.counts.tally import AccuracyCounts, Label, Tally, check_n_classes
+from noracle.counts.tally import Cell as Place
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import Estimate, check_confidence
 

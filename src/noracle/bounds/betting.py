@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from noracle.bounds.special import find_root
+from noracle.bounds.binomial import find_root
 
 # Fractions 2^0 … 2^-14.5, with slowly falling prior weights.
 FRACTIONS = 2.0 ** (-np.arange(30) / 2)

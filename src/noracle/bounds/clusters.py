@@ -20,8 +20,7 @@ from noracle.bounds.betting import (
     falling_root,
     two_values,
 )
-from noracle.bounds.linear import Limits, ordered
-from noracle.bounds.special import stdtrit
+from noracle.bounds.binomial import Limits, ordered, stdtrit
 
 
 def cluster_limits(

@@ -12,10 +12,15 @@ import math
 
 import numpy as np
 
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.linear import Limits, ordered, support
-from noracle.bounds.special import betainc, find_root
-from noracle.bounds.tails import binomial_at_least
+from noracle.bounds.binomial import (
+    Limits,
+    betainc,
+    binomial_at_least,
+    clopper_pearson,
+    find_root,
+    ordered,
+    support,
+)
 
 # A limit that only the sign test puts above 0.
 _TINY = 1e-12

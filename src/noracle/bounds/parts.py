@@ -48,18 +48,23 @@ from typing import Literal
 
 import numpy as np
 
-from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
-from noracle.bounds.linear import (
+from noracle.bounds.binomial import (
     Cell,
     Limits,
+    clopper_pearson,
     exact,
+    find_root,
+    gammaln,
+    hypergeometric_limits,
     information,
     maximum_likelihood,
     merge,
+    ndtri,
     ordered,
+    relative_entropy,
+    xlog1py,
+    xlogy,
 )
-from noracle.bounds.special import find_root, gammaln, ndtri, xlog1py, xlogy
-from noracle.bounds.tails import relative_entropy
 
 Method = Literal[
     "exact",

@@ -373,13 +373,13 @@ def policy_checks(
     clusters: Literal["auto", "ignore"] = "auto",
     population: Literal["answers", "beyond"] = "answers",
 ) -> list[Check]:
-    """The checks of :mod:`noracle.accuracy.policy` that apply; a failure is also warned about, with
+    """The checks of :mod:`noracle.accuracy.check` that apply; a failure is also warned about, with
     the way out.
 
     With ``estimate`` nothing is said of failures that do not bear on an estimate of accuracy.
     """
-    from noracle.accuracy.policy import bears_on_estimates, label_checks, remedy
-    from noracle.results.guarantee import failed_checks
+    from noracle.accuracy.check import bears_on_estimates, label_checks, remedy
+    from noracle.results.base import failed_checks
 
     checks = label_checks(
         evidence,

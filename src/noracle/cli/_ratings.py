@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from noracle.cli._files import read_json
 from noracle.cli._options import column_names, log, names, say_notes
+from noracle.cli._output import read_json
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
 from noracle.evidence.ratings import Ratings

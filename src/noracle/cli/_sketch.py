@@ -9,13 +9,11 @@ from typing import Annotated
 
 import typer
 
-from noracle.cli._files import read_json, write_json
 from noracle.cli._options import Sources, log
-from noracle.cli._output import check_target
-from noracle.counts.decisions import count_decisions
-from noracle.counts.sketch import Sketch
+from noracle.cli._output import check_target, read_json, write_json
+from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
-from noracle.evidence.known import read_known
+from noracle.evidence.labels import read_known
 
 _PANEL = "What is known of the items"
 _RANGE = re.compile(r"^(?P<low>\d+)(?:\s*(?:\.\.|-|to)\s*(?P<high>\d+))?$")

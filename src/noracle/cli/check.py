@@ -9,12 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from noracle.accuracy import check_routing, check_sensitivity, range_unsure
-from noracle.accuracy.policy import label_checks
+from noracle.accuracy.check import label_checks
 from noracle.cli import _options as opt
-from noracle.cli._collect_live import look_alone
-from noracle.cli._files import read_counts
 from noracle.cli._options import Sources, seeded
-from noracle.cli._output import Output, working
+from noracle.cli._output import Output, read_counts, working
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Ranges
@@ -103,7 +101,11 @@ def command(
         "at-least": at_least,
         "at-most": at_most,
     }
-    view = look_alone(project, others)
+    view = None
+    if project is not None:
+        from noracle.cli._collect import look_alone
+
+        view = look_alone(project, others)
     if view is not None:
         if not view.checks:
             raise ArgumentError("the project must allow at least one check; it has none yet.")

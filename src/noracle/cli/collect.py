@@ -2,16 +2,1320 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
+import html as markup
+import json
+import math
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
 import typer
 
-from noracle.cli import (
-    _collect_demo,
-    _collect_files,
-    _collect_people,
-    _collect_projects,
-    _collect_server,
-    _collect_simulate,
+from noracle._version import __version__
+from noracle.cli import _collect as common
+from noracle.cli import _options as opt
+from noracle.cli._collect import show_live
+from noracle.cli._output import check_target, replacing, say, say_json, settings, working
+from noracle.collect.errors import Conflict, NotFound, Refused
+from noracle.collect.model import ProjectSpec
+from noracle.collect.server import (
+    ServerSettings,
+    database_url,
+    key_path,
+    make_key,
+    read_key,
+    sqlite_path,
 )
+from noracle.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from noracle.collect.demo import Demo, Outcome
+    from noracle.collect.live.simulation import ProtocolRow
+    from noracle.collect.service.access import Member
+    from noracle.collect.service.projects import SealPreview
+    from noracle.collect.store.base import Store, Work
+
+DEMO_EXAMPLE = """Example:
+
+noracle collect demo
+
+noracle collect demo --n-items 200 --exit --out demo"""
+
+
+def demo(
+    n_items: Annotated[
+        int, typer.Option("--n-items", metavar="N", min=20, max=20_000, help="Number of pictures.")
+    ] = 1000,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")
+    ] = 0,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Keep database, key and export here; default a temporary folder.",
+        ),
+    ] = None,
+    leave: Annotated[
+        bool, typer.Option("--exit", help="Stop at the end instead of serving on.")
+    ] = False,
+    seed: opt.Seed = 7,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Start a server, let simulated specialists fill a project over HTTP, and show estimate, truth
+    and proof.
+
+    Which shape occurs most often in a picture? Each specialist knows one shape and says yes, no or
+    not sure. The truth is known here because the pictures are drawn by a rule; the estimates do not
+    use it.
+    """
+    if out is not None:
+        folder = Path(out)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ArgumentError(f"--out must be a new or empty folder; got {out!r}.")
+        folder.mkdir(parents=True, exist_ok=True)
+        _demo(folder, n_items, port, leave or as_json, seed, as_json)
+        return
+    with tempfile.TemporaryDirectory(prefix="noracle-demo-") as name:
+        _demo(Path(name), n_items, port, leave or as_json, seed, as_json)
+
+
+def _demo(folder: Path, n_items: int, port: int, leave: bool, seed: int, as_json: bool) -> None:
+    from noracle.collect import demo as demos
+
+    began = time.monotonic()
+    with working("drawing pictures, sealing, starting the server"):
+        running = demos.start(folder, n_items=n_items, port=port, seed=seed)
+    try:
+        if not as_json:
+            for line in _welcome(running):
+                say(line)
+        filling = time.monotonic()
+        with common.progress("answers over HTTP", running.questions) as step:
+            done = running.fill(step)
+        rate = sum(done) / (time.monotonic() - filling)
+        outcome = demos.finish(running, folder)
+        if as_json:
+            say_json(_as_dict(running, outcome, sum(done), time.monotonic() - began))
+        else:
+            for line in _results(running, outcome, done, rate, time.monotonic() - began):
+                say(line)
+        if not outcome.check.passed:
+            raise typer.Exit(1)
+        if not leave:
+            say("\nstill serving; stop with Ctrl-C")
+            running.server.wait()
+    finally:
+        demos.stop(running)
+
+
+def _welcome(running: Demo) -> list[str]:
+    from noracle.collect.demo import EMAIL, SLUG
+
+    return [
+        f"dashboard   {running.server.url}/p/{SLUG}",
+        f"sign in as  {EMAIL} with the password {running.password}",
+        f"project     {running.questions:,} questions, sealed; {len(running.people)} simulated specialists, one a class",
+    ]
+
+
+def _results(
+    running: Demo, outcome: Outcome, done: list[int], rate: float, seconds: float
+) -> list[str]:
+    lines = [f"answers     {sum(done):,} over HTTP, {rate:,.0f} a second", ""]
+    for system in outcome.view.systems:
+        found = system.estimate
+        lines.append(
+            f"accuracy of {system.name!r}    {found.value:.3f}    95 % interval, valid at every look [{found.low:.3f}, {found.high:.3f}]"
+        )
+        if system.fixed is not None:
+            lines.append(
+                f"  at the declared n    {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
+            )
+        if system.corrected is not None:
+            lines.append(
+                f"  corrected for errors on gold and panel    {system.corrected.value:.3f}"
+            )
+        lines.append(f"  truth, which you would not have    {running.accuracy[system.name]:.3f}")
+    lines.append(
+        f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}"
+    )
+    verdict = (
+        "verified: every route, answer and event fits the committed seed"
+        if outcome.check.passed
+        else "NOT verified"
+    )
+    return [
+        *lines,
+        "",
+        f"export      {verdict}",
+        f"            {outcome.archive}",
+        f"time        {seconds:.0f} s in all",
+    ]
+
+
+def _as_dict(running: Demo, outcome: Outcome, answers: int, seconds: float) -> dict[str, Any]:
+    return {
+        "answers": answers,
+        "questions": running.questions,
+        "seconds": round(seconds, 2),
+        "verified": bool(outcome.check.passed),
+        "alarms": list(outcome.view.alarms),
+        "systems": [
+            {"name": s.name, "truth": running.accuracy[s.name], "estimate": s.estimate.to_dict()}
+            for s in outcome.view.systems
+        ],
+    }
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect import`` and ``export``: files in and out of a project.
+
+
+IMPORT_EXAMPLE = """Example:
+
+noracle collect import abstracts --items items.csv --gold gold.csv
+
+noracle collect import pictures --items items.jsonl --images pictures/
+
+noracle collect import abstracts --system agent-7=answers.csv (after sealing)
+
+items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer."""
+
+EXPORT_EXAMPLE = """Example:
+
+noracle collect export abstracts --out abstracts.zip; noracle verify abstracts.zip
+
+noracle collect export abstracts --format csv --out tables; noracle estimate --answers tables/answers.csv --judgements tables/judgements.csv
+--items tables/items.csv"""
+
+Format = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
+
+
+def import_(
+    slug: common.Slug,
+    db: common.Db = common.DB,
+    items: Annotated[
+        str | None,
+        typer.Option(
+            "--items",
+            metavar="FILE",
+            help="Items: .csv, .jsonl, .json, .parquet, a folder or a zip.",
+        ),
+    ] = None,
+    images: Annotated[
+        str | None,
+        typer.Option(
+            "--images", metavar="DIR", help="The folder in which images of the items lie."
+        ),
+    ] = None,
+    gold: Annotated[
+        str | None,
+        typer.Option("--gold", metavar="FILE", help="item, label: the known class of some items."),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system",
+            metavar="[NAME=]FILE",
+            help="item, answer (and system): answers of a system; repeat.",
+        ),
+    ] = None,
+) -> None:
+    """Bring items into a draft, or the answers of systems into a sealed project.
+
+    All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
+    Nothing is fetched from the network.
+    """
+    if (items is None) == (not system):
+        raise ArgumentError(
+            "--items or --system must be given, one of them; items come before sealing, systems after."
+        )
+    if items is None and (images is not None or gold is not None):
+        raise ArgumentError("--images and --gold must come with --items; got none.")
+    with common.opened(db) as store:
+        member = store.read_now(lambda work: common.owner_of(work, slug))
+        if items is not None:
+            say(f"{_items(store, member, items, images, gold):,} items imported")
+            return
+        for name, n in _systems(store, member, system or ()):
+            say(f"{name}: {n:,} answers imported")
+
+
+def _items(store: Store, member: Member, items: str, images: str | None, gold: str | None) -> int:
+    from noracle.collect import formats
+    from noracle.collect.service import projects
+
+    if member.state != "draft":
+        raise Conflict(f"PROJECT must be a draft for new items; {member.slug} is {member.state}.")
+    with working("reading"):
+        known = None if gold is None else formats.read_gold(gold, spec=member.spec)
+        upload = formats.read_items(items, spec=member.spec, images=images, gold=known)
+
+    def keep(work: Work) -> int:
+        for picture in upload.pictures.values():
+            projects.add_image(work, member.project, picture)
+        return projects.import_items(
+            work, member.project, upload.items, actor=member.alias, now=common.now()
+        )
+
+    with working("importing"):
+        return store.write_now(keep)
+
+
+def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[str, int]]:
+    from noracle.collect import formats
+    from noracle.collect.service import projects
+
+    if member.state == "draft":
+        raise Conflict(
+            "PROJECT must be sealed before systems come, so that they cannot steer what is asked; it is a draft."
+        )
+    found: dict[str, dict[str, int | None]] = {}
+    for text in given:
+        name, mark, path = text.partition("=")
+        if not mark or Path(text).is_file():
+            name, path = "", text
+        if not Path(path).is_file():
+            raise ArgumentError(f"--system must be NAME=FILE or FILE; got no file {path!r}.")
+        for system, answers in formats.read_answers(
+            path, spec=member.spec, system=name.strip()
+        ).items():
+            if system in found:
+                raise ArgumentError(f"--system must name each system once; got {system!r} twice.")
+            found[system] = answers
+
+    def keep(work: Work) -> None:
+        for name, answers in found.items():
+            projects.add_system(
+                work, member.project, name, answers, actor=member.alias, now=common.now()
+            )
+
+    with working("importing"):
+        store.write_now(keep)
+    return [(name, len(answers)) for name, answers in found.items()]
+
+
+def export(
+    slug: common.Slug,
+    db: common.Db = common.DB,
+    file_format: Annotated[
+        Format,
+        typer.Option("--format", help="archive proves itself; the others are tables to work with."),
+    ] = "archive",
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="A file (archive, label-studio) or a folder (tables); default after the project.",
+        ),
+    ] = None,
+    texts: Annotated[
+        bool,
+        typer.Option(
+            "--texts", help="Also write the texts of the items; default their hashes only."
+        ),
+    ] = False,
+) -> None:
+    """Write a project to a file or folder, without names of people; the export is logged.
+
+    noracle verify checks an archive. noracle estimate, check and the other verbs read the tables of
+    csv, jsonl and parquet.
+    """
+    from noracle.collect.service import exports
+
+    whole = file_format in ("archive", "label-studio")
+    target = Path(
+        out
+        or (
+            f"{slug}.{'zip' if file_format == 'archive' else 'json'}"
+            if whole
+            else f"{slug}-{file_format}"
+        )
+    )
+    if whole:
+        check_target("out", str(target))
+    elif target.exists() and not target.is_dir():
+        raise ArgumentError(f"--out must be a folder for the tables; got the file {str(target)!r}.")
+    with common.opened(db) as store, working("exporting"):
+        member = store.read_now(lambda work: common.owner_of(work, slug))
+        if member.state == "draft":
+            raise Conflict(f"PROJECT must be sealed before it can be exported; {slug} is a draft.")
+        store.write_now(
+            lambda work: exports.log_export(work, member, file_format, now=common.now())
+        )
+        files = store.read_chained_now(
+            member.project,
+            lambda work: exports.export_files(work, member.project, file_format, texts=texts),
+        )
+    if not whole:
+        target.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        path = target if whole else target / name
+        with replacing(path) as temporary:
+            temporary.write_bytes(data)
+        say(f"wrote {path} ({len(data):,} bytes)")
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect invite`` and ``forget``: the people of a project.
+
+
+INVITE_EXAMPLE = """Example:
+
+noracle collect invite abstracts --class lung --url https://labels.example.org
+
+noracle collect invite abstracts --each 2 (two links for every class)
+
+noracle collect invite abstracts --role auditor
+
+A link works once, and is shown once: only its SHA-256 is stored."""
+
+FORGET_EXAMPLE = """Example:
+
+noracle collect forget ann@example.org
+
+The answers stay under the alias of the project, and noracle verify still passes."""
+
+Role = Literal["owner", "manager", "annotator", "auditor"]
+
+
+def invite(
+    slug: common.Slug,
+    db: common.Db = common.DB,
+    role: Annotated[Role, typer.Option("--role", help="What the person may do.")] = "annotator",
+    class_name: Annotated[
+        str | None,
+        typer.Option("--class", metavar="NAME", help="The class that an annotator is asked about."),
+    ] = None,
+    place: Annotated[
+        int | None,
+        typer.Option(
+            "--place", metavar="N", min=0, help="The place of an annotator (ordinary protocol)."
+        ),
+    ] = None,
+    each: Annotated[
+        int,
+        typer.Option(
+            "--each",
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Links of each kind; without --class, for every class.",
+        ),
+    ] = 1,
+    days: Annotated[
+        float, typer.Option("--days", metavar="D", help="How long the links work.")
+    ] = 7.0,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Where the server is.")
+    ] = "http://127.0.0.1:8000",
+    as_json: opt.AsJson = False,
+) -> None:
+    """Make links that let people join, bound to a role and a class."""
+    from noracle.collect.service import people
+
+    def make(work: Work) -> list[dict[str, object]]:
+        member = common.owner_of(work, slug)
+        found: list[dict[str, object]] = []
+        for pool in _pools(member.spec, role, class_name, place):
+            for _ in range(each):
+                token = people.invite(
+                    work, member, role=role, pool=pool, days=days, now=common.now()
+                )
+                link = f"{url.rstrip('/')}/join/{token}"
+                found.append(
+                    {"role": role, "pool": pool, "for": _called(member.spec, pool), "link": link}
+                )
+        return found
+
+    with common.opened(db) as store:
+        links = store.write_now(make)
+    if as_json:
+        say_json({"invitations": links})
+        return
+    for one in links:
+        say(f"{one['for'] or role}: {one['link']}")
+
+
+def _pools(
+    spec: ProjectSpec, role: Role, class_name: str | None, place: int | None
+) -> list[int | None]:
+    """The groups that links are wanted for; None for roles that are asked nothing, and where there
+    is one group only.
+    """
+    if role != "annotator":
+        if class_name is not None or place is not None:
+            raise ArgumentError(
+                f"--class and --place must be left out for the role {role}; only annotators are asked questions."
+            )
+        return [None]
+    if class_name is not None:
+        classes = [c.name for c in spec.classes]
+        if spec.protocol != "partitioned" or class_name not in classes:
+            raise ArgumentError(
+                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {class_name!r}."
+            )
+        return [classes.index(class_name)]
+    if place is not None:
+        if spec.protocol != "ordinary":
+            raise ArgumentError(
+                f"--place must be left out in a project of the protocol {spec.protocol}."
+            )
+        return [place]
+    return list(spec.pools)
+
+
+def _called(spec: ProjectSpec, pool: int | None) -> str:
+    if pool is None or spec.protocol in ("judge-all", "pick-wrong"):
+        return ""
+    return spec.classes[pool].name if spec.protocol == "partitioned" else f"place {pool}"
+
+
+def forget(
+    email: Annotated[str, typer.Argument(metavar="ADDRESS", help="The person's e-mail address.")],
+    db: common.Db = common.DB,
+    yes: common.Yes = False,
+) -> None:
+    """Erase a person: name, address, password and sessions. What they answered stays, without a
+    name.
+    """
+    from noracle.collect.service import people
+
+    with common.opened(db) as store:
+        if store.read_now(lambda work: people.find_person(work, email)) is None:
+            raise NotFound("ADDRESS must be the e-mail address of an account; got one without.")
+        common.confirm(f"Erase {email}? This cannot be undone.", yes=yes)
+        store.write_now(lambda work: people.forget(work, email, now=common.now()))
+    say("forgotten; copies that were made before still hold the person")
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect project``, ``seal``, ``open`` and ``close``: the life of a project.
+
+
+PROJECT_EXAMPLE = """Example:
+
+noracle collect project abstracts --spec project.toml
+
+noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
+
+noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
+
+project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline."""
+
+SEAL_EXAMPLE = """Example:
+
+noracle collect seal abstracts
+
+Everything random is drawn now, from a seed whose SHA-256 is published. Nothing of the project can be changed afterwards."""
+
+OPEN_EXAMPLE = """Example:
+
+noracle collect open abstracts"""
+
+CLOSE_EXAMPLE = """Example:
+
+noracle collect close abstracts
+
+The seed is revealed: anybody can draw the routes again, with noracle verify on the export."""
+
+ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
+_SPEC = "Without --spec"
+
+
+def project(
+    slug: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROJECT]", help="Its short name, as in its address; left out: list all."
+        ),
+    ] = None,
+    db: common.Db = common.DB,
+    spec: Annotated[
+        str | None,
+        typer.Option("--spec", metavar="FILE", help="What is asked and how (TOML or JSON)."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="A name for people; default the short name."),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            "--owner", metavar="ADDRESS", help="E-mail of the owner; default the first account."
+        ),
+    ] = None,
+    change: Annotated[
+        bool, typer.Option("--change", help="Change the project, which must be a draft.")
+    ] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Show the estimates and checks now, as the dashboard does; the look is logged.",
+        ),
+    ] = False,
+    protocol: Annotated[
+        ProtocolName | None,
+        typer.Option("--protocol", help="Who is asked what.", rich_help_panel=_SPEC),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes", metavar="A,B,C", help="Names of the classes.", rich_help_panel=_SPEC
+        ),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option("--question", metavar="TEXT", help="What is asked.", rich_help_panel=_SPEC),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="N", help="Questions an item.", rich_help_panel=_SPEC),
+    ] = None,
+    shown: Annotated[
+        int | None,
+        typer.Option(
+            "--shown", metavar="M", help="Classes that are shown at a time.", rich_help_panel=_SPEC
+        ),
+    ] = None,
+    annotators: Annotated[
+        int | None,
+        typer.Option(
+            "--annotators",
+            metavar="N",
+            help="Places of the ordinary design.",
+            rich_help_panel=_SPEC,
+        ),
+    ] = None,
+    panel_items: Annotated[
+        int | None,
+        typer.Option(
+            "--panel-items",
+            metavar="N",
+            help="Items that are put to all classes.",
+            rich_help_panel=_SPEC,
+        ),
+    ] = None,
+    gold_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--gold-rate",
+            metavar="P",
+            help="Share of questions with a known answer.",
+            rich_help_panel=_SPEC,
+        ),
+    ] = None,
+    reasks: Annotated[
+        int | None,
+        typer.Option(
+            "--reasks",
+            metavar="N",
+            help='Others who are asked after "not sure".',
+            rich_help_panel=_SPEC,
+        ),
+    ] = None,
+    planned_n: Annotated[
+        int | None,
+        typer.Option(
+            "--planned-n",
+            metavar="N",
+            help="Declared number of main answers.",
+            rich_help_panel=_SPEC,
+        ),
+    ] = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Make a project, show one, or list all."""
+    from noracle.collect.service import projects
+
+    given = {
+        "protocol": protocol,
+        "classes": opt.names(classes),
+        "question": question,
+        "draws": draws,
+        "shown": shown,
+        "annotators": annotators,
+        "panel_items": panel_items,
+        "gold_rate": gold_rate,
+        "reasks": reasks,
+        "planned_n": planned_n,
+    }
+    values = {key: value for key, value in given.items() if value is not None}
+    if slug is None:
+        if spec is not None or values:
+            raise ArgumentError("PROJECT must be named to make a project; got none.")
+        if live:
+            raise ArgumentError("PROJECT must be named with --live; got none.")
+        return _list(db, as_json)
+    if live:
+        if spec is not None or values or change:
+            raise ArgumentError("--live must come alone; got options that change the project.")
+        return show_live(slug, db, as_json=as_json)
+    if spec is not None or values:
+        wanted, called = read_spec(spec, values)
+        with common.opened(db) as store:
+
+            def make(work: Work) -> None:
+                if change:
+                    project = int(common.project_row(work, slug)["id"])
+                    projects.change_spec(work, project, wanted)
+                else:
+                    projects.create_project(
+                        work,
+                        slug=slug,
+                        name=name or called or slug,
+                        spec=wanted,
+                        owner=_person(work, owner),
+                        now=common.now(),
+                    )
+
+            store.write_now(make)
+    elif change or name is not None or owner is not None:
+        raise ArgumentError(
+            "--spec, or --protocol and --classes, must say what the project is; got neither."
+        )
+    with common.opened(db) as store:
+        shown_project = store.read_now(lambda work: describe(work, slug))
+    if as_json:
+        say_json(shown_project)
+    else:
+        _say(shown_project)
+    return None
+
+
+def read_spec(path: str | None, values: Mapping[str, Any]) -> tuple[ProjectSpec, str | None]:
+    """The specification in a TOML or JSON file, with options on top; and the name, if the file has
+    one.
+    """
+    read: dict[str, Any] = {}
+    if path is not None:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            read = json.loads(text) if Path(path).suffix.lower() == ".json" else tomllib.loads(text)
+        except OSError as error:
+            raise ArgumentError(
+                f"--spec must be a readable file; got {path!r} ({error.strerror})."
+            ) from None
+        except ValueError as error:
+            raise ArgumentError(
+                f"--spec must be TOML or JSON; got something else in {path!r} ({error})."
+            ) from None
+        if not isinstance(read, dict):
+            raise ArgumentError(
+                f"--spec must hold names and values; got something else in {path!r}."
+            )
+    name = read.pop("name", None)
+    try:
+        return ProjectSpec.from_dict({**read, **values}), None if name is None else str(name)
+    except TypeError as error:
+        raise ArgumentError(f"--spec must hold values of the right kind; got {error}.") from None
+
+
+def _person(work: Work, email: str | None) -> int:
+    from noracle.collect.service.people import find_person
+
+    first = "SELECT id FROM person WHERE active = 1 ORDER BY id LIMIT 1"
+    row = work.one(first) if email is None else find_person(work, email)
+    if row is None:
+        raise NotFound(
+            "--owner must have an account; got none. Make the first with: noracle collect init"
+        )
+    return int(row["id"])
+
+
+def describe(work: Work, slug: str) -> dict[str, Any]:
+    """What there is to know about a project, without a name of anybody."""
+    row = common.project_row(work, slug)
+    project = int(row["id"])
+
+    def count(table: str) -> int:
+        found = work.one(
+            f"SELECT COUNT(*) AS n FROM {table} WHERE project_id = :project",  # noqa: S608 (our own names)
+            project=project,
+        )
+        return 0 if found is None else int(found["n"])
+
+    systems = work.all(
+        "SELECT name FROM system WHERE project_id = :project ORDER BY id", project=project
+    )
+    people = work.all(
+        "SELECT role, COUNT(*) AS n FROM membership WHERE project_id = :project GROUP BY role ORDER BY role",
+        project=project,
+    )
+    dates = {key: _date(row[key]) for key in ("created_at", "sealed_at", "opened_at", "closed_at")}
+    return {
+        "project": row["slug"],
+        "name": row["name"],
+        "state": row["state"],
+        "spec": ProjectSpec.from_dict(json.loads(row["spec"])).to_dict(),
+        "items": count("item"),
+        "questions": count("question"),
+        "answers": count("answer"),
+        "systems": [str(s["name"]) for s in systems],
+        "people": {str(p["role"]): int(p["n"]) for p in people},
+        "commitment": row["commitment"],
+        "root": row["root"],
+        **dates,
+    }
+
+
+def _date(seconds: float | None) -> str | None:
+    return (
+        None
+        if seconds is None
+        else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
+    )
+
+
+def _say(found: Mapping[str, Any]) -> None:
+    spec = found["spec"]
+    classes = [str(c["name"]) for c in spec["classes"]]
+    named = ", ".join(classes[:8]) + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
+    people = ", ".join(f"{n} {role}" for role, n in found["people"].items())
+    say(f"{found['project']}: {found['name']}    {found['state']}", style="bold")
+    say(f"  protocol    {spec['protocol']}, {len(classes)} classes: {named}")
+    say(
+        f"  evidence    {found['items']:,} items, {found['questions']:,} questions, {found['answers']:,} answers"
+    )
+    say(f"  systems     {', '.join(found['systems']) or 'none yet'}")
+    say(f"  people      {people or 'none'}")
+    if found["commitment"]:
+        say(f"  commitment  {found['commitment']}")
+        say(f"  root        {found['root']}")
+
+
+def _list(db: str, as_json: bool) -> None:
+    with common.opened(db) as store:
+        rows = store.read_now(
+            lambda work: work.all("SELECT slug, name, state FROM project ORDER BY slug")
+        )
+    if as_json:
+        say_json({"projects": [dict(row) for row in rows]})
+        return
+    for row in rows:
+        say(f"{row['slug']:<24} {row['state']:<8} {row['name']}")
+    if not rows:
+        say("no project yet; make one with: noracle collect project NAME --spec project.toml")
+
+
+def seal(
+    slug: common.Slug,
+    db: common.Db = common.DB,
+    chances: Annotated[
+        str | None,
+        typer.Option(
+            "--chances",
+            metavar="FILE",
+            help="Targeted routing: item, class, propensity, a row for each class; default uniform.",
+        ),
+    ] = None,
+    yes: common.Yes = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Draw everything random and commit to it; shows first what will be sealed."""
+    from noracle.collect import formats
+    from noracle.collect.service import projects
+
+    with common.opened(db) as store:
+        member = store.read_now(lambda work: common.owner_of(work, slug))
+        if member.state != "draft":
+            raise Conflict(f"PROJECT must be a draft to be sealed; {slug} is {member.state}.")
+        drawn = None if chances is None else formats.read_propensities(chances, spec=member.spec)
+        with working("counting"):
+            preview = store.read_now(
+                lambda work: projects.preview_seal(work, member.project, propensities=drawn)
+            )
+        if preview.problem:
+            raise Refused(preview.problem)
+        if not as_json:
+            for line in preview_lines(preview, member.spec):
+                say(line)
+        common.confirm(f"Seal {slug}? Nothing of it can be changed afterwards.", yes=yes)
+        with working("drawing the routes"):
+            store.write_now(
+                lambda work: projects.seal_project(
+                    work, member.project, actor=member.alias, now=common.now(), propensities=drawn
+                )
+            )
+        found = store.read_now(lambda work: describe(work, slug))
+    if as_json:
+        say_json(found)
+        return
+    say(f"sealed {found['questions']:,} questions about {found['items']:,} items")
+    say(f"  commitment  {found['commitment']} (SHA-256 of the seed)")
+    say(f"  root        {found['root']} (Merkle root of the routes)")
+
+
+def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
+    """What sealing will fix, a line a fact."""
+    names = (
+        [c.name for c in spec.classes]
+        if spec.protocol == "partitioned"
+        else [f"place {pool}" for pool in spec.pools]
+    )
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in preview.by_kind.items())
+    lines = [
+        f"  items       {preview.items:,}, of which {preview.gold:,} with a known answer",
+        f"  questions   {preview.questions:,}: {kinds}",
+    ]
+    if len(names) > 1:
+        lines += [
+            f"              {n:,} for {names[pool]}"
+            for pool, n in list(preview.by_pool.items())[:20]
+        ]
+        lines += (
+            [f"              and {len(preview.by_pool) - 20} more"]
+            if len(preview.by_pool) > 20
+            else []
+        )
+    if preview.pools_without_people:
+        lines.append(
+            f"  nobody yet  for {', '.join(names[pool] for pool in preview.pools_without_people[:20])} (people may join after sealing)"
+        )
+    return lines
+
+
+def open_(slug: common.Slug, db: common.Db = common.DB) -> None:
+    """Let annotators answer."""
+    _turn(slug, db, "open")
+
+
+def close(slug: common.Slug, db: common.Db = common.DB, yes: common.Yes = False) -> None:
+    """Take no more answers, and reveal the seed."""
+    common.confirm(
+        f"Close {slug}? No answer is taken afterwards, and it cannot be opened again.", yes=yes
+    )
+    _turn(slug, db, "close")
+
+
+def _turn(slug: str, db: str, way: Literal["open", "close"]) -> None:
+    from noracle.collect.service import projects
+
+    change = projects.open_project if way == "open" else projects.close_project
+    with common.opened(db) as store:
+        store.write_now(
+            lambda work: change(
+                work,
+                int(common.project_row(work, slug)["id"]),
+                actor=common.owner_of(work, slug).alias,
+                now=common.now(),
+            )
+        )
+        found = store.read_now(lambda work: describe(work, slug))
+    say(
+        f"{slug} is {found['state']}; {found['answers']:,} answers to {found['questions']:,} questions"
+    )
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect init``, ``serve``, ``backup`` and ``restore``: the database and its server.
+
+
+INIT_EXAMPLE = """Example:
+
+noracle collect init --db sqlite:///labels.db --email ann@example.org --name Ann
+
+printf '%s' "$PASSWORD" | noracle collect init --db postgresql://db.example.org/labels --email ann@example.org --name Ann"""
+
+SERVE_EXAMPLE = """Example:
+
+noracle collect serve --db sqlite:///labels.db
+
+noracle collect serve --db postgresql://db.example.org/labels --workers 4 --host 0.0.0.0 --behind-proxy https://labels.example.org"""
+
+BACKUP_EXAMPLE = """Example:
+
+noracle collect backup monday.backup --db sqlite:///labels.db
+
+The server may go on serving meanwhile."""
+
+RESTORE_EXAMPLE = """Example:
+
+noracle collect restore monday.backup --db sqlite:///again.db"""
+
+_WHERE, _TLS = "Where to listen", "TLS"
+
+
+def init(
+    db: common.Db = common.DB,
+    email: Annotated[
+        str | None,
+        typer.Option(
+            "--email", metavar="ADDRESS", help="The owner's e-mail address; asked for if left out."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="The owner's name; default the address before the @."
+        ),
+    ] = None,
+    locale: Annotated[
+        str, typer.Option("--locale", metavar="LANG", help="The owner's language.")
+    ] = "en",
+    key_file: common.KeyFile = None,
+) -> None:
+    """Make the database, its secret key and the owner's account.
+
+    The password is asked for; without a terminal it is the first line of stdin. There are no
+    default accounts or passwords.
+    """
+    from noracle.collect.service import people
+    from noracle.collect.store import open_store
+
+    url = database_url(db)
+    file, key = sqlite_path(url), key_path(url, key_file)
+    for path, what in ((file, "the database"), (key, "--key-file")):
+        if path is not None and not path.parent.is_dir():
+            raise ArgumentError(
+                f"{what} must lie in a folder that exists; got {str(path)!r}. Make the folder {str(path.parent)!r} first."
+            )
+    address = email or typer.prompt("E-mail address of the owner", err=True)
+    people.normal_email(address)
+    if key.exists():
+        read_key(key)
+    store = open_store(url)
+    try:
+        store.read_now(_without_accounts)
+        hashed = people.hash_password(common.ask_password(address))
+
+        def add(work: Work) -> int:
+            _without_accounts(work)
+            who = name or address.partition("@")[0]
+            return people.add_person(
+                work, email=address, name=who, password_hash=hashed, locale=locale, now=common.now()
+            )
+
+        store.write_now(add)
+    finally:
+        store.close()
+    if not key.exists():
+        make_key(key)
+    say(f"database {url if file is None else file}")
+    say(f"key      {key} (keep it secret; it is not in the database)")
+    say(f"owner    {people.normal_email(address)}")
+    say("next     noracle collect project NAME --spec project.toml, then noracle collect serve")
+
+
+def _without_accounts(work: Work) -> None:
+    if work.one("SELECT id FROM person WHERE active = 1 LIMIT 1") is not None:
+        raise Conflict(
+            "--db must be a database without accounts; this one has some. Invite more people with: noracle collect invite"
+        )
+
+
+def serve(
+    db: common.Db = common.DB,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Where to listen.", rich_help_panel=_WHERE),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="0 takes a free one.", rich_help_panel=_WHERE)
+    ] = 8000,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            "--behind-proxy",
+            metavar="URL",
+            help="The https address of a proxy that speaks TLS for this server.",
+            rich_help_panel=_TLS,
+        ),
+    ] = None,
+    trust_proxy: Annotated[
+        str,
+        typer.Option(
+            "--trust-proxy",
+            metavar="ADDRESSES",
+            help="Proxies whose X-Forwarded-For is believed.",
+            rich_help_panel=_TLS,
+        ),
+    ] = "127.0.0.1",
+    tls_cert: Annotated[
+        str | None,
+        typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", rich_help_panel=_TLS),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_TLS
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="With --tls-cert: the https address that people use.",
+            rich_help_panel=_TLS,
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", help="Server processes; more than one needs PostgreSQL."
+        ),
+    ] = 1,
+    answers_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--answers-per-minute",
+            metavar="N",
+            help="Most questions and answers of one session in a minute; default 300, for people.",
+        ),
+    ] = None,
+    key_file: common.KeyFile = None,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Accept database settings that may lose acknowledged answers when the power fails.",
+        ),
+    ] = False,
+) -> None:
+    """Serve the pages and the JSON interface until Ctrl-C.
+
+    Plain http is for this machine alone: any other address needs a certificate, or a proxy that has
+    one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
+    answers whoever sends it as a bearer token.
+    """
+    from noracle.collect.server import serve as run
+
+    for option, path in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
+        if path is not None and not Path(path).is_file():
+            raise ArgumentError(f"{option} must be a readable file; got {path!r}.")
+    url = database_url(db)
+    settings = ServerSettings(
+        url=url,
+        key_file=key_path(url, key_file),
+        host=host,
+        port=port,
+        proxy=behind_proxy,
+        trusted=trust_proxy,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        public_url=public_url,
+        workers=workers,
+        unsafe=unsafe,
+        answers_per_minute=answers_per_minute,
+    )
+    with common.opened(
+        db, unsafe=unsafe
+    ):  # so that a wrong database is one line here, whatever the number of processes
+        pass
+    run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
+    say("stopped")
+
+
+def backup(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Where the copy goes; it must not exist yet.")
+    ],
+    db: common.Db = common.DB,
+) -> None:
+    """Copy the database while work goes on; the copy is consistent.
+
+    The secret key is not in it: keep its file elsewhere.
+    """
+    check_target("file", file)
+    if Path(file).exists():
+        raise ArgumentError(f"FILE must not exist yet; got {file!r}.")
+    with common.opened(db) as store, working("copying"):
+        store.backup(Path(file))
+    say(f"wrote {file} ({Path(file).stat().st_size:,} bytes)")
+
+
+def restore(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A copy that noracle collect backup wrote.")
+    ],
+    db: common.Db = common.DB,
+    key_file: common.KeyFile = None,
+) -> None:
+    """Fill a new database from a copy; an existing one is never overwritten.
+
+    A new secret key is made if there is none: then forms that were open must be loaded again, and
+    nothing else changes.
+    """
+    from noracle.collect.store import restore_store
+
+    if not Path(file).is_file():
+        raise ArgumentError(f"FILE must be a readable file; got {file!r}.")
+    url = database_url(db)
+    target = sqlite_path(url)
+    if target is not None and target.exists():
+        raise ArgumentError(
+            f"--db must be a new database; got the file {str(target)!r}. Name another, or move it away."
+        )
+    with working("restoring"):
+        restore_store(Path(file), url)
+    key = key_path(url, key_file)
+    with contextlib.suppress(ArgumentError):
+        make_key(key)
+    say(f"restored {url if target is None else target}")
+    say(f"key      {key}")
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect simulate``: what breaks a protocol, as a table.
+
+
+SIMULATE_EXAMPLE = """Example:
+
+noracle collect simulate --runs 50 --html protocol.html
+
+Bias is in points: +4.1 says that an accuracy of 0.800 would be shown as 0.841."""
+
+_HEADS = ("complementary", "ordinary", "ml", "shown", "± s.e.", "missed", "alarm", "yes rate")
+_NOTE = (
+    "Bias in points of the three textbook estimates and of the value that a dashboard shows; missed: share of projects whose interval, "
+    "valid at every look, leaves the truth out; alarm: share of projects in which a check fails. Rows with * cannot happen in this "
+    "service: sealed routes, one question at a time, blind annotators and no stealing prevent them."
+)
+
+
+def simulate(
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=2, help="Simulated projects a row.")
+    ] = 20,
+    n_items: Annotated[
+        int, typer.Option("--n-items", metavar="N", min=100, help="Items a project.")
+    ] = 5000,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+    html: opt.Html = None,
+) -> None:
+    """Show what breaks the protocol: the bias of each estimate when a rule is broken, through the
+    estimators of the dashboard.
+    """
+    from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
+
+    check_target("html", html)
+    with common.progress(
+        "simulated projects", runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
+    ) as step:
+        table = simulate_protocol_table(repetitions=runs, n_items=n_items, seed=seed, tick=step)
+    title = f"What breaks the protocol: {runs} simulated projects of {n_items:,} items a row, seed {seed}"
+    if html is not None:
+        with replacing(html) as temporary:
+            temporary.write_text(page(title, table), encoding="utf-8")
+    if as_json:
+        say_json(
+            {
+                "schema": "protocol-table/1",
+                "runs": runs,
+                "n_items": n_items,
+                "seed": seed,
+                "rows": [row.to_dict() for row in table],
+            }
+        )
+        return
+    for line in lines(title, table):
+        say(line)
+    if html is not None:
+        say(f"report {html}")
+
+
+def cells(row: ProtocolRow) -> list[str]:
+    """The numbers of a row as they are shown; what does not apply is a dash."""
+    points = [f"{value:+.1f}" for value in (row.complementary, row.ordinary, row.ml, row.shown)]
+    rates = [
+        f"{row.se:.1f}",
+        f"{100 * row.missed:.0f} %",
+        f"{100 * row.found:.0f} %",
+        f"{row.yes_rate:.3f}",
+    ]
+    values = (
+        row.complementary,
+        row.ordinary,
+        row.ml,
+        row.shown,
+        row.se,
+        row.missed,
+        row.found,
+        row.yes_rate,
+    )
+    return [
+        "–" if math.isnan(value) else text
+        for value, text in zip(values, points + rates, strict=True)
+    ]
+
+
+def _row_name(row: ProtocolRow) -> str:
+    return f"{row.what}{' *' if row.prevented else ''}"
+
+
+def lines(title: str, table: Sequence[ProtocolRow]) -> list[str]:
+    """The table as text."""
+    wide = max(len(_row_name(row)) for row in table) + 2
+    widths = [max(len(head), 7) + 2 for head in _HEADS]
+    found = [
+        title,
+        "",
+        " " * wide + "".join(head.rjust(width) for head, width in zip(_HEADS, widths, strict=True)),
+    ]
+    found += [
+        _row_name(row).ljust(wide)
+        + "".join(cell.rjust(w) for cell, w in zip(cells(row), widths, strict=True))
+        for row in table
+    ]
+    return [*found, "", _NOTE]
+
+
+def page(title: str, table: Sequence[ProtocolRow]) -> str:
+    """The table as a page that needs nothing but itself."""
+    heads = "".join(f'<th scope="col">{markup.escape(head)}</th>' for head in _HEADS)
+    rows = "\n".join(
+        f'<tr><th scope="row">{markup.escape(_row_name(row))}</th>{"".join(f"<td>{markup.escape(cell)}</td>" for cell in cells(row))}</tr>'
+        for row in table
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{markup.escape(title)}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }}
+div {{ overflow-x: auto }}
+table {{ border-collapse: collapse }}
+th, td {{ padding: .3rem .7rem; border-bottom: 1px solid #8886 }}
+td {{ text-align: right; font-variant-numeric: tabular-nums }}
+th {{ text-align: left }}
+</style>
+</head>
+<body>
+<main>
+<h1>{markup.escape(title)}</h1>
+<div role="region" aria-label="Table" tabindex="0">
+<table>
+<thead><tr><th scope="col">what happens</th>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+<p>{markup.escape(_NOTE)}</p>
+<p><code>{markup.escape(settings.command)}</code>, noracle {markup.escape(__version__)}</p>
+</main>
+</body>
+</html>
+"""
+
+
+# ----------------------------------------------------------------------------
+
 
 EXAMPLE = """Example:
 
@@ -28,19 +1332,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command, _example in (
-    ("serve", _collect_server.serve, _collect_server.SERVE_EXAMPLE),
-    ("init", _collect_server.init, _collect_server.INIT_EXAMPLE),
-    ("project", _collect_projects.project, _collect_projects.PROJECT_EXAMPLE),
-    ("import", _collect_files.import_, _collect_files.IMPORT_EXAMPLE),
-    ("seal", _collect_projects.seal, _collect_projects.SEAL_EXAMPLE),
-    ("open", _collect_projects.open_, _collect_projects.OPEN_EXAMPLE),
-    ("close", _collect_projects.close, _collect_projects.CLOSE_EXAMPLE),
-    ("invite", _collect_people.invite, _collect_people.INVITE_EXAMPLE),
-    ("export", _collect_files.export, _collect_files.EXPORT_EXAMPLE),
-    ("backup", _collect_server.backup, _collect_server.BACKUP_EXAMPLE),
-    ("restore", _collect_server.restore, _collect_server.RESTORE_EXAMPLE),
-    ("simulate", _collect_simulate.simulate, _collect_simulate.SIMULATE_EXAMPLE),
-    ("demo", _collect_demo.demo, _collect_demo.DEMO_EXAMPLE),
-    ("forget", _collect_people.forget, _collect_people.FORGET_EXAMPLE),
+    ("serve", serve, SERVE_EXAMPLE),
+    ("init", init, INIT_EXAMPLE),
+    ("project", project, PROJECT_EXAMPLE),
+    ("import", import_, IMPORT_EXAMPLE),
+    ("seal", seal, SEAL_EXAMPLE),
+    ("open", open_, OPEN_EXAMPLE),
+    ("close", close, CLOSE_EXAMPLE),
+    ("invite", invite, INVITE_EXAMPLE),
+    ("export", export, EXPORT_EXAMPLE),
+    ("backup", backup, BACKUP_EXAMPLE),
+    ("restore", restore, RESTORE_EXAMPLE),
+    ("simulate", simulate, SIMULATE_EXAMPLE),
+    ("demo", demo, DEMO_EXAMPLE),
+    ("forget", forget, FORGET_EXAMPLE),
 ):
     app.command(_name, epilog=_example)(_command)

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from noracle.accuracy import compare_systems
+from noracle.accuracy.check import for_comparison
 from noracle.accuracy.compare import Interval
 from noracle.accuracy.estimate import Checks
-from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, policy_checks
 from noracle.cli._output import Output, working

@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import write_table
-from noracle.cli._output import check_target, say, working
+from noracle.cli._output import check_target, say, working, write_table
 from noracle.cli.report import report
 from noracle.cli.simulate import write_world
 from noracle.simulate import simulate_raters, simulate_world

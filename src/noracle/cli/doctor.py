@@ -127,7 +127,7 @@ def examine(*, full: bool = False) -> list[Line]:
 
 
 def _memory() -> Line:
-    from noracle.evidence import files
+    from noracle.evidence import frames as files
 
     total = files._memory()
     limit = (
@@ -315,7 +315,7 @@ def _extra(extra: str, needs: list[tuple[str, str]]) -> Line:
 
 def _duckdb() -> Line:
     try:
-        from noracle.evidence.files import connect
+        from noracle.evidence.frames import connect
 
         with connect() as connection:
             row = connection.execute("SELECT SUM(i) FROM range(101) t(i)").fetchone()

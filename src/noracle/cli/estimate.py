@@ -9,10 +9,8 @@ import typer
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.cli import _options as opt
-from noracle.cli._collect_live import look_alone
-from noracle.cli._files import read_counts, read_matrix, write_json
 from noracle.cli._options import Sources, log, policy_checks
-from noracle.cli._output import Output, check_target, working
+from noracle.cli._output import Output, check_target, read_counts, read_matrix, working, write_json
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Side
@@ -123,7 +121,11 @@ def command(
         "interval": None if interval == "auto" else interval,
         "transition": transition,
     }
-    view = look_alone(project, others)
+    view = None
+    if project is not None:
+        from noracle.cli._collect import look_alone
+
+        view = look_alone(project, others)
     if view is not None:
         found = [s.estimate for s in view.systems if system in (None, s.name)]
         if not found:

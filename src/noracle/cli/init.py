@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import write_table
-from noracle.cli._output import say, say_json, working
+from noracle.cli._output import say, say_json, working, write_table
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:

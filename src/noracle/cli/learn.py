@@ -2,17 +2,508 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
+from noracle._version import __version__
 from noracle.cli import _options as opt
-from noracle.cli._files import check_format, write_table
 from noracle.cli._learn_bench import register_bench
-from noracle.cli._output import Output, check_target, say, say_card, say_json, settings, working
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.cli._output import (
+    Output,
+    check_format,
+    check_target,
+    read_json,
+    read_matrix,
+    replacing,
+    say,
+    say_card,
+    say_json,
+    settings,
+    working,
+    write_json,
+    write_table,
+)
+from noracle.cli._output import settings as flags
+from noracle.errors import ArgumentError, EvidenceError, SingularTransition, fault
+from noracle.learn.readers import LabelledItems
+from noracle.learn.transition import Transition
+from noracle.report import plots, words
+from noracle.report.content import Content, Table, content, labelled
+from noracle.results import Estimate
+from noracle.results.base import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCHEMA = "input/1"
+CHECKPOINT = "checkpoint.pt"
+Kind = Literal["text", "features", "sparse", "images"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """How items become features: TF-IDF of texts, scaled numbers, or as they are."""
+
+    kind: Kind
+    columns: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    arrays: dict[str, NDArray[np.float64]] = dataclasses.field(default_factory=dict)
+
+    def prepare(self, items: Any) -> Any:
+        """What the classifier takes."""
+        found = kind_of(items)
+        if found != self.kind:
+            raise EvidenceError(
+                fault("items", f"must be {self.kind}, as the model was trained on", found)
+            )
+        if self.kind == "text":
+            return self._vectoriser().transform(items)
+        if "mean" in self.arrays:
+            if items.shape[1] != len(self.arrays["mean"]):
+                raise EvidenceError(
+                    fault(
+                        "items",
+                        f"must have {len(self.arrays['mean'])} features, as in training",
+                        items.shape[1],
+                    )
+                )
+            return (np.asarray(items, dtype=np.float64) - self.arrays["mean"]) / self.arrays["sd"]
+        return items
+
+    def _vectoriser(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectoriser = TfidfVectorizer(
+            vocabulary=list(self.words), sublinear_tf=True, dtype=np.float32
+        )
+        vectoriser.idf_ = self.arrays["idf"].astype(np.float32)
+        return vectoriser
+
+
+def kind_of(items: Any) -> Kind:
+    """What kind of items these are."""
+    if isinstance(items, list):
+        return "text"
+    if hasattr(items, "tocsr"):
+        return "sparse"
+    return "images" if items.ndim == 4 else "features"
+
+
+def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_words: int) -> Input:
+    """Learn words and scales from the items to train on, and from no other."""
+    kind = kind_of(read.items)
+    if kind == "text":
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectoriser = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, max_features=max_words)
+        try:
+            vectoriser.fit([read.items[i] for i in rows])
+        except ValueError:
+            raise EvidenceError(
+                fault("items", "must have texts with words of two letters or more", "none")
+            ) from None
+        words = tuple(str(word) for word in vectoriser.get_feature_names_out())
+        return Input(
+            kind=kind,
+            columns=read.columns,
+            words=words,
+            arrays={"idf": np.asarray(vectoriser.idf_, dtype=np.float64)},
+        )
+    if kind == "features" and scale and not isinstance(read.items, np.memmap):
+        chosen = np.asarray(read.items[rows], dtype=np.float64)
+        sd = chosen.std(axis=0)
+        return Input(
+            kind=kind,
+            columns=read.columns,
+            arrays={"mean": chosen.mean(axis=0), "sd": np.where(sd > 0, sd, 1.0)},
+        )
+    return Input(kind=kind, columns=read.columns)
+
+
+def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str]) -> None:
+    """Write the folder; ``model.json`` comes last, so that a folder with it is complete."""
+    with replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
+        np.savez(file, **made.arrays)  # type: ignore[arg-type]
+    head = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "kind": made.kind,
+        "columns": made.columns,
+        "classes": list(classes),
+    }
+    write_json(folder / "input.json", {**head, "words": made.words})
+    classifier.save(folder)
+
+
+def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
+    """How to prepare items, the classifier, and the names of its classes."""
+    from noracle.learn.classifier import ComplementaryClassifier
+
+    if not (folder / "model.json").is_file():
+        raise ArgumentError(
+            f"MODEL_DIR must be a folder that 'noracle learn fit' finished; got {str(folder)!r}. Run fit again to go on."
+        )
+    head = read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
+    classifier = ComplementaryClassifier.load(folder)
+    classifier.set_params(device=device, verbose=False)
+    try:
+        if head["schema"] != SCHEMA:
+            raise ValueError
+        with np.load(folder / "input.npz", allow_pickle=False) as stored:
+            arrays = {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
+        made = Input(
+            kind=head["kind"],
+            columns=tuple(head["columns"]),
+            words=tuple(head["words"]),
+            arrays=arrays,
+        )
+        names = [str(name) for name in head["classes"]]
+        if len(names) != len(classifier.classes_) or (
+            made.words and len(made.words) != classifier.n_features_in_
+        ):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        raise ArgumentError(
+            f"MODEL_DIR must hold input.json and input.npz of the same model; got others in {str(folder)!r}. Run fit again."
+        ) from None
+    return made, classifier, names
+
+
+# ----------------------------------------------------------------------------
+# What is said about a training run: text, JSON, and a page with the loss curve.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Training(Result):
+    """One training run. ``transition`` says where T came from, and ``oracle`` in it whether true
+    labels were seen.
+    """
+
+    schema: ClassVar[str] = "training/1"
+
+    system: str
+    folder: str
+    classes: tuple[str, ...]
+    counts: Mapping[str, int]
+    settings: Mapping[str, Any]
+    transition: Mapping[str, Any]
+    history: Sequence[Mapping[str, float]]
+    validation: Estimate | None = None
+    reason: str = ""
+    version: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; the validation estimate carries its own schema."""
+        inside = None if self.validation is None else self.validation.to_dict()
+        return {**Result.to_dict(self), "validation": inside}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The loss over the epochs."""
+        ax = plots.new_axes(ax, 6)
+        epochs = [row["epoch"] for row in self.history]
+        ax.plot(
+            epochs,
+            [row["loss"] for row in self.history],
+            color=plots.BLUE,
+            marker="o" if len(epochs) < 30 else None,
+            markersize=3,
+        )
+        ax.grid(axis="y", color=plots.LINE, linewidth=0.8)
+        ax.set_xlabel("epoch")
+        ax.set_ylabel("mean loss", color=plots.INK, fontsize=8.5)
+        ax.locator_params(axis="x", integer=True)
+        return ax
+
+
+@content.register
+def _(result: Training) -> Content:
+    last = result.history[-1] if result.history else {}
+    transition = result.transition
+    epochs = len(result.history)
+    figures = [f"loss {words.scalar(last['loss'])}"] if last else []
+    return Content(
+        headline=(
+            f"training of {result.system!r}",
+            f"{epochs} epoch{'' if epochs == 1 else 's'}",
+            *figures,
+        ),
+        alerts=("ORACLE: true labels were seen in T",) if transition["oracle"] else (),
+        lines=labelled(
+            ("evidence", _evidence(result.counts)),
+            (
+                "classes",
+                f"{len(result.classes)}: {', '.join(result.classes[:12])}{', …' if len(result.classes) > 12 else ''}",
+            ),
+            (
+                "settings",
+                ", ".join(
+                    f"{name.replace('_', ' ')} {value}"
+                    for name, value in result.settings.items()
+                    if value is not None
+                ),
+            ),
+            ("transition", _transition(transition)),
+            ("validation", result.reason),
+            ("model", result.folder),
+        ),
+        tables=(_curve(result.history),),
+    )
+
+
+def _evidence(counts: Mapping[str, int]) -> str:
+    parts = (
+        f"{counts['items']} items",
+        f"{counts['trained']} trained on",
+        f"{counts['ruled_out']} ruled-out classes",
+        f"{counts['labels']} true labels used in training"
+        if counts["labels"]
+        else "no true label used",
+        f"{counts['stopping']} held out to stop" if counts["stopping"] else "",
+        f"{counts['held_out']} held out for the estimate",
+        f"{counts['unlabelled']} without any label" if counts["unlabelled"] else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _transition(transition: Mapping[str, Any]) -> str:
+    seen = "oracle: true labels were seen" if transition["oracle"] else "no true label was seen"
+    detail = f" ({transition['detail']})" if transition["detail"] else ""
+    return (
+        f"{transition['source']}{detail}; {seen}; condition number {words.scalar(transition['condition'])}, "
+        f"1 − ηK {words.scalar(transition['strength'])}"
+    )
+
+
+def _curve(history: Sequence[Mapping[str, float]]) -> Table:
+    scored = any("score" in row for row in history)
+    header = (
+        "epoch",
+        "loss",
+        "learning rate",
+        "seconds",
+        *(("score of held-out items",) if scored else ()),
+    )
+    rows = tuple(
+        (
+            f"{row['epoch']:.0f}",
+            f"{row['loss']:.5g}",
+            f"{row['lr']:.3g}",
+            f"{row['seconds']:.2f}",
+            *((f"{row['score']:.5g}" if "score" in row else "—",) if scored else ()),
+        )
+        for row in history
+    )
+    few = tuple(sorted({0, *range(max(0, len(rows) - 3), len(rows))})) if rows else ()
+    return Table(
+        caption="Loss of every epoch",
+        header=header,
+        rows=rows,
+        numeric=(True,) * len(header),
+        shown=few,
+    )
+
+
+# ----------------------------------------------------------------------------
+# The work of ``noracle learn fit``: hold items out, train, save, and estimate on what was held out.
+
+
+Rows = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How to train, as the options say."""
+
+    transition: str
+    scale: bool
+    max_words: int
+    hidden: tuple[int, ...]
+    validation_share: float
+    confidence: float
+    seed: int
+    others: dict[str, Any]
+
+
+def read_transition(value: str, n_classes: int) -> str | Transition:
+    """``uniform``, ``anchors``, or a matrix in a file; a file that says ``oracle`` keeps the word."""
+    if value in ("uniform", "anchors"):
+        return value
+    path = Path(value)
+    if not path.is_file():
+        raise ArgumentError(
+            f"--transition must be uniform, anchors or a JSON, CSV or npy file; got {value!r}. Check the path."
+        )
+    matrix: Any
+    if path.suffix.lower() == ".npy":
+        from noracle.learn.files import read_npy
+
+        found = Transition(np.asarray(read_npy(path)), "given", path.name)
+    else:
+        stored = read_json(value, "--transition") if path.suffix.lower() == ".json" else None
+        if isinstance(stored, dict):
+            if stored.get("schema") == "analysis/1":
+                stored = next((t for t in stored.get("transitions", ()) if t.get("matrix")), {})
+            matrix = stored.get("matrix")
+            if not isinstance(matrix, list) or any(
+                not isinstance(row, list) or None in row for row in matrix
+            ):
+                raise EvidenceError(
+                    fault("--transition", "must hold a full matrix", f"none in {value!r}")
+                )
+            found = Transition(
+                np.array(matrix, dtype=np.float64),
+                "given",
+                path.name,
+                bool(stored.get("oracle", False)),
+            )
+        else:
+            matrix = read_matrix(value)
+            found = Transition(np.array(matrix, dtype=np.float64), "given", path.name)
+    if found.n_classes != n_classes:
+        raise ArgumentError(
+            f"--transition must have a row for each of the {n_classes} classes; got {found.n_classes} in {value!r}."
+        )
+    return found
+
+
+def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool) -> Training:
+    """Train, save the folder and say what happened."""
+    from noracle.learn.classifier import ComplementaryClassifier
+
+    if read.items is None:
+        raise EvidenceError(
+            fault(
+                "FILE",
+                "must hold items to train on",
+                "labels only",
+                remedy="Name their columns with --items.",
+            )
+        )
+    if read.ruled_out is None and not (use_labels and read.label is not None):
+        raise EvidenceError(
+            fault(
+                "FILE",
+                "must hold ruled-out classes",
+                "none",
+                remedy="Name their column with --ruled-out.",
+            )
+        )
+    if read.n_classes < 2:
+        raise EvidenceError(
+            fault(
+                "classes",
+                "must be at least two",
+                read.n_classes,
+                remedy="Name all of them with --classes.",
+            )
+        )
+    transition = read_transition(wishes.transition, read.n_classes)
+    ruled_out = np.full((len(read), 1), -1) if read.ruled_out is None else read.ruled_out
+    label = read.label if use_labels and read.label is not None else np.full(len(read), -1)
+    some = (ruled_out >= 0).any(axis=1) | (label >= 0)
+    rows, held = _split(some, (ruled_out >= 0).any(axis=1) & (label < 0), wishes)
+    with working("reading words and numbers"):
+        made = fit_input(read, rows, scale=wishes.scale, max_words=wishes.max_words)
+        X = made.prepare(read.items)
+    classifier = ComplementaryClassifier(
+        transition=transition,
+        hidden=wishes.hidden,
+        classes=list(range(read.n_classes)),
+        checkpoint=folder / CHECKPOINT,
+        validation_share=wishes.validation_share if wishes.others["patience"] is not None else 0.0,
+        verbose=sys.stderr.isatty() and not flags.quiet,
+        random_state=wishes.seed,
+        **wishes.others,
+    )
+    # Held-out items are there without a label, so that a memory-mapped file need not be copied.
+    known_out, known = ruled_out.copy(), label.copy()
+    known_out[held], known[held] = -1, -1
+    classifier.fit(X, known_out, label=known if use_labels else None)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_model(folder, made, classifier, read.classes)
+    validation, reason = _validated(classifier, X, ruled_out, held, folder.resolve().name, wishes)
+    trained = np.setdiff1d(rows, classifier.held_out_)
+    counts = {
+        "items": len(read),
+        "trained": len(trained),
+        "stopping": len(classifier.held_out_),
+        "held_out": len(held),
+        "ruled_out": int((ruled_out[trained] >= 0).sum()),
+        "labels": int((known >= 0).sum()),
+        "unlabelled": int((~some).sum()),
+        "words": len(made.words),
+    }
+    said = {**wishes.others, "validation_share": wishes.validation_share, "seed": wishes.seed}
+    return Training(
+        system=folder.resolve().name,
+        folder=str(folder),
+        classes=read.classes,
+        counts=counts,
+        settings=said,
+        transition={**classifier.transition_.summary(), "source": classifier.transition_source_},
+        history=classifier.history_.rows,
+        validation=validation,
+        reason=reason,
+    )
+
+
+def _split(
+    some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], wishes: Wishes
+) -> tuple[Rows, Rows]:
+    """Items to train on, and items held out for the estimate; these have ruled-out classes and no
+    true label.
+    """
+    share = wishes.validation_share
+    if not 0 <= share < 1:
+        raise ArgumentError(f"--validation-share must be in [0, 1); got {share}.")
+    if not some.any():
+        raise EvidenceError(
+            fault(
+                "ruled_out", "must name a class for some item", "none", remedy="Check --ruled-out."
+            )
+        )
+    candidates = np.flatnonzero(may_be_held)
+    n = min(round(share * len(candidates)), int(some.sum()) - 1)
+    held = np.sort(np.random.default_rng([wishes.seed, 1]).permutation(candidates)[:n])
+    chosen = some.copy()
+    chosen[held] = False
+    return np.flatnonzero(chosen), held
+
+
+def _validated(
+    classifier: Any, X: Any, ruled_out: NDArray[np.int64], held: Rows, system: str, wishes: Wishes
+) -> tuple[Estimate | None, str]:
+    """Accuracy on held-out items from their ruled-out classes alone, or why there is none."""
+    from noracle.learn.validation import estimate_model_accuracy
+
+    if not len(held):
+        return None, "none: no items were held out (--validation-share)"
+    with working("estimating"):
+        predicted = classifier.predict(X[held])
+        try:
+            found = estimate_model_accuracy(
+                predicted,
+                ruled_out[held],
+                transition=classifier.transition_,
+                system=system,
+                confidence=wishes.confidence,
+            )
+        except SingularTransition as error:
+            return None, f"none: {error}"
+    return found, ""
+
+
+# ----------------------------------------------------------------------------
+
 
 _FILE = "CSV, JSONL, Parquet, npz, npy, idx or CLImage pickle; or a folder of these or of images."
 _TRAINING, _DATA = "Training", "Reading the file"
@@ -170,7 +661,6 @@ def fit(
     words of the texts, and no text.
     """
     _need_learn()
-    from noracle.cli._learn_fit import Wishes, train
     from noracle.learn.readers import read_items
 
     Output(title="Training without an answer key", as_json=as_json, html=html)
@@ -262,7 +752,6 @@ def predict(
     _need_learn()
     check_format("out", out)
     check_target("out", out)
-    from noracle.cli._learn_model import load_model
     from noracle.learn.files import is_whole
     from noracle.learn.readers import read_items
 

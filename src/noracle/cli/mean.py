@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import read_json
-from noracle.cli._output import Output, working
+from noracle.cli._output import Output, read_json, working
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
 from noracle.results import Plan, Side, read_result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from noracle.accuracy import race_systems
+from noracle.accuracy.check import for_comparison
 from noracle.accuracy.estimate import Checks
-from noracle.accuracy.policy import for_comparison
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, log, policy_checks
 from noracle.cli._output import Output, working

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import write_json
-from noracle.cli._output import check_target, say, say_json, settings
+from noracle.cli._output import check_target, say, say_json, settings, write_json
 from noracle.errors import ArgumentError
 from noracle.evidence.classes import Invalid
 
@@ -220,7 +219,7 @@ def report(
     ``chosen`` are settings that stand instead of those of ``settings_file``, which by default is
     the one in the folder. ``store`` keeps what was counted of partitions.
     """
-    from noracle.oversight.finding import find_evidence
+    from noracle.oversight.find import find_evidence
     from noracle.oversight.oversight import oversee
     from noracle.oversight.settings import read_settings
 
@@ -328,7 +327,7 @@ def _say_report(
     oversight: Oversight, after: Sequence[str], page: str | None, saved: str | None
 ) -> None:
     from noracle.oversight import page as words
-    from noracle.oversight.loading import STORE
+    from noracle.oversight.load import STORE
 
     for note in oversight.notes:
         if note.startswith(STORE):
@@ -362,7 +361,7 @@ def system_lines(oversight: Oversight) -> list[str]:
     """The first screen as text: a few lines for each system, and one line each where there are
     many.
     """
-    from noracle.oversight import plain
+    from noracle.oversight import words as plain
     from noracle.oversight.page import limits
 
     lines: list[str] = []

@@ -8,9 +8,8 @@ import typer
 
 from noracle.accuracy import route_items
 from noracle.cli import _options as opt
-from noracle.cli._files import check_format, read_json, write_table
 from noracle.cli._options import Sources
-from noracle.cli._output import Output, check_target, working
+from noracle.cli._output import Output, check_format, check_target, read_json, working, write_table
 from noracle.errors import EvidenceError, NoracleError, fault
 from noracle.results import Plan, read_result
 

@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from noracle.accuracy import race_systems
 from noracle.cli import _models as models
 from noracle.cli import _options as opt
-from noracle.cli._files import replacing, write_json
 from noracle.cli._models import CAPS, KEEP, MODEL, option
 from noracle.cli._options import Sources
-from noracle.cli._output import Output, check_target, complain, settings, working
+from noracle.cli._output import (
+    Output,
+    check_target,
+    complain,
+    replacing,
+    settings,
+    working,
+    write_json,
+)
 from noracle.errors import ArgumentError
+from noracle.evidence import Evidence
+from noracle.results import Comparison
 from noracle.search.model import BudgetReached
 
 if TYPE_CHECKING:
@@ -27,6 +37,99 @@ if TYPE_CHECKING:
     from noracle.search.task import Task
     from noracle.search.vault import Vault
     from noracle.search.workflow import Workflow
+
+_UNDECIDED = 3
+
+
+def race_answers(
+    sources: Sources,
+    output: Output,
+    *,
+    systems: Sequence[str] | None,
+    budget: int | None,
+    confidence: float,
+    seed: int,
+) -> None:
+    """Drop systems that are certainly not the best; with true labels only those labels are looked
+    at that can change the outcome.
+    """
+    with working("racing"):
+        evidence = sources.load()
+        truth = _truths(evidence)
+        if truth is None:
+            if budget is not None:
+                raise ArgumentError(
+                    "--budget must go with labels that say what an item is (yes); got others, which are all read. Leave it out."
+                )
+            result, spent = race_systems(evidence, systems=systems, confidence=confidence), ""
+        else:
+            result, spent = _race_truths(
+                evidence, truth, systems=systems, budget=budget, confidence=confidence, seed=seed
+            )
+    decided = len(result.leaders) == 1
+    after = [] if decided else [f"not separable: {', '.join(result.leaders)}"]
+    output.emit([result], single=True, seed=seed, after=[*([spent] if spent else []), *after])
+    if not decided:
+        raise typer.Exit(_UNDECIDED)
+
+
+def _truths(evidence: Evidence) -> dict[int | str, int | str] | None:
+    """The class of every labelled item, where all of them have one; None where some are only ruled
+    out or were aimed at.
+    """
+    if evidence.judgements is None or "propensity" in evidence.judgements.columns:
+        return None
+    evidence.check()
+    yes: dict[int | str, int | str] = {}
+    no: set[int | str] = set()
+    for item, k, verdict in evidence.rows("judgements", "item", "class", "verdict"):
+        if verdict == "yes":
+            yes[item] = k
+        elif verdict == "no":
+            no.add(item)
+    return yes if yes and no <= yes.keys() else None
+
+
+def _race_truths(
+    evidence: Evidence,
+    truth: dict[int | str, int | str],
+    *,
+    systems: Sequence[str] | None,
+    budget: int | None,
+    confidence: float,
+    seed: int,
+) -> tuple[Comparison, str]:
+    from noracle.search.pool import race_pool
+
+    rows = [row for row in evidence.rows("answers", "item", "system", "answer") if row[0] in truth]
+    answers = {
+        name: [row[i] for row in rows] for i, name in enumerate(("item", "system", "answer"))
+    }
+    items = None
+    if evidence.has_own_n_classes:
+        own = [row for row in evidence.rows("items", "item", "n_classes") if row[0] in truth]
+        items = {name: [row[i] for row in own] for i, name in enumerate(("item", "n_classes"))}
+    labelled = Evidence.from_tables(
+        answers,
+        None,
+        items,
+        n_classes=None if items else evidence.n_classes,
+        classes=evidence.classes,
+    )
+    picked = race_pool(
+        labelled,
+        lambda item, k: truth[item] == k,
+        systems=systems,
+        budget=budget,
+        confidence=confidence,
+        seed=seed,
+    )
+    spent = f"{len(picked.asked):,} labels looked at of {len(truth):,}; {picked.passed_over:,} items passed over, where all in the race agreed"  # noqa: E501
+    return picked.comparison, spent
+
+
+# ----------------------------------------------------------------------------
+
 
 EXAMPLE = """Example:
 
@@ -40,7 +143,6 @@ Exit code 3: the labels cannot tell whether the winner is better, or a cap stopp
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
 _HOW = "Search"
-_UNDECIDED = 3
 _GOES_ON = "The same command with a larger cap goes on."
 _FIRST = {"aflow": ("direct",), "halving": ("cot",)}
 _ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "halving": 200}
@@ -173,7 +275,6 @@ def command(
     output = Output(title="A workflow found with weak labels", as_json=as_json, html=html)
     if answers is not None:
         _fit_pool(model=model, designer=designer, strategy=strategy)
-        from noracle.cli._search_pool import race_answers
 
         sources = Sources(
             answers=answers,
@@ -273,11 +374,10 @@ def _prepare(
     shares: str,
     seed: int,
 ) -> _Job:
-    from noracle.search.engine import BASELINES
     from noracle.search.strategies import make_strategy
     from noracle.search.task import read_task
     from noracle.search.vault import Vault
-    from noracle.search.workflow import load_workflow
+    from noracle.search.workflow import BASELINES, load_workflow
 
     task = read_task(items, preset=preset, limit=limit)
     vault = Vault.open(judgements, task.items, seed=seed, shares=_shares(shares))

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import FORMATS, read_matrix, write_table
 from noracle.cli._options import Sources
-from noracle.cli._output import Output, working
+from noracle.cli._output import FORMATS, Output, read_matrix, working, write_table
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, Range, Ranges
 from noracle.simulate import World, rehearse, simulate_world

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._collect_live import archive_at
-from noracle.cli._files import read_json
-from noracle.cli._output import say, say_json, working
+from noracle.cli._collect import archive_at
+from noracle.cli._output import read_json, say, say_json, working
 from noracle.errors import EvidenceError, NoracleError, fault
 from noracle.results import RESULT_TYPES, Result, read_result
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._files import write_json
-from noracle.cli._output import complain, say, settings, working
+from noracle.cli._output import complain, say, settings, working, write_json
 from noracle.errors import ArgumentError, EvidenceError
 
 if TYPE_CHECKING:
-    from noracle.oversight.looks import Look
-    from noracle.oversight.watch import Watch
+    from noracle.oversight.watch import Look, Watch
 
 EXAMPLE = """Example:
 
@@ -150,7 +148,7 @@ def _write(look: Look, target: Path, *, page: bool) -> Path | None:
             write_json(proof, look.proof.to_dict())
     if page:
         from noracle.oversight.page import write_oversight
-        from noracle.oversight.watch_page import as_oversight
+        from noracle.oversight.watch import as_oversight
 
         write_oversight(target / PAGE, as_oversight(look), command=settings.command)
     return proof

@@ -218,7 +218,7 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
 def _parquet(file: IO[bytes]) -> Iterator[Record]:
     import duckdb
 
-    from noracle.evidence import files
+    from noracle.evidence import frames as files
 
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "table.parquet"

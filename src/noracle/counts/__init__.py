@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from noracle.counts.answers import AnswerTable, answer_table
-from noracle.counts.counted import Counted, Reading, count_evidence
-from noracle.counts.counting import count_accuracy
-from noracle.counts.decisions import count_decisions
-from noracle.counts.label import Cell, Design, Label, Pattern, Tally, Verdict
+from noracle.counts.count import AnswerTable, answer_table, count_accuracy, count_judgements
 from noracle.counts.partitions import Partition, count_partitions, pair_partitions
 from noracle.counts.patterns import count_patterns, label_rows
-from noracle.counts.questions import count_judgements
 from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.counts.sketch import Sketch
-from noracle.counts.tallies import (
+from noracle.counts.sketch import Sketch, count_decisions
+from noracle.counts.tally import (
     AccuracyCounts,
+    Cell,
+    Design,
     JudgementCounts,
+    Label,
+    Pattern,
     PatternCounts,
     Question,
+    Tally,
+    Verdict,
     check_n_classes,
 )
+from noracle.counts.totals import Counted, Reading, count_evidence
 
 __all__ = [
     "AccuracyCounts",

@@ -4,34 +4,536 @@ Counts of partitions add only where no item is in two of them. That is not taken
 of every partition are kept as sorted keys (8 bytes an item), and partitions whose ranges of keys
 overlap are compared. A key is the item itself where items are whole numbers, else 64 bits of the
 MD5 of its text; texts behind equal keys are compared themselves.
+
+Many new partitions at once, as on the first day of a store, are counted several together, which
+takes a fraction of the queries. Where one of them changes or goes, those beside it are read again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
+import importlib
+import io
+import json
 import os
 import re
+import tempfile
+import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from noracle._version import __version__
-from noracle.counts.counted import Counted, Reading, count_evidence
-from noracle.counts.item_keys import item_keys, items_with
-from noracle.counts.met import Aims, aims_of
-from noracle.counts.partition_store import Kept, Keys, PartitionStore, fingerprint
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.counts.count import Aims, aims_of
+from noracle.counts.ratings import fetch_arrays
+from noracle.counts.sketch import Sketch
+from noracle.counts.totals import Counted, Reading, count_evidence
+from noracle.errors import ArgumentError, EvidenceError, MissingExtra, fault
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
-from noracle.evidence.files import is_url
-from noracle.evidence.labels import as_recorded, propensities_of
-from noracle.evidence.logs import files_of
+from noracle.evidence.frames import Frame, fetch, files_of, is_url
+from noracle.evidence.labels import as_recorded, gather, propensities_of
 from noracle.evidence.shapes import Shape
+
+SCHEMA = "partition-store/3"
+_INDEX, _TOTAL = "index.json", "total.npz"
+_BLOCK = 1 << 16
+_SKETCHES = ("decisions", "answers_only")
+Keys = NDArray[Any]
+"""Whole numbers of 64 bits, with a sign where items are whole numbers."""
+
+
+class Kept(NamedTuple):
+    """One counted partition: its counts, the sorted keys of its items, and whether items are whole
+    numbers or text.
+
+    ``aims`` is what its propensities say of the design, and ``aim`` the share that it was counted
+    with.
+    """
+
+    counted: Counted
+    keys: Keys
+    item_kind: str
+    aims: Aims | None = None
+    aim: float | None = None
+
+
+class Together(NamedTuple):
+    """Several partitions that were counted as one; each with the sorted keys of its items."""
+
+    counted: Counted
+    keys: dict[str, Keys]
+    item_kind: str
+    aims: Aims | None = None
+    aim: float | None = None
+
+
+class About(NamedTuple):
+    """What is known of a partition without reading its file."""
+
+    low: Any
+    high: Any
+    item_kind: str
+    propensities: str
+    aims: Aims | None
+    aim: float | None
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """The state of some files: names, sizes, times of change, and the first and last 64 KiB (in
+    Parquet the footer is last).
+
+    A file that was changed in the middle, with the same size and the time of change set back, is
+    not noticed.
+    """
+    state = hashlib.sha256()
+    for path in sorted(paths):
+        file = Path(path)
+        about = file.stat()
+        state.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+        with file.open("rb") as handle:
+            state.update(handle.read(_BLOCK))
+            handle.seek(max(0, about.st_size - _BLOCK))
+            state.update(handle.read(_BLOCK))
+    return state.hexdigest()
+
+
+class PartitionStore:
+    """A folder of counted partitions for one set of options; other options empty it."""
+
+    def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
+        self.folder = _Remote(os.fspath(folder)) if is_url(folder) else _Folder(folder)
+        self._options = json.loads(json.dumps(options))
+        self._found = self.folder.names()
+        self._index = self._read_index()
+        self._sizes = self._counted_together()
+
+    def _read_index(self) -> dict[str, Any]:
+        empty: dict[str, Any] = {
+            "schema": SCHEMA,
+            "options": self._options,
+            "partitions": {},
+            "total": [],
+        }
+        if _INDEX not in self._found:
+            others = [name for name in self._found if not name.endswith((".npz", ".part"))]
+            if others:
+                came = f"a folder with {min(others)!r}"
+                raise EvidenceError(
+                    fault(
+                        "store",
+                        "must be a new folder or one that this function made",
+                        came,
+                        remedy="Name another one.",
+                    )
+                )
+            return empty
+        path = f"{self.folder.path}/{_INDEX}"
+        try:
+            index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
+            schema = str(index["schema"])
+        except (ValueError, KeyError, TypeError):
+            raise EvidenceError(
+                fault("store", "must hold a readable index.json", path, remedy="Delete the folder.")
+            ) from None
+        if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
+            raise EvidenceError(
+                fault(
+                    "store",
+                    f"must have schema {SCHEMA!r}",
+                    repr(schema),
+                    remedy="Name another folder.",
+                )
+            )
+        return index if schema == SCHEMA and index["options"] == self._options else empty
+
+    # ------------------------------------------------------------------------------------------------
+    # what it knows
+
+    @property
+    def names(self) -> list[str]:
+        """The partitions that it holds."""
+        return [name for name in self._index["partitions"] if self._holds(name)]
+
+    @property
+    def listed(self) -> list[str]:
+        """The partitions in its index, also those whose counts are lost."""
+        return list(self._index["partitions"])
+
+    def _holds(self, name: str) -> bool:
+        """Whether the counts of a partition are there, and those that were counted together are
+        still together: of a part of them there are no counts.
+        """
+        entry = self._index["partitions"].get(name)
+        return (
+            entry is not None
+            and entry["file"] in self._found
+            and self._sizes[entry["file"]] == entry["together"]
+        )
+
+    def state(self, name: str) -> str | None:
+        """The fingerprint that a partition had when it was counted; None where it is not known, or
+        its file is gone.
+        """
+        held = self._holds(name)
+        return str(self._index["partitions"][name]["fingerprint"]) if held else None
+
+    def about(self, name: str) -> About:
+        """The least and the largest key of a partition's items, their kind, and the design of its
+        questions.
+        """
+        e = self._index["partitions"][name]
+        return About(
+            e["low"],
+            e["high"],
+            e["item_kind"],
+            e["propensities"],
+            None if e["aims"] is None else Aims(*e["aims"]),
+            e["aim"],
+        )
+
+    def keys(self, name: str) -> Keys:
+        """The sorted keys of a partition's items."""
+        entry = self._index["partitions"][name]
+        keys: Keys = self._arrays(entry["file"], only=entry["keys"])[entry["keys"]]
+        return keys
+
+    def read(self, names: Sequence[str]) -> list[Counted]:
+        """The counts of partitions; one for those that were counted together."""
+        files = dict.fromkeys(self._index["partitions"][name]["file"] for name in names)
+        return [_unpacked(self._arrays(file)) for file in files]
+
+    def beside(self, names: Sequence[str]) -> set[str]:
+        """The partitions that were counted together with some of these, and these."""
+        entries = self._index["partitions"]
+        files = {entries[name]["file"] for name in names if name in entries}
+        return {name for name, e in entries.items() if e["file"] in files} | set(names)
+
+    def total(self, names: Sequence[str]) -> tuple[Counted | None, set[str]]:
+        """The sum of some partitions that is there already, if all of them are among ``names``, and
+        which these are.
+        """
+        entries = self._index["partitions"]
+        mine = self._index["total"]
+        members = {name for name, digest in mine if entries.get(name, {}).get("file") == digest}
+        if (
+            not mine
+            or len(members) != len(mine)
+            or not members <= set(names)
+            or _TOTAL not in self._found
+        ):
+            return None, set()
+        return _unpacked(self._arrays(_TOTAL)), members
+
+    # ------------------------------------------------------------------------------------------------
+    # what it learns
+
+    def add(self, name: str, state: str, kept: Kept) -> None:
+        """Keep a partition that was counted. How it was counted is part of the name of its file, so
+        that no sum takes it for another.
+        """
+        self.add_together(
+            {name: state},
+            Together(kept.counted, {name: kept.keys}, kept.item_kind, kept.aims, kept.aim),
+        )
+
+    def add_together(self, states: Mapping[str, str], kept: Together) -> None:
+        """Keep partitions that were counted as one; the first of them speaks of their design."""
+        counted = [*states.items(), self._options, kept.counted.propensities, kept.aim]
+        file = (
+            f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
+        )
+        places = {name: f"keys{i}" for i, name in enumerate(states)}
+        keys = {places[name]: found for name, found in kept.keys.items()}
+        self._write(file, {**_packed(kept.counted), **keys})
+        entries = self._index["partitions"]
+        old = {entries[name]["file"] for name in states if name in entries}
+        for name, state in states.items():
+            mine = kept.keys[name]
+            low, high = (int(mine[0]), int(mine[-1])) if len(mine) else (None, None)
+            entries[name] = {
+                "fingerprint": state,
+                "file": file,
+                "keys": places[name],
+                "together": len(states),
+                "low": low,
+                "high": high,
+                "item_kind": kept.item_kind,
+                "n_items": len(mine),
+                "propensities": kept.counted.propensities,
+                "aims": kept.aims if places[name] == "keys0" else None,
+                "aim": kept.aim,
+            }
+        self._write_index()
+        self._delete_unused(old)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Leave partitions out from now on."""
+        files = {self._index["partitions"].pop(name)["file"] for name in names}
+        if files:
+            self._write_index()
+        self._delete_unused(files)
+
+    def keep_total(self, names: Sequence[str], counted: Counted) -> None:
+        """Keep the sum of partitions. A sum belongs to the index that names it, so the index
+        forgets the old one first.
+        """
+        self._index["total"] = []
+        self._write_index()
+        self._write(_TOTAL, _packed(counted))
+        self._index["total"] = [[name, self._index["partitions"][name]["file"]] for name in names]
+        self._write_index()
+        used = {entry["file"] for entry in self._index["partitions"].values()} | {_TOTAL, _INDEX}
+        for name in sorted(
+            self._found - used
+        ):  # what a run that was stopped has left; not what another run is writing now
+            self._delete(name)
+
+    # ------------------------------------------------------------------------------------------------
+    # files
+
+    def _counted_together(self) -> Counter[str]:
+        """How many partitions each file of counts speaks of."""
+        return Counter(entry["file"] for entry in self._index["partitions"].values())
+
+    def _write_index(self) -> None:
+        self._sizes = self._counted_together()
+        self.folder.write(_INDEX, json.dumps(self._index, ensure_ascii=False, indent=0).encode())
+        self._found.add(_INDEX)
+
+    def _write(self, file: str, arrays: Mapping[str, Any]) -> None:
+        data = io.BytesIO()
+        np.savez(data, **arrays)
+        self.folder.write(file, data.getvalue())
+        self._found.add(file)
+
+    def _delete_unused(self, files: set[str]) -> None:
+        used = {entry["file"] for entry in self._index["partitions"].values()}
+        for file in sorted(files - used):
+            self._delete(file)
+
+    def _delete(self, file: str) -> None:
+        self.folder.delete(file)
+        self._found.discard(file)
+
+    def _arrays(self, file: str, only: str | None = None) -> dict[str, Any]:
+        try:
+            with self.folder.open(file) as handle, np.load(handle, allow_pickle=False) as found:
+                return {name: found[name] for name in ([only] if only else found.files)}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            came = f"a broken {self.folder.path}/{file}"
+            raise EvidenceError(
+                fault("store", "must hold whole files", came, remedy="Delete the folder.")
+            ) from None
+
+
+class _Folder:
+    """A folder on this machine: no library is needed, and a file is there whole or not at all."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = Path(folder)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvidenceError(
+                fault(
+                    "store",
+                    "must be a folder that can be made",
+                    f"{str(folder)!r} ({error.strerror})",
+                )
+            ) from None
+
+    def names(self) -> set[str]:
+        return {entry.name for entry in self.path.iterdir()}
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self.path / name).open("rb")
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def write(self, name: str, data: bytes) -> None:
+        handle, part = tempfile.mkstemp(dir=self.path, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(part).replace(self.path / name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(part).unlink()
+            raise
+
+    def delete(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+
+class _Remote:
+    """A folder that fsspec reaches."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            fsspec = importlib.import_module("fsspec")
+        except ImportError:
+            raise MissingExtra(
+                f"A store at {url.partition('://')[0]}://", "fsspec", "store"
+            ) from None
+        self.path = url.rstrip("/")
+        try:
+            self._system, self._folder = fsspec.core.url_to_fs(self.path)
+            self._system.makedirs(self._folder, exist_ok=True)
+        except (ImportError, OSError, ValueError) as error:
+            came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+            raise EvidenceError(
+                fault(
+                    "store", "must be a place that fsspec opens", came, remedy="Check the address."
+                )
+            ) from None
+
+    def names(self) -> set[str]:
+        self._system.invalidate_cache()
+        return {
+            str(path).rstrip("/").rsplit("/", 1)[-1]
+            for path in self._system.ls(self._folder, detail=False)
+        }
+
+    def open(self, name: str) -> IO[bytes]:
+        return io.BytesIO(self.read(name))
+
+    def read(self, name: str) -> bytes:
+        data: bytes = self._system.cat_file(f"{self._folder}/{name}")
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        self._system.pipe_file(f"{self._folder}/{name}", data)
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._folder}/{name}")
+
+
+def _packed(counted: Counted) -> dict[str, Any]:
+    """Counts as arrays: the sketches, which may be large, as they are, and the rest as JSON."""
+    small = dataclasses.replace(counted, decisions=None, answers_only=None).to_dict()
+    arrays: dict[str, Any] = {}
+    for name in _SKETCHES:
+        sketch: Sketch | None = getattr(counted, name)
+        if sketch is not None:
+            small[name] = {"classifiers": sketch.classifiers, "labels": sketch.labels}
+            arrays |= {
+                f"{name}_patterns": sketch.patterns,
+                f"{name}_allowed": np.packbits(sketch.allowed, axis=1),
+                f"{name}_n": sketch.n,
+            }
+    arrays["json"] = np.frombuffer(json.dumps(small, allow_nan=False).encode(), dtype=np.uint8)
+    return arrays
+
+
+def _unpacked(arrays: Mapping[str, Any]) -> Counted:
+    small = json.loads(arrays["json"].tobytes())
+    sketches: dict[str, Sketch] = {}
+    for name in _SKETCHES:
+        about = small.pop(name)
+        if about is not None:
+            labels = tuple(about["labels"])
+            allowed = np.unpackbits(arrays[f"{name}_allowed"], axis=1, count=len(labels)).astype(
+                bool
+            )
+            sketches[name] = Sketch(
+                classifiers=tuple(about["classifiers"]),
+                labels=labels,
+                patterns=arrays[f"{name}_patterns"],
+                allowed=allowed,
+                n=arrays[f"{name}_n"],
+            )
+    return dataclasses.replace(Counted.from_dict(small), **sketches)  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------------
+# The items of an evidence as sorted 64-bit keys, by which an item in two partitions is found.
+
+
+def item_keys(evidence: Evidence) -> tuple[Keys, str]:
+    """The sorted keys of all items in any table, and the kind of the items: ``whole`` (the key is
+    the item) or ``text``.
+
+    Examples
+    --------
+    >>> evidence = Evidence.from_tables({"item": [3, 1], "system": ["a", "a"], "answer": [0, 1]}, n_classes=2)
+    >>> item_keys(evidence)[0].tolist()
+    [1, 3]
+    """
+    frames = _item_frames(evidence)
+    kind = "whole" if frames[0].collect_schema()["item"] == nw.Int64 else "text"
+    pools = [
+        fetch_arrays(frame)["item"].astype(np.int64) if kind == "whole" else _hashed(frame)
+        for frame in frames
+    ]
+    keys: Keys = np.unique(np.concatenate(pools))
+    return keys, kind
+
+
+def items_with(evidence: Evidence, keys: Keys) -> set[str]:
+    """The items of text that have one of these keys."""
+    wanted = set(keys.tolist())
+    return {
+        str(row[0])
+        for frame in _item_frames(evidence)
+        for row in fetch(frame)
+        if key_of(str(row[0])) in wanted
+    }
+
+
+def key_of(item: str) -> int:
+    """The key of a text: the second half of its MD5, as DuckDB's ``md5_number_lower``.
+
+    Examples
+    --------
+    >>> key_of("abc")
+    8250560606382298838
+    """
+    return int.from_bytes(hashlib.md5(item.encode(), usedforsecurity=False).digest()[8:], "little")
+
+
+def _item_frames(evidence: Evidence) -> list[Frame]:
+    """The items of each table, each once."""
+    tables = [
+        frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None
+    ]
+    frames: list[Frame] = []
+    if evidence.judgements is not None and "labels" in evidence._kept:
+        frames = [gather(evidence).items.select("item")]
+    elif evidence.judgements is not None:
+        tables.insert(0, evidence.judgements)
+    return frames + [
+        frame.filter(~nw.col("item").is_null()).group_by("item").agg(_n=nw.len()).select("item")
+        for frame in tables
+    ]
+
+
+def _hashed(frame: Frame) -> Any:
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        return np.asarray(
+            native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]
+        ).astype(np.uint64)
+    return np.array([key_of(str(row[0])) for row in fetch(frame)], dtype=np.uint64)
+
+
+# ----------------------------------------------------------------------------
+
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _HIVE = re.compile(r"[^=]+=[^=]*")
+_MANY, _TOGETHER = 8, 25
+"""So many new partitions are counted together, and at most so many at once."""
 _TABLE = re.compile(r"(answers?|judge?ments?|grades?|items?)", flags=re.IGNORECASE)
 
 
@@ -199,53 +701,28 @@ Split by item, or count them as one.
         "version": __version__,
     }
 
-    def opened(name: str) -> Evidence:
-        part = named[name]
-        if isinstance(part, Evidence):
-            return part
-        if read is not None:
-            return read(part)
-        return _open(part, n_classes=n_classes, classes=classes, conflicts=conflicts).with_repeats(
-            repeats
-        )
-
-    def counted(name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
-        if progress is not None:
-            progress(f"partition {name}")
-        try:
-            evidence = _with_clusters(opened(name)) if by_cluster else opened(name)
-            if any(line.startswith("n_classes =") for line in evidence.inferred):
-                raise EvidenceError(
-                    fault(
-                        "n_classes",
-                        "must be given to count partitions",
-                        "none",
-                        remedy="Pass n_classes or classes.",
-                    )
-                )
-            if recorded and propensities_of(evidence) == "uniform":
-                evidence = as_recorded(evidence)
-            found = count_evidence(evidence, sketch=sketch, by_cluster=by_cluster, aim=aim)
-            aims = aims_of(evidence)
-            return Kept(
-                found,
-                *item_keys(evidence),
-                aims,
-                aim if aim is not None or aims is None else aims.share,
-            )
-        except EvidenceError as error:
-            raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
-
+    counting = _Counting(
+        named=named,
+        read=read
+        or (
+            lambda part: _open(
+                part, n_classes=n_classes, classes=classes, conflicts=conflicts
+            ).with_repeats(repeats)
+        ),
+        sketch=sketch,
+        by_cluster=by_cluster,
+        progress=progress,
+    )
     if store is not None:
-        return _with_store(PartitionStore(store, options), named, counted, opened, vanished)
-    kept = {name: counted(name) for name in named}
+        return _with_store(PartitionStore(store, options), counting, vanished)
+    kept = {name: counting.one(name) for name in named}
     for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
-        kept[name] = counted(name, recorded=True)
+        kept[name] = counting.one(name, recorded=True)
     aim = _aim({name: k.aims for name, k in kept.items()})
     for name in _other_aim({name: (k.aims, k.aim) for name, k in kept.items()}, aim):
-        kept[name] = counted(name, recorded=True, aim=aim)
+        kept[name] = counting.one(name, recorded=True, aim=aim)
     spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
-    _require_disjoint(spans, list(named), lambda name: kept[name].keys, opened)
+    _require_disjoint(spans, list(named), lambda name: kept[name].keys, counting.opened)
     total = Counted.total(k.counted for k in kept.values())
     return dataclasses.replace(
         total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named))
@@ -261,14 +738,105 @@ def _with_clusters(evidence: Evidence) -> Evidence:
     )
 
 
-def _with_store(
-    store: PartitionStore,
-    named: dict[str, Partition | Evidence],
-    counted: Callable[..., Kept],
-    opened: Callable[[str], Evidence],
-    vanished: str,
-) -> Counted:
-    states = {}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Counting:
+    """How partitions become counts, one by one or several as one."""
+
+    named: Mapping[str, Partition | Evidence]
+    read: Callable[[Partition], Evidence]
+    sketch: bool | Literal["decisions"]
+    by_cluster: bool
+    progress: Callable[[str], None] | None
+
+    def opened(self, name: str) -> Evidence:
+        return self.opened_as(self.named[name])
+
+    def opened_as(self, part: Partition | Evidence) -> Evidence:
+        if isinstance(part, Evidence):
+            return part
+        return self.read(part)
+
+    def one(self, name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
+        if self.progress is not None:
+            self.progress(f"partition {name}")
+        try:
+            evidence = self.opened(name)
+            found, *design = self.counts_of(evidence, recorded=recorded, aim=aim)
+            return Kept(found, *item_keys(evidence), *design)
+        except EvidenceError as error:
+            raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
+
+    def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
+        evidence = _with_clusters(evidence) if self.by_cluster else evidence
+        if any(line.startswith("n_classes =") for line in evidence.inferred):
+            raise EvidenceError(
+                fault(
+                    "n_classes",
+                    "must be given to count partitions",
+                    "none",
+                    remedy="Pass n_classes or classes.",
+                )
+            )
+        if recorded and propensities_of(evidence) == "uniform":
+            evidence = as_recorded(evidence)
+        found = count_evidence(evidence, sketch=self.sketch, by_cluster=self.by_cluster, aim=aim)
+        aims = aims_of(evidence)
+        return found, aims, aim if aim is not None or aims is None else aims.share
+
+    def several(
+        self, names: Sequence[str], *, recorded: bool = False, aim: float | None = None
+    ) -> Together | None:
+        """The count of several partitions as one; None where each must be looked at by itself."""
+        try:
+            keyed = {name: item_keys(self.opened(name)) for name in names}
+            spans = {name: (*_ends(keys), kind) for name, (keys, kind) in keyed.items()}
+            _require_disjoint(spans, names, lambda name: keyed[name][0], self.opened)
+            counts = self.counts_of(
+                self.opened_as(_joined(self.named, names)), recorded=recorded, aim=aim
+            )
+        except EvidenceError:
+            return None
+        if self.progress is not None:
+            for name in names:
+                self.progress(f"partition {name}")
+        found, *design = counts
+        return Together(found, {n: k for n, (k, _) in keyed.items()}, keyed[names[0]][1], *design)
+
+    def add(
+        self,
+        store: PartitionStore,
+        names: Sequence[str],
+        states: Mapping[str, str],
+        *,
+        alone: bool,
+        **design: Any,
+    ) -> None:
+        """Count partitions and keep them; many of them several at once, unless each must be kept
+        ``alone``.
+        """
+        size = _TOGETHER if len(names) >= _MANY and not alone else 1
+        for start in range(0, len(names), size):
+            some = names[start : start + size]
+            found = self.several(some, **design) if len(some) > 1 else None
+            if found is not None:
+                store.add_together({name: states[name] for name in some}, found)
+                continue
+            for name in some:
+                store.add(name, states[name], self.one(name, **design))
+
+
+def _joined(named: Mapping[str, Partition | Evidence], names: Sequence[str]) -> Partition:
+    """Several partitions of files as one."""
+    parts = [part for name in names if isinstance(part := named[name], Partition)]
+    tables = {
+        table: tuple(path for part in parts for path in getattr(part, table))
+        for table in ("answers", "judgements", "items", "grades")
+    }
+    return Partition(name=f"{names[0]} to {names[-1]}", **tables)
+
+
+def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Counted:
+    named, states = counting.named, {}
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
@@ -283,41 +851,53 @@ def _with_store(
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
-    read = [name for name in named if store.state(name) != states[name]]
-    for name in read:
-        store.add(name, states[name], counted(name))
-    if vanished == "drop":
-        store.forget(gone)
+    new = [name for name in named if store.state(name) != states[name]]
+    drop = vanished == "drop"
+    read = _with_those_beside(store, [*new, *(gone if drop else ())], named, drop=drop)
+    counting.add(store, read, states, alone=not drop)
+    if drop:
+        store.forget([name for name in store.listed if name not in named])
     names = [*named, *(gone if vanished == "keep" else ())]
-    again = [
-        name
-        for name in _other_design({name: store.about(name).propensities for name in names})
-        if name in named
-    ]
-    for name in again:
-        store.add(name, states[name], counted(name, recorded=True))
+    other = _other_design({name: store.about(name).propensities for name in names})
+    again = _with_those_beside(store, other, named, drop=drop)
+    counting.add(store, again, states, alone=not drop, recorded=True)
     aim = _aim({name: store.about(name).aims for name in names})
     aimed = _other_aim(
         {name: (store.about(name).aims, store.about(name).aim) for name in names}, aim
     )
     if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
         aim, aimed = None, []
-    for name in aimed:
-        store.add(name, states[name], counted(name, recorded=True, aim=aim))
+    aimed = _with_those_beside(store, aimed, named, drop=drop)
+    counting.add(store, aimed, states, alone=not drop, recorded=True, aim=aim)
     read = [name for name in named if name in {*read, *again, *aimed}]
     total, members = store.total(names)
     others = [name for name in names if name not in members]
-    _require_disjoint({name: store.about(name)[:3] for name in names}, others, store.keys, opened)
+    spans = {name: store.about(name)[:3] for name in names}
+    _require_disjoint(spans, others, store.keys, counting.opened)
     if others or total is None:
-        total = Counted.total(
-            [*([] if total is None else [total]), *(store.read(name) for name in others)]
-        )
+        total = Counted.total([*([] if total is None else [total]), *store.read(others)])
         store.keep_total(names, total)
     known = tuple(name for name in named if name not in set(read))
     reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
     return dataclasses.replace(
         total if aim is not None else total.without_chances(), reading=reading
     )
+
+
+def _with_those_beside(
+    store: PartitionStore, names: Sequence[str], named: Mapping[str, Any], *, drop: bool
+) -> list[str]:
+    """The partitions to be counted: some, and those that were counted together with them."""
+    mine = store.beside(names)
+    found = [name for name in named if name in mine]
+    stuck = [] if drop else sorted(store.beside(found) - named.keys())
+    if stuck:
+        came = f"{stuck[0]!r} counted together with others of which one must be read again"
+        remedy = "Bring its files back, or pass vanished='drop'."
+        raise EvidenceError(
+            fault("store", "must hold partitions that are gone by themselves", came, remedy=remedy)
+        )
+    return found
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:

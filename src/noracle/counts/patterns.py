@@ -8,26 +8,28 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.counts.label import Cell, Pattern, pattern
-from noracle.counts.met import (
+from noracle.counts.count import (
     NOT_ALL_SYSTEMS,
     answers_of,
     asked_of,
+    count_states,
     labels_of,
     met_labels,
     met_once,
+    met_runs,
     place_columns,
     place_of,
     placed,
+    repeats_of,
+    shares_of,
     unknown_systems,
     unused_of,
 )
-from noracle.counts.repeats import count_states, met_runs, repeats_of, shares_of
-from noracle.counts.tallies import PatternCounts
+from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, number_rows
-from noracle.evidence.normal import NO, UNSURE, VERDICTS, YES
+from noracle.evidence.tables import NO, UNSURE, VERDICTS, YES
 
 _NO_ANSWER, _MISS, _HIT = 0, 1, 2
 _RUNS = ("runs", "answered", "hit")

@@ -3,34 +3,603 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
-from noracle.counts.rating_counts import RatingCounts
-from noracle.counts.votes import (
-    MOST_COLUMNS,
-    Whole,
-    code_matrix,
-    coded,
-    fetch_arrays,
-    given_answers,
-    kinds_of,
-    matrix,
-    pair_tables,
-    systems_of,
-    vote_columns,
-    vote_frame,
-    vote_rows,
-)
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
-from noracle.evidence.validate import count
 
 __all__ = ["RatingCounts", "count_ratings"]
+
+Whole = NDArray[np.int64]
+MOST_COLUMNS = 64
+"""With more labels votes are counted row by row instead of by one column a label."""
+MOST_PAIRED = 200
+"""With more raters there would be too many pairs to count."""
+
+
+def fetch_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
+    """The columns of a lazy frame without nulls as arrays."""
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        import duckdb
+
+        from noracle.evidence.frames import unreadable
+
+        try:
+            found = native.fetchnumpy()
+        except duckdb.Error as error:
+            raise unreadable(error, "evidence") from None
+        return {name: np.asarray(found[name]) for name in frame.columns}
+    if frame.implementation.is_polars():
+        table = native.collect()
+        return {name: table[name].to_numpy() for name in table.columns}
+    rows = fetch(frame)
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(frame.columns)}
+
+
+def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
+    """Some columns side by side."""
+    return (
+        np.stack([found[name].astype(np.int64) for name in names], axis=1)
+        if names
+        else np.zeros((0, 0), dtype=np.int64)
+    )
+
+
+def vote_columns(labels: Sequence[int | str]) -> list[str]:
+    """The names of the columns with votes."""
+    return [f"v{i}" for i in range(len(labels))]
+
+
+def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
+    """``item`` and its votes for each label; items without votes are left out."""
+    names = vote_columns(labels)
+    used = ratings.used
+    if ratings.form == "wide":
+        columns = ratings.raters or ()
+        sums = [
+            _added_up([_one_if(c, label) for c in columns]).alias(name)
+            for name, label in zip(names, labels, strict=True)
+        ]
+        counted = used.select("item", *sums)
+    else:
+        amount = nw.col("n") if ratings.form == "votes" else nw.lit(1)
+        sums = [
+            nw.when(nw.col("label") == label)
+            .then(amount)
+            .otherwise(nw.lit(0))
+            .sum()
+            .cast(nw.Int64)
+            .alias(name)
+            for name, label in zip(names, labels, strict=True)
+        ]
+        counted = used.group_by("item").agg(*sums)
+    return counted.filter(nw.sum_horizontal(*names) > 0)
+
+
+def _one_if(column: str, label: int | str) -> nw.Expr:
+    return nw.when(nw.col(column) == label).then(nw.lit(1)).otherwise(nw.lit(0))
+
+
+def _added_up(parts: Sequence[nw.Expr]) -> nw.Expr:
+    return functools.reduce(operator.add, parts)
+
+
+def coded(column: str, labels: Sequence[int | str], otherwise: int) -> nw.Expr:
+    """The place of a label in ``labels``."""
+    chain: Any = nw.when(nw.col(column) == labels[0]).then(nw.lit(0))
+    for place, label in enumerate(labels[1:], start=1):
+        chain = chain.when(nw.col(column) == label).then(nw.lit(place))
+    found: nw.Expr = chain.otherwise(nw.lit(otherwise))
+    return found
+
+
+def vote_rows(ratings: Ratings, labels: Sequence[int | str]) -> tuple[list[Any], Whole]:
+    """The items and their votes, row by row; for any number of labels."""
+    place = {label: i for i, label in enumerate(labels)}
+    items: dict[Any, int] = {}
+    cells: list[tuple[int, int, int]] = []
+    for item, label, n in fetch(_label_counts(ratings)):
+        cells.append((items.setdefault(item, len(items)), place[label], int(n)))
+    votes = np.zeros((len(items), len(labels)), dtype=np.int64)
+    for row, column, n in cells:
+        votes[row, column] += n
+    return list(items), votes
+
+
+def _label_counts(ratings: Ratings) -> Frame:
+    used = ratings.used
+    if ratings.form == "wide":
+        parts = [used.select("item", nw.col(c).alias("label")) for c in ratings.raters or ()]
+        used = nw.concat(parts, how="vertical").filter(~nw.col("label").is_null())
+    if ratings.form == "votes":
+        return used.filter(nw.col("n") > 0).select("item", "label", "n")
+    return used.group_by("item", "label").agg(n=nw.len())
+
+
+def code_matrix(
+    ratings: Ratings, labels: Sequence[int | str]
+) -> tuple[NDArray[Any], NDArray[np.int16]]:
+    """The items, and a matrix with one row an item and one column a rater: places in ``labels``, -1
+    where there is no rating.
+
+    Long ratings are packed in the engine: a rater is a digit of a number in base R + 1, so that one
+    sum an item holds many raters.
+    """
+    raters = ratings.seen_raters()
+    if ratings.form == "votes":
+        raise EvidenceError(
+            fault(
+                "ratings",
+                "must say who rated",
+                "votes of unknown raters",
+                remedy="Pass a table with a column rater.",
+            )
+        )
+    if len(labels) > MOST_COLUMNS:
+        raise EvidenceError(
+            fault("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels))
+        )
+    if ratings.form == "wide":
+        found = fetch_arrays(
+            ratings.used.select(
+                "item", *[coded(c, labels, -1).alias(f"c{i}") for i, c in enumerate(raters)]
+            )
+        )
+        return found["item"], matrix(found, [f"c{i}" for i in range(len(raters))]).astype(np.int16)
+    base = len(labels) + 1
+    digits = int(62 * math.log(2) / math.log(base))
+    groups = [raters[start : start + digits] for start in range(0, len(raters), digits)]
+    places = _rater_places(ratings.used, groups, base)
+    digit = (coded("label", labels, -1) + 1) * nw.col("_power")
+    sums = [
+        nw.when(nw.col("_group") == g)
+        .then(digit)
+        .otherwise(nw.lit(0))
+        .sum()
+        .cast(nw.Int64)
+        .alias(f"p{g}")
+        for g in range(len(groups))
+    ]
+    found = fetch_arrays(
+        ratings.used.select("item", "rater", "label")
+        .join(places, on="rater", how="inner")
+        .group_by("item")
+        .agg(*sums)
+    )
+    codes = np.empty((len(found["item"]), len(raters)), dtype=np.int16)
+    for g, group in enumerate(groups):
+        rest = found[f"p{g}"].astype(np.int64)
+        for i in range(len(group)):
+            rest, digit_here = np.divmod(rest, base)
+            codes[:, g * digits + i] = digit_here - 1
+    return found["item"], codes
+
+
+def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> Frame:
+    """``rater``, its group and the power of ``base`` that its digit has; one row a rater."""
+    alone = frame.group_by("rater").agg(_n=nw.len()).select("rater")
+    group: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(-1))
+    for g, names in enumerate(groups):
+        group = group.when(nw.col("rater").is_in(list(names))).then(nw.lit(g))
+    power: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(0))
+    for i in range(max(len(names) for names in groups)):
+        power = power.when(
+            nw.col("rater").is_in([names[i] for names in groups if i < len(names)])
+        ).then(nw.lit(base**i))
+    return alone.select(
+        "rater",
+        _group=group.otherwise(nw.lit(-1)),
+        _power=power.otherwise(nw.lit(0)).cast(nw.Int64),
+    )
+
+
+def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Whole]:
+    """For each pair of columns with common rows: how often the first had code a and the second code
+    b.
+
+    One product of indicator matrices counts all pairs at once.
+    """
+    n, n_raters = codes.shape
+    if n_raters > MOST_PAIRED:
+        raise EvidenceError(
+            fault("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters)
+        )
+    total = np.zeros((n_raters * size, n_raters * size))
+    step = max(1, 4_000_000 // max(1, n_raters * size))
+    labels = np.arange(size, dtype=codes.dtype)
+    for start in range(0, n, step):
+        ones = (
+            (codes[start : start + step, :, None] == labels)
+            .astype(np.float32)
+            .reshape(-1, n_raters * size)
+        )
+        total += (ones.T @ ones).astype(np.float64)  # below 2**24 rows a part: exact in float32
+    blocks = total.round().astype(np.int64).reshape(n_raters, size, n_raters, size)
+    tables = {(i, j): blocks[i, :, j, :] for i in range(n_raters) for j in range(i + 1, n_raters)}
+    return {pair: table for pair, table in tables.items() if table.any()}
+
+
+def kinds_of(rows: Whole) -> tuple[Whole, Whole, Whole]:
+    """The different rows in order, the place of each row among them, and how often they occur."""
+    base = int(rows.max(initial=0)) + 1
+    if rows.shape[1] * np.log2(base + 1) >= 62:
+        kinds, place, n = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+        return kinds, place.reshape(-1).astype(np.int64), n.astype(np.int64)
+    key = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        key = key * base + column
+    _, seen_at, place, n = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    return rows[seen_at], place.reshape(-1).astype(np.int64), n.astype(np.int64)
+
+
+def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
+    """The systems that were asked for, if they have answers; by default all."""
+    groups = (
+        []
+        if ratings.answers is None
+        else fetch(ratings.answers.group_by("system").agg(n=nw.len()).select("system"))
+    )
+    found = sorted(str(row[0]) for row in groups)
+    missing = [s for s in systems or () if s not in found]
+    if missing:
+        came = f"{missing}, which have no answers"
+        raise EvidenceError(
+            fault("systems", "must be in answers", came, remedy=known_names(missing[0], found))
+        )
+    return found if systems is None else list(dict.fromkeys(systems))
+
+
+def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
+    """The answers of these systems, without those that are missing."""
+    if ratings.answers is None:
+        raise EvidenceError(fault("ratings", "must have answers", "none", remedy="Pass answers."))
+    return ratings.answers.filter(
+        ~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))
+    ).select("item", "system", "answer")
+
+
+# ----------------------------------------------------------------------------
+# How raters voted: items with the same votes are counted together.
+
+
+SCHEMA = "rating-counts/1"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RatingCounts:
+    """What ceilings, certificates and agreement statistics may see of the ratings.
+
+    Attributes
+    ----------
+    labels
+        The R labels.
+    votes
+        Row p, column l: how many raters gave label l to an item of kind p. Rows differ from each
+        other.
+    n_items
+        How many items have these votes.
+    answers
+        For each system: row p, column l is the number of items of kind p to which it answered label
+        l; the last column (R) counts the items without an answer, or with an answer that is no
+        label.
+    raters
+        The J raters; empty where they are unknown.
+    pairs
+        For raters i < j (places in ``raters``) with common items: row a, column b is the number of
+        items that i called a and j called b.
+    matches
+        For each system, where items were given a reference label of their own: row p holds how many
+        items of kind p it answered with that label, and how many not.
+    """
+
+    labels: tuple[int | str, ...]
+    votes: Whole
+    n_items: Whole
+    answers: Mapping[str, Whole] = dataclasses.field(default_factory=dict)
+    raters: tuple[str, ...] = ()
+    pairs: Mapping[tuple[int, int], Whole] = dataclasses.field(default_factory=dict)
+    matches: Mapping[str, Whole] = dataclasses.field(default_factory=dict)
+    unused: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    inferred: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        raters = f"{len(self.raters)} raters, " if self.raters else ""
+        systems = f"{len(self.answers)} systems, " if self.answers else ""
+        n, ratings = int(self.n_items.sum()), int((self.votes.sum(axis=1) * self.n_items).sum())
+        return f"RatingCounts({n:,} items, {ratings:,} ratings, {raters}{systems}{len(self.labels)} labels)"
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ratings: Any,
+        *,
+        labels: Sequence[int | str] | int | None = None,
+        raters: Sequence[str] = (),
+        answers: Mapping[str, Any] | None = None,
+        pairs: bool = False,
+    ) -> Self:
+        """Counts from a matrix with one row an item and one column a rater; entries are places in
+        ``labels``, -1 is missing.
+
+        Examples
+        --------
+        >>> counts = RatingCounts.from_arrays([[0, 0, 1], [1, 1, -1]], labels=2, answers={"a": [0, 1]})
+        >>> counts.votes.tolist(), counts.n_items.tolist()
+        ([[0, 2], [2, 1]], [1, 1])
+        """
+        given = np.asarray(ratings, dtype=np.int64)
+        if given.ndim != 2:
+            raise EvidenceError(
+                fault("ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions")
+            )
+        size = (
+            int(given.max(initial=0)) + 1
+            if labels is None
+            else labels
+            if isinstance(labels, int)
+            else len(labels)
+        )
+        names: tuple[int | str, ...] = (
+            tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
+        )
+        if given.size and (given.min() < -1 or given.max() >= size):
+            raise EvidenceError(fault("ratings", f"must be in [0, {size}) or -1", int(given.max())))
+        rows = np.arange(len(given))
+        tally = np.zeros((len(given), size), dtype=np.int64)
+        for column in given.T:
+            said = column >= 0
+            tally[rows[said], column[said]] += 1
+        tables = pair_tables(given.astype(np.int16), size) if pairs else {}
+        return cls.from_votes(tally, labels=names, answers=answers, raters=raters, pairs=tables)
+
+    @classmethod
+    def from_votes(
+        cls,
+        votes: Any,
+        *,
+        labels: Sequence[int | str] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        raters: Sequence[str] = (),
+        pairs: Mapping[tuple[int, int], Whole] | None = None,
+    ) -> Self:
+        """Counts from a matrix of votes, one row an item and one column a label; items without
+        votes are left out.
+
+        ``answers`` maps a system to its answers, one an item, as places in ``labels`` (-1: none).
+        """
+        tally = np.asarray(votes, dtype=np.int64)
+        rated = tally.sum(axis=1) > 0
+        kinds, place, n = kinds_of(tally[rated])
+        size = tally.shape[1]
+        counted = {}
+        for system, chosen in (answers or {}).items():
+            column = np.asarray(chosen, dtype=np.int64)[rated]
+            column = np.where((column < 0) | (column >= size), size, column)
+            counted[system] = np.bincount(
+                place * (size + 1) + column, minlength=len(kinds) * (size + 1)
+            ).reshape(len(kinds), size + 1)
+        unused = {"items without a rating": int((~rated).sum())} if not rated.all() else {}
+        return cls(
+            labels=tuple(range(size)) if labels is None else tuple(labels),
+            votes=kinds,
+            n_items=n,
+            answers=counted,
+            raters=tuple(raters),
+            pairs=dict(pairs or {}),
+            unused=unused,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that a card prints."""
+        n = self.n_ratings
+        return {
+            "items": int(self.n_items.sum()),
+            "ratings": int((n * self.n_items).sum()),
+            "fewest_ratings_of_an_item": int(n.min(initial=2**62)) if len(n) else 0,
+            "most_ratings_of_an_item": int(n.max(initial=0)),
+            "labels": len(self.labels),
+            **({"raters": len(self.raters)} if self.raters else {}),
+            "unused": dict(self.unused),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values with schema ``rating-counts/1``: items are counted, never named."""
+        return {
+            "schema": SCHEMA,
+            "labels": list(self.labels),
+            "votes": self.votes.tolist(),
+            "n_items": self.n_items.tolist(),
+            "answers": {s: t.tolist() for s, t in self.answers.items()},
+            "matches": {s: t.tolist() for s, t in self.matches.items()},
+            "raters": list(self.raters),
+            "pairs": [{"raters": [i, j], "table": t.tolist()} for (i, j), t in self.pairs.items()],
+            "unused": dict(self.unused),
+            "inferred": list(self.inferred),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what :meth:`to_dict` wrote."""
+        if data.get("schema") != SCHEMA:
+            raise EvidenceError(fault("schema", f"must be {SCHEMA!r}", repr(data.get("schema"))))
+        size = len(data["labels"])
+
+        def table(rows: Any, width: int) -> Whole:
+            return np.asarray(rows, dtype=np.int64).reshape(-1, width)
+
+        counts = cls(
+            labels=tuple(data["labels"]),
+            votes=table(data["votes"], size),
+            n_items=np.asarray(data["n_items"], dtype=np.int64),
+            answers={s: table(t, size + 1) for s, t in data["answers"].items()},
+            matches={s: table(t, 2) for s, t in data.get("matches", {}).items()},
+            raters=tuple(data["raters"]),
+            pairs={
+                (p["raters"][0], p["raters"][1]): table(p["table"], size) for p in data["pairs"]
+            },
+            unused=dict(data.get("unused", {})),
+            inferred=tuple(data.get("inferred", ())),
+        )
+        counts._check()
+        return counts
+
+    def _check(self) -> None:
+        """Refuse numbers that no ratings can give."""
+        tables = [
+            self.votes,
+            self.n_items,
+            *self.answers.values(),
+            *self.matches.values(),
+            *self.pairs.values(),
+        ]
+        sums = [t.sum(axis=1) for t in (*self.answers.values(), *self.matches.values())]
+        whole = len(self.votes) == len(self.n_items) and all(
+            np.array_equal(s, self.n_items) for s in sums
+        )
+        if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
+            raise EvidenceError(
+                fault(
+                    "counts",
+                    "must be whole numbers that add up to n_items",
+                    "others",
+                    remedy="Count again.",
+                )
+            )
+
+    def __add__(self, other: RatingCounts) -> RatingCounts:
+        """Counts of disjoint sets of items add; labels are brought into the order of the first."""
+        return added(self, other)
+
+    @property
+    def n_ratings(self) -> Whole:
+        """Votes on an item of each kind."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def top(self) -> Whole:
+        """Votes for the most frequent label of each kind."""
+        return np.asarray(self.votes.max(axis=1))
+
+    @property
+    def tied(self) -> Whole:
+        """How many labels share the most votes."""
+        return np.asarray((self.votes == self.top[:, None]).sum(axis=1))
+
+    @property
+    def agreement(self) -> NDArray[np.float64]:
+        """Share of ordered pairs of votes on an item that agree; NaN where there is one vote."""
+        n = self.n_ratings
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.votes * (self.votes - 1)).sum(axis=1) / (n * (n - 1)))
+
+    def hits(self, system: str) -> Whole:
+        """Items of each kind to which the system gave a label with the most votes (shared or not)."""
+        if system not in self.answers:
+            raise EvidenceError(
+                fault("system", f"must be one of {sorted(self.answers)}", repr(system))
+            )
+        chosen = self.answers[system][:, :-1]
+        return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
+
+
+# ----------------------------------------------------------------------------
+# Sums of rating counts: two sets of items counted as one.
+
+
+def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
+    """The counts of both sets of items; kinds of votes are joined, raters are matched by name.
+
+    Raises
+    ------
+    EvidenceError
+        If labels or systems differ, or if only one side knows its raters' pairs or its matches.
+    """
+    if set(first.labels) != set(second.labels):
+        raise EvidenceError(
+            fault(
+                "labels",
+                f"must be {list(first.labels)} on both sides",
+                list(second.labels),
+                remedy="Pass labels.",
+            )
+        )
+    for name in ("answers", "matches"):
+        here, there = set(getattr(first, name)), set(getattr(second, name))
+        if here != there:
+            raise EvidenceError(
+                fault(name, f"must be of {sorted(here)} on both sides", sorted(there))
+            )
+    if bool(first.pairs) != bool(second.pairs):
+        raise EvidenceError(
+            fault(
+                "pairs",
+                "must be counted on both sides or on none",
+                "one side",
+                remedy="Count both with pairs=True.",
+            )
+        )
+    order = [second.labels.index(label) for label in first.labels]
+    votes = np.concatenate([first.votes, second.votes[:, order]])
+    kinds, place, _ = kinds_of(votes)
+
+    def joined(a: Whole, b: Whole) -> Whole:
+        total = np.zeros((len(kinds), *a.shape[1:]), dtype=np.int64)
+        np.add.at(total, place, np.concatenate([a, b]))
+        return total
+
+    with_none = [*order, len(order)]
+    raters = tuple(dict.fromkeys((*first.raters, *second.raters)))
+    return RatingCounts(
+        labels=first.labels,
+        votes=kinds,
+        n_items=joined(first.n_items, second.n_items),
+        answers={s: joined(t, second.answers[s][:, with_none]) for s, t in first.answers.items()},
+        matches={s: joined(t, second.matches[s]) for s, t in first.matches.items()},
+        raters=raters,
+        pairs=_pairs(first, second, raters, order),
+        unused=_summed(first.unused, second.unused),
+        inferred=tuple(dict.fromkeys((*first.inferred, *second.inferred))),
+    )
+
+
+def _pairs(
+    first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]
+) -> dict[tuple[int, int], Whole]:
+    if first.pairs and not (first.raters and second.raters):
+        raise EvidenceError(
+            fault(
+                "raters", "must be named on both sides to add their pairs", "raters without names"
+            )
+        )
+    place = {rater: i for i, rater in enumerate(raters)}
+    total: dict[tuple[int, int], Whole] = {}
+    for counts, labels in ((first, list(range(len(order)))), (second, order)):
+        for (i, j), table in counts.pairs.items():
+            a, b = place[counts.raters[i]], place[counts.raters[j]]
+            here = table[np.ix_(labels, labels)]
+            key, here = ((a, b), here) if a < b else ((b, a), here.T)
+            total[key] = total[key] + here if key in total else here.copy()
+    return dict(sorted(total.items()))
+
+
+def _summed(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {key: a.get(key, 0) + b.get(key, 0) for key in dict.fromkeys((*a, *b))}
+
+
+# ----------------------------------------------------------------------------
 
 
 def count_ratings(

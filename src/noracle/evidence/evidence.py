@@ -21,12 +21,10 @@ from noracle.evidence.classes import (
     meet_ids,
     no_answers,
 )
-from noracle.evidence.frames import Frame, fetch, open_frames
-from noracle.evidence.logs import log_format, read_logs
-from noracle.evidence.normal import normalise
+from noracle.evidence.frames import Frame, fetch, log_format, open_frames
+from noracle.evidence.labels import faults_of_evidence, faults_of_table, repeats
 from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
-from noracle.evidence.tables import MAX_CLASSES, TABLES
-from noracle.evidence.validate import faults_of_evidence, faults_of_table, repeats
+from noracle.evidence.tables import MAX_CLASSES, TABLES, normalise
 
 Conflicts = Literal["error", "drop"]
 Repeats = Literal["mean", "all", "any"]
@@ -576,6 +574,8 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The tables with logs and results of evaluation tools read, and what must be said of them."""
     notes: tuple[str, ...] = ()
     if log_format(given.get("answers")) is not None:
+        from noracle.evidence.logs import read_logs
+
         log = read_logs(given["answers"], labels=given.get("judgements") is None)
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}

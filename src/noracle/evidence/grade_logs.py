@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noracle.errors import EvidenceError, fault
-from noracle.evidence.logs import Columns, Mark, files_of, log_format, one_type
+from noracle.evidence.frames import files_of, log_format
+from noracle.evidence.logs import Columns, Mark, one_type
 
 GradesFormat = Literal["inspect", "lm-eval", "promptfoo", "deepeval", "opentelemetry"]
 TOOLS: dict[str, str] = {
@@ -334,11 +335,11 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
         )
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
     if kind == "inspect":
-        from noracle.evidence.inspect_logs import inspect_marks
+        from noracle.evidence.logs import inspect_marks
 
         return list(inspect_marks(found)), name
     if kind == "lm-eval":
-        from noracle.evidence.lm_eval import lm_eval_marks
+        from noracle.evidence.logs import lm_eval_marks
 
         return list(lm_eval_marks(found)), name
     reader: Callable[[Path], Iterator[Mark]] = {

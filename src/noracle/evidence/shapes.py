@@ -25,8 +25,7 @@ import narwhals as nw
 
 from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
-from noracle.evidence.normal import kind_of, shown
-from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table
+from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown
 
 WIDE = {
     "answers": ("system", "answer"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.bounds.special import chdtrc
+from noracle.bounds.binomial import chdtrc
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition
 from noracle.learn.label_table import (
     ASSUMPTION,

@@ -13,11 +13,9 @@ import numpy as np
 
 from noracle.accuracy.compare import compare_systems
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, betting_interval, equal_together
-from noracle.bounds.linear import ordered
-from noracle.bounds.special import ndtr, ndtri
+from noracle.bounds.binomial import ndtr, ndtri, ordered
 from noracle.counts import check_n_classes
-from noracle.counts.label import Cell, Pattern, pattern
-from noracle.counts.tallies import PatternCounts
+from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
 from noracle.errors import ArgumentError, SingularTransition
 from noracle.learn.scores import (
     Floats,
@@ -572,7 +570,7 @@ def _piloted(
 
 def _tilted(values: Floats, chances: Floats, mean: float) -> Floats:
     """The chances nearest to these (in relative entropy) whose mean is as wanted: p·e^{tv}, normed."""
-    from noracle.bounds.special import find_root
+    from noracle.bounds.binomial import find_root
 
     def tilt(t: float) -> Floats:
         weight = chances * np.exp(t * values - (t * values).max())

@@ -18,13 +18,11 @@ from typing import Any, Literal
 import numpy as np
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
-from noracle.accuracy.parts import normal_limits
-from noracle.accuracy.score import law_of, score
-from noracle.bounds import linear
+from noracle.accuracy.score import law_of, normal_limits, score
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.linear import Limits, ordered
-from noracle.counts.label import Cell, Tally, tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.bounds.binomial import Limits, ordered
+from noracle.counts.tally import AccuracyCounts, Cell, Tally, tally
 from noracle.errors import ArgumentError, GuaranteeWarning
 from noracle.learn.compare import compare_models, plan_validation, zero_one_standard_error
 from noracle.learn.scores import (

@@ -1,11 +1,12 @@
 """What answers alone prove: alarms, possible ranges, conflicts.
 
-spec.py, cascade.py   a claim, and the proof that it cannot hold for all: closed form, plurality, weights, linear and integer program
-verify.py             proofs checked in whole numbers, without a solver
-ranges.py, tracing.py what remains possible: accuracies, prevalences, thresholds
-conflict.py           who is in conflict, and how many at least break the claim
-next_item.py          the known answer that would say most
-algebra.py, evaluations.py, independent.py, agreement.py, marginals.py, crowd.py   for those who study the paper
+spec.py, cascade.py     a claim, and the proof that it cannot hold for all
+program.py, solver.py   the rows behind it: weights that prove it, linear and integer programs
+verify.py               proofs checked in whole numbers, without a solver
+ranges.py, trace.py     what remains possible: accuracies, prevalences, thresholds
+conflict.py             who is in conflict, and how many at least break the claim
+next_item.py            the known answer that would say most
+crowd.py                Dawid–Skene and its kin beside the ranges
 """
 
 from __future__ import annotations

@@ -6,25 +6,200 @@ import dataclasses
 import math
 import numbers
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.program import Array, Case, Leaf, Program, Row, Split, Whole, dual_steps, rows_of
+from noracle.logic.program import (
+    Array,
+    Case,
+    Flags,
+    IntegerProgram,
+    Leaf,
+    Places,
+    Row,
+    Split,
+    Whole,
+    dual_steps,
+    rows_of,
+)
 from noracle.logic.solver import MOST_ENTRIES, entries, integral, is_tame, ready, relax
 from noracle.logic.spec import Linear, Spec, Statement, as_spec
-from noracle.results import Assumption, Guarantee, Kind, Proof, Verdict
+from noracle.results import Assumption, Guarantee, Kind, Proof, Range, Ranges, Verdict
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Bounds = Mapping[str, tuple[int, int]]
+Form = tuple[Any, ...]
+"""What is counted, as in :class:`noracle.logic.program.Split`."""
+Node = Leaf | tuple[Form, int, Any, Any]
+"""A leaf, or (form, k, the node where the count is at most k, the node where it is larger)."""
+NOTHING = Spec(statements=())
+"""No claim at all."""
+ONE_TRUTH = Assumption(name="each item has one true label among the labels")
+_CONSISTENT = "consistent does not mean that all classifiers are good"
+_TIME_UP = "the time limit was reached"
+_FIRST_NODES = 40
+_MOST_NODES = 20_000
+_SMALL = 20_000
+_NEAR = 1e-6
+_DEEPEST = 200
 
 
-def check_prevalence(
-    sketch: Sketch, prevalence: Mapping[str, tuple[int, int]] | None
-) -> dict[str, tuple[int, int]]:
+# What is claimed, what is known, and how long to look.
+
+
+class Ruling(NamedTuple):
+    """``alarm``, ``consistent`` or ``undecided``; with the counts of a witness, and whether an
+    alarm rests on the solver alone.
+    """
+
+    status: str
+    given: Whole | None = None
+    on_solver: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Claims:
+    """Claims about the classifiers of a sketch, ranges of prevalences, and when the time is up."""
+
+    sketch: Sketch
+    spec: Spec
+    bounds: Bounds
+    deadline: float
+
+    @classmethod
+    def read(cls, sketch: Sketch, spec: Spec, prevalence: Bounds | None, time_limit: float) -> Self:
+        """Claims of a user, checked."""
+        if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
+            raise ArgumentError(
+                f"time_limit must be a positive number of seconds; got {time_limit!r}."
+            )
+        deadline = time.monotonic() + time_limit
+        return cls(sketch, spec, check_prevalence(sketch, prevalence), deadline)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The claims and prevalences as rows; refuses names that are not in the sketch."""
+        return rows_of(self.sketch, self.spec, self.bounds)
+
+    @property
+    def names(self) -> list[str]:
+        """The classifiers that the claims are about, in the order of the sketch."""
+        everyone = self.sketch.classifiers
+        about = [_about(s) for s in self.spec.statements]
+        return [c for c in everyone if any(a is None or c in a for a in about)]
+
+    def among(self, names: Sequence[str]) -> Self:
+        """The same of these classifiers only."""
+        spec = restricted(self.spec, names)
+        return dataclasses.replace(self, sketch=self.sketch.of(names), spec=spec)
+
+    def until(self, part: float) -> Self:
+        """The same with a part of the time that is left."""
+        return dataclasses.replace(self, deadline=share(self.deadline, part))
+
+    def ask(self, part: float = 1.0, *more: Row) -> Ruling:
+        """Can all claims, prevalences and further rows hold at once?"""
+        claims = self.until(part)
+        rows = (*self.rows, *more)
+        if not rows:
+            return Ruling("consistent", _assigned(self.sketch, self.sketch.allowed.argmax(axis=1)))
+        if time.monotonic() >= claims.deadline:
+            return Ruling("undecided")
+        found = decide(claims, IntegerProgram(self.sketch, rows))
+        return Ruling(found.status, found.given, found.is_bare)
+
+    def guarantee(self, *, trusted: str = "", solver: str = "") -> Guarantee:
+        """What every logical result rests on."""
+        known = "known answers and ruled-out labels are true"
+        found = (
+            ("the trusted claims are true", trusted, trusted),
+            (known, "", self.sketch.has_side_information),
+            ("the prevalences are in their ranges", "", self.bounds),
+            ("the integer solver is right", solver, solver),
+        )
+        more = (Assumption(name=name, detail=detail) for name, detail, holds in found if holds)
+        return Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=(ONE_TRUTH, *more))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts that results show."""
+        return {
+            "items": self.sketch.n_items,
+            "classifiers": len(self.sketch.classifiers),
+            "labels": len(self.sketch.labels),
+            "groups": self.sketch.n_groups,
+        }
+
+    def result(
+        self, ranges: Sequence[Range], *, on_solver: bool = False, trusted: str = "", **said: Any
+    ) -> Ranges:
+        """Ranges that rest on these claims."""
+        solver = "a verdict rests on HiGHS without a certificate" if on_solver else ""
+        promise = self.guarantee(trusted=trusted, solver=solver)
+        return Ranges(**{"guarantee": promise, **said}, ranges=tuple(ranges), counts=self.counts)
+
+
+def share(deadline: float, part: float) -> float:
+    """When a part of the time that is left is over."""
+    now = time.monotonic()
+    return now + part * max(0.0, deadline - now)
+
+
+def check_whole(argument: str, value: object, least: int) -> int:
+    """``value`` as an int if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ArgumentError(
+            f"{argument} must be a whole number of at least {least}; got {value!r}."
+        )
+    return int(value)
+
+
+def _about(statement: Statement | Linear) -> set[str] | None:
+    """The classifiers that a statement names; None for every classifier."""
+    if isinstance(statement, Linear):
+        return {name for term in statement.terms for name, _ in term.answers}
+    return None if statement.of is None else {statement.of}
+
+
+def restricted(spec: Spec, classifiers: Sequence[str]) -> Spec:
+    """The claims that are about these classifiers only; one about every classifier stays, and means
+    these.
+    """
+    keep = [s for s in spec.statements if (_about(s) or set()) <= set(classifiers)]
+    return Spec(statements=tuple(keep))
+
+
+def each_named(
+    spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: Sequence[str]
+) -> Spec:
+    """A specification in which every claim says whose it is; a mapping gives each trusted
+    classifier its own.
+    """
+    if spec is None:
+        return NOTHING
+    parts = spec.items() if isinstance(spec, Mapping) else [(None, spec)]
+    statements: list[Statement | Linear] = []
+    for name, part in parts:
+        if name is not None and name not in classifiers:
+            raise ArgumentError(
+                f"given must name classifiers among {list(classifiers)}; got {name!r}."
+            )
+        for s in as_spec(part).statements:
+            if isinstance(s, Linear):
+                statements.append(s)
+            elif s.of is not None and name is not None and s.of != name:
+                raise ArgumentError(f"given[{name!r}] must be about {name!r}; got '{s}'.")
+            else:
+                whose = s.of or name
+                named = [whose] if whose else classifiers
+                statements += [dataclasses.replace(s, of=c) for c in named]
+    return Spec(statements=tuple(statements))
+
+
+def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tuple[int, int]]:
     """Prevalence ranges that are whole numbers in [0, Q] and agree with each other and with the
     known labels.
 
@@ -42,11 +217,11 @@ def check_prevalence(
             raise ArgumentError(
                 f"prevalence must be about labels among {list(sketch.labels)}; got {label!r}."
             )
-        pair = (given, given) if isinstance(given, (int, np.integer)) else tuple(given)
-        whole = len(pair) == 2 and all(
-            isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in pair
+        pair: tuple[Any, ...] = (
+            (given, given) if isinstance(given, numbers.Integral) else tuple(given)
         )
-        if not whole or not 0 <= pair[0] <= pair[1] <= Q:
+        whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in pair)
+        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1] <= Q:
             raise ArgumentError(
                 f"prevalence of {name!r} must be (low, high), whole numbers with 0 <= low <= high <= {Q}; got {given!r}."
             )
@@ -56,7 +231,7 @@ def check_prevalence(
     return found
 
 
-def _agree(sketch: Sketch, bounds: Mapping[str, tuple[int, int]]) -> None:
+def _agree(sketch: Sketch, bounds: Bounds) -> None:
     sets, inverse = np.unique(sketch.allowed, axis=0, return_inverse=True)
     n = np.zeros(len(sets), dtype=np.int64)
     np.add.at(n, inverse.ravel(), sketch.n)
@@ -65,38 +240,33 @@ def _agree(sketch: Sketch, bounds: Mapping[str, tuple[int, int]]) -> None:
         r = sketch.labels.index(name)
         forced = int(n[sets[:, r] & (sets.sum(axis=1) == 1)].sum())
         possible = int(n[sets[:, r]].sum())
+        rule = ""
         if forced > high:
-            raise ArgumentError(
-                f"prevalence of {name!r} must be at least the {forced} items known to have it; got {low}..{high}."
-            )
-        if possible < low:
-            raise ArgumentError(
-                f"prevalence of {name!r} must be at most the {possible} items that can have it; got {low}..{high}."
-            )
-    lows = np.array([bounds.get(label, (0, Q))[0] for label in sketch.labels])
-    highs = np.array([bounds.get(label, (0, Q))[1] for label in sketch.labels])
+            rule = f"at least the {forced} items known to have it"
+        elif possible < low:
+            rule = f"at most the {possible} items that can have it"
+        if rule:
+            raise ArgumentError(f"prevalence of {name!r} must be {rule}; got {low}..{high}.")
+    ends = np.array([bounds.get(label, (0, Q)) for label in sketch.labels])
+    lows, highs = ends.T
+    said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
     if not lows.sum() <= Q <= highs.sum():
-        said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
         raise ArgumentError(
             f"prevalence must leave room for all {Q} items, sum of low <= {Q} <= sum of high; got {said}."
         )
     if not sets.all() and not _fits(sets, n, lows, highs):
-        said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
         raise ArgumentError(
             f"prevalence must agree with the known and ruled-out labels of the items; got {said}, which no true labels can have. "
             "Widen a range or correct the known labels."
         )
 
 
-def _fits(sets: NDArray[np.bool_], n: Whole, lows: Whole, highs: Whole) -> bool:
-    """Whether items can be given labels with all ranges kept: a flow, so that fractions help
-    nobody.
-    """
+def _fits(sets: Flags, n: Whole, lows: Whole, highs: Whole) -> bool:
+    """Whether items can be given labels with all ranges kept: a flow, so fractions help nobody."""
     from scipy import optimize, sparse
 
     group, label = np.nonzero(sets)
-    cells = np.arange(len(group))
-    ones = np.ones(len(cells))
+    cells, ones = np.arange(len(group)), np.ones(len(group))
     per_set = sparse.csr_array((ones, (group, cells)), shape=(len(sets), len(cells)))
     per_label = sparse.csr_array((ones, (label, cells)), shape=(sets.shape[1], len(cells)))
     linprog: Any = optimize.linprog  # takes sparse matrices too
@@ -111,16 +281,11 @@ def _fits(sets: NDArray[np.bool_], n: Whole, lows: Whole, highs: Whole) -> bool:
     return int(found.status) != 2
 
 
-# ----------------------------------------------------------------------------
 # The closed form of the alarm that sees only how often each classifier gave each answer.
 
 
-Uses = Sequence[Sequence[int]]
-ONE_TRUTH = Assumption(name="each item has one true label among the labels")
-
-
 def largest_prevalences(
-    uses: Uses, spec: Spec, classifiers: Sequence[str], labels: Sequence[str]
+    uses: Sequence[Sequence[int]], spec: Spec, classifiers: Sequence[str], labels: Sequence[str]
 ) -> list[int] | None:
     """The most items that can have each label if all claims hold, from uses alone; None where the
     spec is not of strict accuracies.
@@ -129,24 +294,20 @@ def largest_prevalences(
     = 0.
     """
     n_items = sum(uses[0])
-    if any(isinstance(s, Linear) or s.kind != "accuracy" or not s.strict for s in spec.statements):
-        return None
-    statements = [s for s in spec.statements if isinstance(s, Statement)]
-    found = []
-    for r, label in enumerate(labels):
-        most = n_items
-        for s in statements:
-            if s.on in {None, label}:
-                p, q = s.above.numerator, s.above.denominator
-                for i, name in enumerate(classifiers):
-                    if s.of in {None, name}:
-                        m = uses[i][r]
-                        most = min(most, 0 if m == 0 else n_items if p == 0 else (q * m - 1) // p)
-        found.append(most)
-    return found
+    most = [n_items] * len(labels)
+    for s in spec.statements:
+        if isinstance(s, Linear) or s.kind != "accuracy" or not s.strict:
+            return None
+        p, q = s.above.as_integer_ratio()
+        for name, row in zip(classifiers, uses, strict=True):
+            for r, label in enumerate(labels):
+                if s.of in {None, name} and s.on in {None, label}:
+                    limit = 0 if not row[r] else n_items if not p else (q * row[r] - 1) // p
+                    most[r] = min(most[r], limit)
+    return most
 
 
-def tightest(program: Program, uses: NDArray[np.int64]) -> NDArray[np.float64]:
+def _tightest(program: IntegerProgram, uses: Whole) -> Array:
     """Weights 1/p on the tightest row of each label: where Σ_l q_l m_l / p_l < Q they prove what
     the closed form proves.
     """
@@ -230,9 +391,8 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
             f"uses must be counts with one total, as all classifiers answer all items; got totals {totals}."
         )
     for s in spec.statements:
-        if isinstance(s, Statement) and (
-            (s.of is not None and s.of not in classifiers)
-            or (s.on is not None and s.on not in labels)
+        if isinstance(s, Statement) and not (
+            s.of in {None, *classifiers} and s.on in {None, *labels}
         ):
             raise ArgumentError(
                 f"spec must name classifiers among {classifiers} and labels among {labels}; got {s}."
@@ -244,13 +404,8 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
         )
     n_items = sum(table[0])
     fired = sum(most) < n_items
-    witness: dict[str, Any] = {}
-    if not fired:
-        left, prevalence = n_items, []
-        for m in most:
-            prevalence.append(min(m, left))
-            left -= prevalence[-1]
-        witness = {"prevalence": prevalence}
+    before = np.cumsum([0, *most[:-1]]).tolist()
+    filled = [min(m, max(0, n_items - b)) for m, b in zip(most, before, strict=True)]
     return Proof(
         claim=str(spec),
         status="alarm" if fired else "consistent",
@@ -259,185 +414,13 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
         spec={"statements": spec.to_list(), "prevalence": {}},
         sketch={"classifiers": classifiers, "labels": labels, "uses": table},
         certificate={"kind": "axioms", "most": most} if fired else {},
-        witness=witness,
+        witness={} if fired else {"prevalence": filled},
         counts={"items": n_items, "classifiers": len(classifiers), "labels": len(labels)},
-        notes=() if fired else ("consistent does not mean that all classifiers are good",),
+        notes=() if fired else (_CONSISTENT,),
     )
 
 
-# ---------------------------------------------------------------------------- Cases by cases: where
-# no single set of weights proves an alarm, split on a whole number and prove each half.
-
-
-_NEAR = 1e-6
-_DEEPEST = 200
-
-Form = tuple[Any, ...]
-"""What is counted, as in :class:`noracle.logic.program.Split`."""
-
-Node = Leaf | tuple[Form, int, Any, Any]
-"""A leaf, or (form, k, the node where the count is at most k, the node where it is larger)."""
-
-
-class Searched(NamedTuple):
-    """Counts that keep all rows, or a tree that proves that there are none, or neither (``node``
-    None): the limit was reached.
-    """
-
-    given: Whole | None
-    node: Node | None
-    nodes: int
-
-
-class _Search:
-    def __init__(self, base: Program, most: int, deadline: float) -> None:
-        self.base, self.most, self.deadline = base, most, deadline
-        self.nodes = 0
-        self.given: Whole | None = None
-
-    def prove(self, splits: tuple[Split, ...]) -> Node | None:
-        """The proof that a case is impossible; None if counts were found (``given``) or a limit was
-        reached.
-        """
-        self.nodes += 1
-        if self.nodes > self.most or len(splits) > _DEEPEST or time.monotonic() > self.deadline:
-            return None
-        case = Case(self.base, splits)
-        if not case.allowed.any(axis=1).all():
-            return case.leaf(np.zeros(len(case.program.rows)))
-        solved = relax(case, self.deadline)
-        if solved.status != "solved":
-            return None
-        if solved.value > 0:
-            leaf = case.leaf(solved.weights)
-            if leaf is not None:
-                return leaf
-        given = round_counts(case.program, case.allowed, solved.given)
-        if self.base.is_satisfied(given):
-            self.given = given
-            return None
-        choice = choose_split(case, solved.given)
-        if choice is None:
-            return None
-        form, at, above_first = choice
-        halves: dict[bool, Node | None] = {}
-        for below in (False, True) if above_first else (True, False):
-            halves[below] = self.prove((*splits, Split(form, at, below)))
-            if halves[below] is None:
-                return None
-        return (form, at, halves[True], halves[False])
-
-
-def search(base: Program, *, most: int, deadline: float) -> Searched:
-    """Branch on conditions, prevalences and cells until every case is proved impossible or counts
-    are found.
-    """
-    found = _Search(base, most, deadline)
-    node = found.prove(())
-    return Searched(found.given, node, found.nodes)
-
-
-def choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
-    """What to split on: a condition that the relaxed counts evade, a broken prevalence, a broken
-    sum, a broken cell.
-    """
-    program, sketch = case.program, case.base.sketch
-    values, answered = program.values(given)
-    k, i, r = program.unless
-    evaded = (
-        (answered[i, r] > _NEAR) & (values[k] < program.at_least[k] - _NEAR) & ~case.in_force[k]
-    )
-    if evaded.any():
-        j = int(np.flatnonzero(evaded)[0])
-        missing = (sketch.patterns[:, i[j]] < 0) & case.allowed[:, r[j]]
-        form: Form = (
-            ("answered", int(i[j]), int(r[j])) if missing.any() else ("prevalence", int(r[j]))
-        )
-        return form, 0, bool(answered[i[j], r[j]] > 0.5)
-    sums = given.sum(axis=0)
-    candidates: list[tuple[Form, float]] = [
-        (("prevalence", label), v) for label, v in enumerate(sums.tolist())
-    ]
-    candidates += [
-        (("answered", a, b), answered[a, b]) for a in range(len(answered)) for b in range(program.R)
-    ]
-    for a in range(len(answered)):
-        for b in range(program.R):
-            candidates.append(
-                (("correct", a, b), float(given[sketch.patterns[:, a] == b, b].sum()))
-            )
-    broken = np.abs(given - np.rint(given)) > _NEAR
-    candidates += [
-        (("cell", int(g), int(label)), float(given[g, label]))
-        for g, label in zip(*np.nonzero(broken), strict=True)
-    ]
-    for form, value in candidates:
-        if abs(value - round(value)) > _NEAR:
-            at = int(np.floor(value))
-            return form, at, value - at > 0.5
-    return None
-
-
-def round_counts(program: Program, allowed: Any, given: Array) -> Whole:
-    """Whole counts near ``given``: largest remainders, then single items moved while that helps the
-    rows.
-    """
-    n = program.sketch.n
-    whole = np.floor(given + _NEAR).astype(np.int64)
-    rest = n - whole.sum(axis=1)
-    part = np.where(allowed, given - whole, -1.0)
-    for g in np.flatnonzero(rest):
-        order = np.argsort(-part[g], kind="stable")
-        for step in range(int(abs(rest[g]))):
-            whole[g, order[step % len(order)]] += 1 if rest[g] > 0 else -1
-    whole = np.maximum(whole, 0)
-    movable = np.flatnonzero((np.abs(given - np.rint(given)) > _NEAR).any(axis=1))
-    return _repair(program, allowed, whole, movable[:40])
-
-
-def _repair(program: Program, allowed: Any, whole: Whole, groups: NDArray[np.intp]) -> Whole:
-    """Move single items of ``groups`` between labels while the total shortfall shrinks."""
-    if not len(groups):
-        return whole
-    columns, present = program.columns(groups)
-    values, answered = program.values(whole)
-    k, i, r = program.unless
-    at, a, b = (
-        m.ravel()
-        for m in np.meshgrid(
-            np.arange(len(groups)), np.arange(program.R), np.arange(program.R), indexing="ij"
-        )
-    )
-    fits = (a != b) & allowed[groups[at], b]
-    at, a, b = at[fits], a[fits], b[fits]
-    if not len(at):
-        return whole
-    change, comes = columns[at, b] - columns[at, a], present[at, b] - present[at, a]
-    total = int(program.short(values, answered).sum())
-    for _ in range(2 * len(groups)):
-        if total == 0:
-            break
-        short = np.maximum(program.at_least - values - change, 0)
-        short[:, k] *= answered[i, r] + comes > 0
-        sums = np.where(whole[groups[at], a] > 0, short.sum(axis=1), total)
-        best = int(sums.argmin())
-        if sums[best] >= total:
-            break
-        g = groups[at[best]]
-        whole[g, a[best]] -= 1
-        whole[g, b[best]] += 1
-        values, answered = program.values(whole)
-        total = int(program.short(values, answered).sum())
-    return whole
-
-
-# ----------------------------------------------------------------------------
-
-
-_FIRST_NODES = 40
-_MOST_NODES = 20_000
-_SMALL = 20_000
-_TIME_UP = "the time limit was reached"
+# The cascade.
 
 
 class Decided(NamedTuple):
@@ -447,11 +430,15 @@ class Decided(NamedTuple):
     method: str
     node: Node | None = None
     given: Whole | None = None
-    labels: NDArray[np.intp] | None = None
     most: list[int] | None = None
     steps: int = 0
     nodes: int = 0
     reason: str = ""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether an alarm rests on the solver alone."""
+        return self.status == "alarm" and self.node is None and self.most is None
 
 
 def prove_malfunction(
@@ -519,351 +506,249 @@ def prove_malfunction(
     >>> proof.status, proof.verify()
     ('alarm', True)
     """
-    started = time.monotonic()
-    spec = as_spec(spec)
-    if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
-        raise ArgumentError(f"time_limit must be a positive number of seconds; got {time_limit!r}.")
-    bounds = check_prevalence(sketch, prevalence)
-    rows = rows_of(sketch, spec, bounds)
-    _refuse_hopeless(sketch, spec, bounds)
-    decided = decide(sketch, spec, Program(sketch, rows), deadline=started + time_limit)
-    return _as_proof(sketch, spec, bounds, decided, time_limit)
-
-
-def decide(sketch: Sketch, spec: Spec, program: Program, *, deadline: float) -> Decided:
-    """The cascade itself."""
-    case = Case(program)
-    if sketch.is_complete:
-        most = largest_prevalences(sketch.uses.tolist(), spec, sketch.classifiers, sketch.labels)
-        if most is not None and sum(most) < sketch.n_items:
-            node = case.leaf(tightest(program, sketch.uses)) or _tree(program, deadline)
-            return Decided("alarm", "single-classifier axioms", most=most, node=node)
-    cells = sketch.n_groups * program.R
-    stepped = dual_steps(
-        case,
-        steps=20 if cells <= 300 else 100 if cells <= _SMALL else 300,
-        deadline=_share(deadline, 0.5),
-    )
-    if stepped.labels is not None:
-        method = "plurality vote as truth" if stepped.steps == 1 else "dual steps"
-        return Decided("consistent", method, labels=stepped.labels, steps=stepped.steps)
-    if stepped.leaf is not None:
-        return Decided("alarm", "weights on rows", node=stepped.leaf, steps=stepped.steps)
-    if entries(program) > MOST_ENTRIES:
-        return Decided(
-            "undecided",
-            "dual steps",
-            steps=stepped.steps,
-            reason="too many patterns for the linear program",
-        )
-    if not ready(deadline):
-        return Decided("undecided", "dual steps", steps=stepped.steps, reason=_TIME_UP)
-    found = search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5))
-    if found.given is not None:
-        return Decided(
-            "consistent",
-            _by(found.nodes),
-            given=found.given,
-            steps=stepped.steps,
-            nodes=found.nodes,
-        )
-    if found.node is not None:
-        return Decided(
-            "alarm", _by(found.nodes), node=found.node, steps=stepped.steps, nodes=found.nodes
-        )
-    solved = integral(case, _share(deadline, 0.7))
-    if solved.status == "solved":
-        given = solved.given.astype(np.int64)
-        if program.is_satisfied(given):
-            return Decided(
-                "consistent", "integer program", given=given, steps=stepped.steps, nodes=found.nodes
-            )
-    more = search(
-        program, most=_MOST_NODES, deadline=deadline
-    )  # a proof to check, or the last chance
-    nodes = found.nodes + more.nodes
-    if more.given is not None:
-        return Decided(
-            "consistent", _by(more.nodes), given=more.given, steps=stepped.steps, nodes=nodes
-        )
-    if more.node is not None:
-        return Decided("alarm", _by(more.nodes), node=more.node, steps=stepped.steps, nodes=nodes)
-    if solved.status == "infeasible" and is_tame(program):
-        return Decided("alarm", "integer program", steps=stepped.steps, nodes=nodes)
-    return Decided(
-        "undecided", "integer program", steps=stepped.steps, nodes=nodes, reason=_TIME_UP
-    )
-
-
-def _tree(program: Program, deadline: float) -> Node | None:
-    """Cases that prove what the closed form has proved by rounding, where they are few."""
-    if entries(program) > _SMALL or not ready(_share(deadline, 0.5)):
-        return None
-    return search(program, most=_FIRST_NODES, deadline=_share(deadline, 0.5)).node
-
-
-def _by(nodes: int) -> str:
-    return "linear program" if nodes == 1 else "cases"
-
-
-def _share(deadline: float, share: float) -> float:
-    now = time.monotonic()
-    return now + share * max(0.0, deadline - now)
-
-
-def _refuse_hopeless(sketch: Sketch, spec: Spec, prevalence: Mapping[str, Any]) -> None:
-    """One classifier, or none in common, can always be right."""
-    if sketch.has_side_information or prevalence or spec.has_linear:
-        return
-    remedy = "Add known answers, ruled-out labels or a prevalence."
-    if len(sketch.classifiers) < 2:
-        raise ArgumentError(
-            f"sketch must have two classifiers, as one alone may always be right; got {sketch.classifiers[0]!r}. {remedy}"
-        )
-    if not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
-        raise ArgumentError(
-            f"sketch must have an item that two classifiers answered; got none among {sketch.n_items} items. {remedy}"
-        )
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# the result
-
-
-def _as_proof(
-    sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]], d: Decided, limit: float
-) -> Proof:
-    assumptions = [ONE_TRUTH]
-    if sketch.has_side_information:
-        assumptions.append(Assumption(name="known answers and ruled-out labels are true"))
-    if prevalence:
-        assumptions.append(Assumption(name="the prevalences are in their ranges"))
+    claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
+    rows = claims.rows
+    _refuse_hopeless(claims)
+    d = decide(claims, IntegerProgram(sketch, rows))
+    bare = "this alarm rests on HiGHS; verify() cannot check it" if d.is_bare else ""
     certificate: dict[str, Any] = {}
-    if d.status == "alarm":
-        if d.node is not None:
-            certificate = _written(d.node)
-        elif d.most is not None:
-            certificate = {"kind": "axioms", "most": d.most}
-        else:
-            certificate = {"kind": "solver"}
-            assumptions.append(
-                Assumption(
-                    name="the integer solver is right",
-                    detail="this alarm rests on HiGHS; verify() cannot check it",
-                )
-            )
-    notes: tuple[str, ...] = ()
-    if d.status == "consistent":
-        notes = ("consistent does not mean that all classifiers are good",)
-    elif certificate.get("kind") == "solver":
+    notes: tuple[str, ...] = (_CONSISTENT,) if d.status == "consistent" else ()
+    if d.is_bare:
+        certificate = {"kind": "solver"}
         notes = ("the alarm rests on the integer solver; there is no certificate to check",)
+    elif d.status == "alarm":
+        axioms = {"kind": "axioms", "most": d.most}
+        certificate = axioms if d.node is None else _written(d.node)
+    bounds = {label: list(b) for label, b in claims.bounds.items()}
     return Proof(
-        claim=str(spec),
+        claim=str(claims.spec),
         status=d.status,
         method=d.method,
-        guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=tuple(assumptions)),
-        spec={
-            "statements": spec.to_list(),
-            "prevalence": {label: list(b) for label, b in prevalence.items()},
-        },
+        guarantee=claims.guarantee(solver=bare),
+        spec={"statements": claims.spec.to_list(), "prevalence": bounds},
         sketch=sketch.to_dict(),
         certificate=certificate,
-        witness=_witness(d),
-        counts={
-            "items": sketch.n_items,
-            "classifiers": len(sketch.classifiers),
-            "labels": len(sketch.labels),
-            "groups": sketch.n_groups,
-        },
-        diagnostics={"steps": d.steps, "cases": d.nodes, "time_limit": float(limit)},
+        witness={} if d.given is None else _witness(d.given),
+        counts=claims.counts,
+        diagnostics={"steps": d.steps, "cases": d.nodes, "time_limit": float(time_limit)},
         notes=notes,
         reason=d.reason,
     )
+
+
+def _refuse_hopeless(claims: Claims) -> None:
+    """One classifier, or none in common, can always be right."""
+    sketch = claims.sketch
+    if sketch.has_side_information or claims.bounds or claims.spec.has_linear:
+        return
+    rule = ""
+    if len(sketch.classifiers) < 2:
+        rule = f"two classifiers, as one alone may always be right; got {sketch.classifiers[0]!r}"
+    elif not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
+        rule = f"an item that two classifiers answered; got none among {sketch.n_items} items"
+    if rule:
+        raise ArgumentError(
+            f"sketch must have {rule}. Add known answers, ruled-out labels or a prevalence."
+        )
 
 
 def _written(node: Node) -> dict[str, Any]:
     """A leaf or a tree as JSON values."""
     if isinstance(node, Leaf):
         places = np.flatnonzero(node.weights).tolist()
-        weights = [[k, int(node.weights[k])] for k in places]
-        return {
-            "kind": "weights",
-            "weights": weights,
-            "group": node.group,
-            "largest": node.largest,
-            "needed": node.needed,
-        }
+        said = {"group": node.group, "largest": node.largest, "needed": node.needed}
+        return {"kind": "weights", "weights": [[k, int(node.weights[k])] for k in places], **said}
     form, at, below, above = node
-    return {
-        "kind": "cases",
-        "form": list(form),
-        "at": at,
-        "below": _written(below),
-        "above": _written(above),
-    }
+    halves = {"below": _written(below), "above": _written(above)}
+    return {"kind": "cases", "form": list(form), "at": at, **halves}
 
 
-def _witness(d: Decided) -> dict[str, Any]:
+def _witness(given: Whole) -> dict[str, Any]:
     """The main label of each group, and the items of it that have another: [group, label, number]."""
-    if d.labels is not None:
-        return {"label": d.labels.tolist(), "others": []}
-    if d.given is None:
-        return {}
-    main = d.given.argmax(axis=1)
-    rest = d.given.copy()
+    main = given.argmax(axis=1)
+    rest = given.copy()
     rest[np.arange(len(rest)), main] = 0
-    return {
-        "label": main.tolist(),
-        "others": [
-            [int(g), int(r), int(rest[g, r])] for g, r in zip(*np.nonzero(rest), strict=True)
-        ],
-    }
+    others = [[*at, int(rest[*at])] for at in np.argwhere(rest).tolist()]
+    return {"label": main.tolist(), "others": others}
 
 
-# ---------------------------------------------------------------------------- One question to the
-# cascade, and what its witness says: shared by ranges, traces, thresholds and conflicts.
-
-
-Bounds = Mapping[str, tuple[int, int]]
-NOTHING = Spec(statements=())
-"""No claim at all."""
-
-
-class Asked(NamedTuple):
-    """``alarm``, ``consistent`` or ``undecided``; with the counts of a witness, and whether an
-    alarm rests on the solver alone.
-    """
-
-    status: str
-    given: Whole | None = None
-    on_solver: bool = False
-
-
-def ask(
-    sketch: Sketch, spec: Spec, bounds: Bounds, *, deadline: float, more: Sequence[Row] = ()
-) -> Asked:
-    """Can all claims, prevalences and further rows hold at once?"""
-    rows = (*rows_of(sketch, spec, bounds), *more)
-    if not rows:
-        return Asked("consistent", assigned(sketch, sketch.allowed.argmax(axis=1)))
-    if time.monotonic() >= deadline:
-        return Asked("undecided")
-    found = decide(sketch, spec, Program(sketch, rows), deadline=deadline)
-    if found.status == "consistent":
-        return Asked(
-            "consistent", found.given if found.labels is None else assigned(sketch, found.labels)
-        )
-    return Asked(found.status, None, found.status == "alarm" and _is_bare(found))
-
-
-def _is_bare(found: Decided) -> bool:
-    return found.node is None and found.most is None
-
-
-def assigned(sketch: Sketch, labels: np.ndarray) -> Whole:
+def _assigned(sketch: Sketch, labels: Places) -> Whole:
     """Counts where all items of a group have one label."""
     given = np.zeros((sketch.n_groups, len(sketch.labels)), dtype=np.int64)
     given[np.arange(sketch.n_groups), labels] = sketch.n
     return given
 
 
-def check_limit(time_limit: float) -> float:
-    """When the time is up."""
-    if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
-        raise ArgumentError(f"time_limit must be a positive number of seconds; got {time_limit!r}.")
-    return time.monotonic() + time_limit
-
-
-def share(deadline: float, part: float) -> float:
-    """A part of the time that is left."""
-    now = time.monotonic()
-    return now + part * max(0.0, deadline - now)
-
-
-def names_in(spec: Spec, classifiers: Sequence[str]) -> list[str]:
-    """The classifiers that a specification is about, in the order of the sketch."""
-    found: set[str] = set()
-    for s in spec.statements:
-        if isinstance(s, Linear):
-            found |= {name for term in s.terms for name, _ in term.answers}
-        else:
-            found |= set(classifiers) if s.of is None else {s.of}
-    return [c for c in classifiers if c in found]
-
-
-def restricted(spec: Spec, classifiers: Sequence[str]) -> Spec:
-    """The claims that are about these classifiers only; one about every classifier stays, and means
-    these.
-    """
-    keep = []
-    for s in spec.statements:
-        about = (
-            {name for term in s.terms for name, _ in term.answers}
-            if isinstance(s, Linear)
-            else {s.of} - {None}
-        )
-        if about <= set(classifiers):
-            keep.append(s)
-    return Spec(statements=tuple(keep))
-
-
-def each_named(
-    spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: Sequence[str]
-) -> Spec:
-    """A specification in which every claim says whose it is; a mapping gives each trusted
-    classifier its own.
-    """
-    if spec is None:
-        return NOTHING
-    parts: list[tuple[str | None, Spec]]
-    parts = (
-        [(name, as_spec(s)) for name, s in spec.items()]
-        if isinstance(spec, Mapping)
-        else [(None, as_spec(spec))]
-    )
-    statements: list[Statement | Linear] = []
-    for name, part in parts:
-        if name is not None and name not in classifiers:
-            raise ArgumentError(
-                f"given must name classifiers among {list(classifiers)}; got {name!r}."
+def decide(claims: Claims, program: IntegerProgram) -> Decided:
+    """The cascade itself."""
+    sketch, deadline, case = claims.sketch, claims.deadline, Case(program)
+    if sketch.is_complete:
+        uses = sketch.uses
+        most = largest_prevalences(uses.tolist(), claims.spec, sketch.classifiers, sketch.labels)
+        if most is not None and sum(most) < sketch.n_items:
+            node = case.leaf(_tightest(program, uses)) or _tree(program, deadline)
+            return Decided("alarm", "single-classifier axioms", most=most, node=node)
+    cells = sketch.n_groups * program.R
+    steps = 20 if cells <= 300 else 100 if cells <= _SMALL else 300
+    labels, leaf, steps = dual_steps(case, steps=steps, deadline=share(deadline, 0.5))
+    if labels is not None:
+        method = "plurality vote as truth" if steps == 1 else "dual steps"
+        return Decided("consistent", method, given=_assigned(sketch, labels), steps=steps)
+    if leaf is not None:
+        return Decided("alarm", "weights on rows", node=leaf, steps=steps)
+    if entries(program) > MOST_ENTRIES:
+        reason = "too many patterns for the linear program"
+        return Decided("undecided", "dual steps", steps=steps, reason=reason)
+    if not ready(deadline):
+        return Decided("undecided", "dual steps", steps=steps, reason=_TIME_UP)
+    first = search(program, most=_FIRST_NODES, deadline=share(deadline, 0.5))
+    if first.status != "undecided":
+        return first._replace(steps=steps)
+    solved = integral(case, share(deadline, 0.7))
+    if solved.status == "solved":
+        given = solved.given.astype(np.int64)
+        if program.is_satisfied(given):
+            return first._replace(
+                status="consistent", method="integer program", given=given, steps=steps
             )
-        for s in part.statements:
-            if isinstance(s, Linear):
-                statements.append(s)
-            elif s.of is not None and name is not None and s.of != name:
-                raise ArgumentError(f"given[{name!r}] must be about {name!r}; got '{s}'.")
-            else:
-                wanted = [s.of or name] if (s.of or name) else list(classifiers)
-                statements += [dataclasses.replace(s, of=c) for c in wanted]
-    return Spec(statements=tuple(statements))
+    # A proof to check, or the last chance.
+    more = search(program, most=_MOST_NODES, deadline=deadline)
+    found = more._replace(steps=steps, nodes=first.nodes + more.nodes)
+    if found.status != "undecided":
+        return found
+    if solved.status == "infeasible" and is_tame(program):
+        return found._replace(status="alarm", method="integer program")
+    return found._replace(method="integer program", reason=_TIME_UP)
 
 
-def promise(
-    sketch: Sketch, bounds: Bounds, *, trusted: str = "", on_solver: bool = False
-) -> Guarantee:
-    """What every logical result rests on."""
-    found = [ONE_TRUTH]
-    if trusted:
-        found.append(Assumption(name="the trusted claims are true", detail=trusted))
-    if sketch.has_side_information:
-        found.append(Assumption(name="known answers and ruled-out labels are true"))
-    if bounds:
-        found.append(Assumption(name="the prevalences are in their ranges"))
-    if on_solver:
-        found.append(
-            Assumption(
-                name="the integer solver is right",
-                detail="a verdict rests on HiGHS without a certificate",
-            )
+def _tree(program: IntegerProgram, deadline: float) -> Node | None:
+    """Cases that prove what the closed form has proved by rounding, where they are few."""
+    if entries(program) > _SMALL or not ready(share(deadline, 0.5)):
+        return None
+    return search(program, most=_FIRST_NODES, deadline=share(deadline, 0.5)).node
+
+
+# Cases by cases: where no single set of weights proves an alarm, split on a whole number and prove
+# each half.
+
+
+def search(base: IntegerProgram, *, most: int, deadline: float) -> Decided:
+    """Branch on conditions, prevalences and cells until every case is proved impossible or counts
+    are found.
+    """
+    nodes = 0
+    found: Whole | None = None
+
+    def prove(splits: tuple[Split, ...]) -> Node | None:
+        """The proof that a case is impossible; None if counts were found, or a limit was reached."""
+        nonlocal nodes, found
+        nodes += 1
+        if nodes > most or len(splits) > _DEEPEST or time.monotonic() > deadline:
+            return None
+        case = Case(base, splits)
+        if not case.allowed.any(axis=1).all():
+            return case.leaf(np.zeros(len(case.program.rows)))
+        solved = relax(case, deadline)
+        if solved.status != "solved":
+            return None
+        leaf = case.leaf(solved.weights) if solved.value > 0 else None
+        if leaf is not None:
+            return leaf
+        given = round_counts(case.program, case.allowed, solved.given)
+        if base.is_satisfied(given):
+            found = given
+            return None
+        choice = _choose_split(case, solved.given)
+        if choice is None:
+            return None
+        form, at, above_first = choice
+        halves: dict[bool, Node | None] = {}
+        for below in (not above_first, above_first):
+            halves[below] = prove((*splits, Split(form, at, below)))
+            if halves[below] is None:
+                return None
+        return (form, at, halves[True], halves[False])
+
+    node = prove(())
+    method = "linear program" if nodes == 1 else "cases"
+    status: Verdict = "undecided" if node is None else "alarm"
+    if found is not None:
+        status = "consistent"
+    return Decided(status, method, node=node, given=found, nodes=nodes)
+
+
+def _choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
+    """What to split on, and whether to look above first: a condition that the relaxed counts evade,
+    a broken prevalence, a broken sum, a broken cell.
+    """
+    program, patterns = case.program, case.base.sketch.patterns
+    values, answered = program.values(given)
+    k, i, r = program.unless
+    short = values[k] < program.at_least[k] - _NEAR
+    evaded = np.flatnonzero((answered[i, r] > _NEAR) & short & ~case.in_force[k])
+    if len(evaded):
+        a, b = int(i[evaded[0]]), int(r[evaded[0]])
+        missing = (patterns[:, a] < 0) & case.allowed[:, b]
+        form: Form = ("answered", a, b) if missing.any() else ("prevalence", b)
+        return form, 0, bool(answered[a, b] > 0.5)
+
+    def sums() -> Iterator[tuple[Form, float]]:
+        pairs = list(np.ndindex(answered.shape))
+        yield from ((("prevalence", b), float(given[:, b].sum())) for b in range(program.R))
+        yield from ((("answered", a, b), float(answered[a, b])) for a, b in pairs)
+        yield from (
+            (("correct", a, b), float(given[patterns[:, a] == b, b].sum())) for a, b in pairs
         )
-    return Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=tuple(found))
+        broken = np.argwhere(np.abs(given - np.rint(given)) > _NEAR).tolist()
+        yield from ((("cell", g, b), float(given[g, b])) for g, b in broken)
+
+    for form, value in sums():
+        if abs(value - round(value)) > _NEAR:
+            at = math.floor(value)
+            return form, at, value - at > 0.5
+    return None
 
 
-def described(sketch: Sketch) -> dict[str, int]:
-    """The counts that results show."""
-    return {
-        "items": sketch.n_items,
-        "classifiers": len(sketch.classifiers),
-        "labels": len(sketch.labels),
-        "groups": sketch.n_groups,
-    }
+def round_counts(program: IntegerProgram, allowed: Flags, given: Array) -> Whole:
+    """Whole counts near ``given``: largest remainders, then single items moved while that helps the
+    rows.
+    """
+    whole = np.floor(given + _NEAR).astype(np.int64)
+    rest = program.sketch.n - whole.sum(axis=1)
+    part = np.where(allowed, given - whole, -1.0)
+    for g in np.flatnonzero(rest):
+        order = np.argsort(-part[g], kind="stable")
+        for step in range(int(abs(rest[g]))):
+            whole[g, order[step % len(order)]] += 1 if rest[g] > 0 else -1
+    whole = np.maximum(whole, 0)
+    movable = np.flatnonzero((np.abs(given - np.rint(given)) > _NEAR).any(axis=1))
+    return _repair(program, allowed, whole, movable[:40]) if len(movable) else whole
+
+
+def _repair(program: IntegerProgram, allowed: Flags, whole: Whole, groups: Places) -> Whole:
+    """Move single items of ``groups`` between labels while the total shortfall shrinks."""
+    columns, present = program.columns(groups)
+    values, answered = program.values(whole)
+    k, i, r = program.unless
+    at, a, b = np.indices((len(groups), program.R, program.R)).reshape(3, -1)
+    fits = (a != b) & allowed[groups[at], b]
+    at, a, b = at[fits], a[fits], b[fits]
+    if not len(at):
+        return whole
+    change, comes = columns[at, b] - columns[at, a], present[at, b] - present[at, a]
+    total = int(program.short(values, answered).sum())
+    for _ in range(2 * len(groups)):
+        if total == 0:
+            break
+        short = np.maximum(program.at_least - values - change, 0)
+        short[:, k] *= answered[i, r] + comes > 0
+        sums = np.where(whole[groups[at], a] > 0, short.sum(axis=1), total)
+        best = int(sums.argmin())
+        if sums[best] >= total:
+            break
+        g = groups[at[best]]
+        whole[g, a[best]] -= 1
+        whole[g, b[best]] += 1
+        values, answered = program.values(whole)
+        total = int(program.short(values, answered).sum())
+    return whole

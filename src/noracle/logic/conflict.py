@@ -13,20 +13,7 @@ from typing import Any
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import (
-    Asked,
-    Bounds,
-    ask,
-    check_limit,
-    check_prevalence,
-    described,
-    names_in,
-    promise,
-    prove_malfunction,
-    restricted,
-    share,
-)
-from noracle.logic.program import Row, rows_of
+from noracle.logic.cascade import Claims, Ruling, prove_malfunction, restricted
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Proof, Range, Ranges
 
@@ -36,23 +23,16 @@ _MOST_SETS = 200_000
 class _Court:
     """Verdicts on subsets of the classifiers, each asked once."""
 
-    def __init__(self, sketch: Sketch, spec: Spec, bounds: Bounds, deadline: float) -> None:
-        self.sketch, self.spec, self.bounds, self.deadline = sketch, spec, bounds, deadline
-        self.known: dict[tuple[str, ...], Asked] = {}
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        # What is known of the items does not contradict itself.
+        self.known: dict[tuple[str, ...], Ruling] = {(): Ruling("consistent")}
 
-    def verdict(self, names: Sequence[str], part: float = 0.3) -> str:
+    def verdict(self, names: Sequence[str]) -> str:
         """Whether these can all keep their claims."""
-        key = tuple(c for c in self.sketch.classifiers if c in set(names))
+        key = tuple(c for c in self.claims.sketch.classifiers if c in set(names))
         if key not in self.known:
-            if not key:
-                self.known[key] = Asked(
-                    "consistent"
-                )  # what is known of the items does not contradict itself
-            else:
-                spec = restricted(self.spec, key)
-                self.known[key] = ask(
-                    self.sketch.of(key), spec, self.bounds, deadline=share(self.deadline, part)
-                )
+            self.known[key] = self.claims.among(key).ask(0.3)
         return self.known[key].status
 
     def core(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -60,19 +40,14 @@ class _Court:
         was not decided.
         """
         keep, unsure = list(names), []
-        for name in list(names):
+        for name in names:
             rest = [c for c in keep if c != name]
             said = self.verdict(rest)
             if said == "alarm":
                 keep = rest
             elif said == "undecided":
                 unsure.append(name)
-        return keep, [name for name in unsure if name in keep]
-
-    @property
-    def on_solver(self) -> bool:
-        """Whether some alarm has no certificate."""
-        return any(a.on_solver for a in self.known.values())
+        return keep, unsure
 
 
 def minimal_conflict(
@@ -120,62 +95,49 @@ def minimal_conflict(
     >>> minimal_conflict(sketch, "accuracy > 1/2").diagnostics["conflict"]
     ['y', 'z']
     """
-    deadline = check_limit(time_limit)
-    spec = as_spec(spec)
-    proof = prove_malfunction(
-        sketch, spec, prevalence=prevalence, time_limit=max(1e-3, 0.4 * time_limit)
-    )
-    if proof.status != "alarm":
-        return dataclasses.replace(
-            proof, diagnostics={**proof.diagnostics, "conflict": [], "undecided": []}
-        )
-    court = _Court(sketch, spec, check_prevalence(sketch, prevalence), deadline)
-    first = _weighty(sketch, spec, court.bounds, proof)
-    start = first if first and court.verdict(first) == "alarm" else list(sketch.classifiers)
-    core, unsure = court.core(start)
-    if tuple(core) != sketch.classifiers:
-        left = max(1e-3, deadline - time.monotonic())
-        smaller = prove_malfunction(
-            sketch.of(core), restricted(spec, core), prevalence=prevalence, time_limit=left
-        )
-        if smaller.status == "alarm":
-            proof = smaller
-        else:
-            core, unsure = list(sketch.classifiers), list(sketch.classifiers)
+    claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
+    first = max(1e-3, 0.4 * time_limit)
+    proof = prove_malfunction(sketch, claims.spec, prevalence=prevalence, time_limit=first)
+    core: list[str] = []
+    unsure: list[str] = []
+    limit = {}
+    if proof.status == "alarm":
+        court, everyone = _Court(claims), list(sketch.classifiers)
+        weighty = _weighty(claims, proof)
+        alarmed = weighty and court.verdict(weighty) == "alarm"
+        core, unsure = court.core(weighty if alarmed else everyone)
+        if core != everyone:
+            smaller = prove_malfunction(
+                sketch.of(core),
+                restricted(claims.spec, core),
+                prevalence=prevalence,
+                time_limit=max(1e-3, claims.deadline - time.monotonic()),
+            )
+            if smaller.status == "alarm":
+                proof = smaller
+            else:
+                core, unsure = everyone, everyone
+        limit = {"time_limit": float(time_limit)}
     notes = proof.notes
     if unsure:
-        notes = (
-            *notes,
-            f"perhaps not the smallest set: the verdict without {', '.join(unsure)} was undecided",
-        )
-    said = {
-        **proof.diagnostics,
-        "conflict": core,
-        "undecided": unsure,
-        "time_limit": float(time_limit),
-    }
+        without = f"the verdict without {', '.join(unsure)} was undecided"
+        notes = (*notes, f"perhaps not the smallest set: {without}")
+    said = {**proof.diagnostics, "conflict": core, "undecided": unsure, **limit}
     return dataclasses.replace(proof, diagnostics=said, notes=notes)
 
 
-def _weighty(sketch: Sketch, spec: Spec, bounds: Bounds, proof: Proof) -> list[str]:
+def _weighty(claims: Claims, proof: Proof) -> list[str]:
     """The classifiers whose rows have weight in the certificate."""
-    rows = rows_of(sketch, spec, bounds)
+    rows = claims.rows
     used = {k for k in _rows_used(proof.certificate) if k < len(rows)}
-    return [
-        sketch.classifiers[i] for i in sorted({i for k in used for i in _classifiers_of(rows[k])})
-    ]
+    found = {i for k in used for piece in rows[k].pieces for i, _ in piece.answers}
+    return [claims.sketch.classifiers[i] for i in sorted(found)]
 
 
 def _rows_used(node: Mapping[str, Any]) -> set[int]:
-    if node.get("kind") == "weights":
-        return {int(k) for k, _ in node["weights"]}
     if node.get("kind") == "cases":
         return _rows_used(node["below"]) | _rows_used(node["above"])
-    return set()
-
-
-def _classifiers_of(row: Row) -> set[int]:
-    return {i for piece in row.pieces for i, _ in piece.answers}
+    return {int(k) for k, _ in node.get("weights", ())}
 
 
 def least_violators(
@@ -223,40 +185,30 @@ def least_violators(
     >>> found.ranges[0].low, found.ranges[0].high, found.diagnostics["violators"]
     (1.0, 1.0, ['y'])
     """
-    deadline = check_limit(time_limit)
     spec = as_spec(spec)
+    claims = Claims.read(sketch, spec, prevalence, time_limit)
     everyone = list(sketch.classifiers)
-    if not names_in(spec, everyone):
+    if not claims.names:
         raise ArgumentError(f"spec must be about classifiers; got '{spec}'.")
-    rows_of(sketch, spec)  # refuses names that are not in the sketch
-    court = _Court(sketch, spec, check_prevalence(sketch, prevalence), deadline)
+    _ = claims.rows  # refuses names that are not in the sketch
+    court = _Court(claims)
     conflicts: list[list[str]] = []
     chosen: list[str] = []
-    least, decided = 0, True
-    while True:
-        rest = [c for c in everyone if c not in chosen]
-        said = court.verdict(rest)
-        if said == "consistent":
-            break
-        if said == "undecided":
-            decided = False
-            break
+    least = 0
+    while (said := court.verdict(rest := [c for c in everyone if c not in chosen])) == "alarm":
         conflicts.append(court.core(rest)[0])
         chosen, least = _meets_all(conflicts, everyone)
-    if not decided:
-        chosen = _enough(court, everyone)
-    return Ranges(
-        ranges=(
-            Range(
-                name="classifiers that break the claim, at least",
-                low=float(least),
-                high=float(len(chosen)),
-            ),
-        ),
+    decided = said == "consistent"
+    if not decided:  # without these the others were shown to be consistent; at worst all
+        fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
+        best = max(fine, key=len)
+        chosen = [c for c in everyone if c not in best]
+    name = "classifiers that break the claim, at least"
+    return claims.result(
+        [Range(name=name, low=float(least), high=float(len(chosen)))],
+        on_solver=any(asked.on_solver for asked in court.known.values()),
         method="conflicts and a smallest set that meets them all",
         subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
-        guarantee=promise(sketch, court.bounds, on_solver=court.on_solver),
-        counts=described(sketch),
         diagnostics={
             "claim": str(spec),
             "violators": chosen,
@@ -277,23 +229,10 @@ def _meets_all(conflicts: Sequence[Sequence[str]], names: Sequence[str]) -> tupl
             if all(set(chosen) & set(conflict) for conflict in conflicts):
                 return list(chosen), size
         size += 1
-    return _greedy(conflicts), size
-
-
-def _greedy(conflicts: Sequence[Sequence[str]]) -> list[str]:
-    """A set with a member of every conflict: again and again who is in most of those that are left."""
-    left, chosen = [set(c) for c in conflicts], []
+    # Too many sets to try: again and again who is in most of those that are left.
+    left, greedy = [set(c) for c in conflicts], []
     while left:
-        names = sorted({name for c in left for name in c})
-        chosen.append(max(names, key=lambda name: sum(name in c for c in left)))
-        left = [c for c in left if chosen[-1] not in c]
-    return chosen
-
-
-def _enough(court: _Court, everyone: Sequence[str]) -> list[str]:
-    """Classifiers without which the others were shown to be consistent: the smallest such set that
-    was met, at worst all.
-    """
-    fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
-    best = max(fine, key=len, default=())
-    return [c for c in everyone if c not in best]
+        members = sorted({name for c in left for name in c})
+        greedy.append(max(members, key=lambda name: sum(name in c for c in left)))
+        left = [c for c in left if greedy[-1] not in c]
+    return greedy, size

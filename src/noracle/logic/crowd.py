@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, MissingExtra, fault
-from noracle.logic.algebra import Pattern, read_patterns
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Range, Ranges, choose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Pattern = tuple[Hashable, ...]
 CrowdMethod = Literal["dawid-skene", "one-coin", "mace", "glad", "majority"]
 _NOTE = (
     "errors are taken to be independent given the true label; shared errors make these values wrong, usually too high, "
     "and nothing in the fit shows it"
 )
+_NO_INTERVAL = "[0, 1] says nothing: the model gives no interval"
 _SLACK = 1e-9
 
 
@@ -85,34 +87,35 @@ def estimate_with_crowd(
     known, coded = read_patterns(counts, labels=labels, missing=True)
     coded = {p: n for p, n in coded.items() if n and max(p) >= 0}
     size = len(next(iter(counts)))
-    names = (
-        tuple(map(str, systems)) if systems is not None else tuple(str(i + 1) for i in range(size))
-    )
+    names = tuple(str(i + 1) for i in range(size)) if systems is None else tuple(map(str, systems))
     if len(names) != size or len(set(names)) != size:
         raise ArgumentError(
             f"systems must be {size} different names, one for each answer of a pattern; got {list(names)}."
         )
     if not coded:
         raise EvidenceError(fault("counts", "must hold at least one item with an answer", "none"))
-    _check_names(ranges, names, known)
-    patterns = np.array(list(coded))
-    n = np.array(list(coded.values()), dtype=float)
+    every = [name for s in names for label in (*known, None) for name in _names(s, label)]
+    if ranges is not None and not any(r.name in every for r in ranges.ranges):
+        rule = "must have names such as 'accuracy of X on a' for these systems and labels"
+        raise ArgumentError(fault("ranges", rule, [r.name for r in ranges.ranges[:3]]))
+    patterns, n = np.array(list(coded)), np.array(list(coded.values()), dtype=float)
     shares, settled = _posterior(coded, len(known), method, n_iter)
-    notes = (
-        (_NOTE,)
-        if settled
-        else (_NOTE, f"the fit had not settled after {n_iter} steps; pass a larger n_iter")
-    )
-    found = [
-        e
-        for i, name in enumerate(names)
-        for e in _of_system(name, patterns[:, i], n, shares, known)
-    ]
+    unsettled = f"the fit had not settled after {n_iter} steps; pass a larger n_iter"
+    notes = (_NOTE,) if settled else (_NOTE, unsettled)
     estimates = tuple(
         _estimate(system, label, value, method, int(n.sum()), ranges, notes)
-        for system, label, value in found
+        for i, system in enumerate(names)
+        for label, value in _accuracies(patterns[:, i], n, shares, known)
     )
-    _compare(estimates)
+    outside = [e for e in estimates if e.diagnostics.get("inside_range") is False]
+    if outside:
+        named = "; ".join(
+            f"{e.quantity} of {e.subject}: {e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]"
+            for e in outside[:5]
+        )
+        more = f" and {len(outside) - 5} more" if len(outside) > 5 else ""
+        message = f"the answers prove these estimates wrong: {named}{more}. Do not use them."
+        warnings.warn(message, GuaranteeWarning, stacklevel=2)
     return estimates
 
 
@@ -130,13 +133,8 @@ def _posterior(
     items = np.repeat(np.arange(len(coded)), list(coded.values()))
     answers = np.array(list(coded))[items]
     task, worker = np.nonzero(answers >= 0)
-    table = pd.DataFrame(
-        {
-            "task": task,
-            "worker": [f"w{w}" for w in worker],
-            "label": [f"l{x}" for x in answers[task, worker]],
-        }
-    )
+    said = [f"l{x}" for x in answers[task, worker]]
+    table = pd.DataFrame({"task": task, "worker": [f"w{w}" for w in worker], "label": said})
     models: dict[str, Any] = {
         "dawid-skene": lambda: crowd.DawidSkene(n_iter=n_iter),
         "one-coin": lambda: crowd.OneCoinDawidSkene(n_iter=n_iter),
@@ -155,41 +153,32 @@ def _posterior(
         by_item[decided.index.to_numpy(), [int(x[1:]) for x in decided]] = 1.0
     else:
         fitted = model.probas_
-        by_item[np.ix_(fitted.index.to_numpy(), [int(x[1:]) for x in fitted.columns])] = (
-            np.nan_to_num(fitted.to_numpy(dtype=float))
-        )
+        at = np.ix_(fitted.index.to_numpy(), [int(x[1:]) for x in fitted.columns])
+        by_item[at] = np.nan_to_num(fitted.to_numpy(dtype=float))
     sums = np.zeros((len(coded), n_classes))
     np.add.at(sums, items, by_item)
     settled = len(getattr(model, "loss_history_", ())) < n_iter
     return np.asarray(sums / np.bincount(items)[:, None]), settled
 
 
-def _of_system(
-    name: str,
+def _accuracies(
     said: NDArray[np.int64],
     n: NDArray[np.float64],
     shares: NDArray[np.float64],
     labels: tuple[Hashable, ...],
-) -> list[tuple[str, Hashable | None, float]]:
-    """(system, label or None for all labels, accuracy)."""
+) -> Iterator[tuple[Hashable | None, float]]:
+    """The accuracy of a system on each label, then (None) over all labels."""
     weight = np.where(said >= 0, n, 0.0)[:, None] * shares
-    found: list[tuple[str, Hashable | None, float]] = []
-    for t, label in enumerate(labels):
-        total = float(weight[:, t].sum())
-        found.append(
-            (name, label, float(weight[said == t, t].sum()) / total if total > 0 else math.nan)
-        )
-    right = sum(float(weight[said == t, t].sum()) for t in range(len(labels)))
-    answered = float(n[said >= 0].sum())
-    return [*found, (name, None, right / answered if answered else math.nan)]
+    right = [float(weight[said == t, t].sum()) for t in range(len(labels))]
+    totals = [*map(float, weight.sum(axis=0)), float(n[said >= 0].sum())]
+    for label, good, total in zip((*labels, None), (*right, sum(right)), totals, strict=True):
+        yield label, good / total if total > 0 else math.nan
 
 
 def _names(system: str, label: Hashable | None) -> tuple[str, ...]:
-    return (
-        (f"accuracy of {system}", f"grade of {system}")
-        if label is None
-        else (f"accuracy of {system} on {label}",)
-    )
+    if label is None:
+        return f"accuracy of {system}", f"grade of {system}"
+    return (f"accuracy of {system} on {label}",)
 
 
 def _estimate(
@@ -201,18 +190,22 @@ def _estimate(
     ranges: Ranges | None,
     notes: tuple[str, ...],
 ) -> Estimate:
-    known = _range(ranges, _names(system, label))
-    unknown = (
-        "the system answered no item"
-        if label is None
-        else "no item that the system answered looks like this label"
-    )
-    assumptions = (
-        Assumption(name="errors independent given the true label"),
-        *(ranges.guarantee.assumptions if ranges and known else ()),
-    )
+    named = [r for r in ranges.ranges if r.name in _names(system, label)] if ranges else []
+    known: Range | None = next((r for r in named if not math.isnan(r.low + r.high)), None)
+    independent = Assumption(name="errors independent given the true label")
+    inside: dict[str, bool] = {}
+    if known is None:
+        notes = (*notes, _NO_INTERVAL)
+    else:
+        fits = known.low - _SLACK <= value <= known.high + _SLACK
+        inside = {"inside_range": math.isnan(value) or fits}
+    quantity, unknown = "accuracy", "the system answered no item"
+    if label is not None:
+        quantity = f"accuracy on {label}"
+        unknown = "no item that the system answered looks like this label"
+    assumptions = (independent, *(ranges.guarantee.assumptions if ranges and known else ()))
     return Estimate(
-        quantity="accuracy" if label is None else f"accuracy on {label}",
+        quantity=quantity,
         subject=system,
         value=value,
         low=known.low if known else 0.0,
@@ -222,52 +215,65 @@ def _estimate(
         interval="logical range" if known else "none",
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1.0, assumptions=assumptions),
         counts={"items": n},
-        diagnostics={"inside_range": _inside(value, known)} if known else {},
-        notes=(*notes, *(() if known else ("[0, 1] says nothing: the model gives no interval",))),
+        diagnostics=inside,
+        notes=notes,
         reason=unknown if math.isnan(value) else "",
     )
 
 
-def _range(ranges: Ranges | None, names: tuple[str, ...]) -> Range | None:
-    found = (
-        [r for r in ranges.ranges if r.name in names and not math.isnan(r.low + r.high)]
-        if ranges is not None
-        else []
-    )
-    return found[0] if found else None
+def whole_number(argument: str, value: object) -> int:
+    """``value`` as an int if it is a whole number of at least 0."""
+    try:
+        n = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        n = -1
+    if n < 0:
+        raise EvidenceError(fault(argument, "must be a whole number of at least 0", repr(value)))
+    return n
 
 
-def _inside(value: float, known: Range) -> bool:
-    return math.isnan(value) or known.low - _SLACK <= value <= known.high + _SLACK
+def read_patterns(
+    counts: Mapping[Pattern, int],
+    *,
+    labels: Sequence[Hashable] | None = None,
+    missing: bool = False,
+) -> tuple[tuple[Hashable, ...], dict[tuple[int, ...], int]]:
+    """The labels, and the counts with each label as its place among them (-1: no answer, if
+    ``missing`` allows None).
 
+    Examples
+    --------
+    >>> read_patterns({("a", "b"): 3, ("b", "b"): 1})
+    (('a', 'b'), {(0, 1): 3, (1, 1): 1})
+    """
 
-def _check_names(
-    ranges: Ranges | None, systems: Sequence[str], labels: tuple[Hashable, ...]
-) -> None:
-    """Ranges that speak of none of these systems are a mistake, found before the fit."""
-    names = {name for s in systems for label in (*labels, None) for name in _names(s, label)}
-    if ranges is not None and not any(r.name in names for r in ranges.ranges):
-        shown = [r.name for r in ranges.ranges[:3]]
-        raise ArgumentError(
-            fault(
-                "ranges",
-                "must have names such as 'accuracy of X on a' for these systems and labels",
-                shown,
-            )
-        )
+    def refuse(argument: str, rule: str, came: object, remedy: str = "") -> EvidenceError:
+        return EvidenceError(fault(argument, rule, came, remedy=remedy))
 
-
-def _compare(estimates: Sequence[Estimate]) -> None:
-    """Warn of values that the answers prove wrong."""
-    outside = [e for e in estimates if e.diagnostics.get("inside_range") is False]
-    if outside:
-        named = "; ".join(
-            f"{e.quantity} of {e.subject}: {e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]"
-            for e in outside[:5]
-        )
-        more = f" and {len(outside) - 5} more" if len(outside) > 5 else ""
-        warnings.warn(
-            f"the answers prove these estimates wrong: {named}{more}. Do not use them.",
-            GuaranteeWarning,
-            stacklevel=3,
-        )
+    if not isinstance(counts, Mapping) or not counts:
+        rule = "must map patterns to counts, such as {('a', 'b'): 3}"
+        raise refuse("counts", rule, repr(counts)[:60])
+    for p in counts:
+        if not isinstance(p, tuple) or not p:
+            remedy = "For one classifier write ('a',)."
+            raise refuse("a pattern", "must be a tuple of labels", repr(p), remedy)
+    sizes = sorted({len(p) for p in counts})
+    if len(sizes) > 1:
+        rule = "must all have one answer for each classifier"
+        raise refuse("patterns", rule, f"lengths {sizes}")
+    seen = {x for p in counts for x in p if x is not None}
+    known = tuple(labels) if labels is not None else tuple(sorted(seen, key=str))
+    if len(set(known)) != len(known) or len(known) < 2:
+        remedy = "Name them all with labels=." if labels is None else ""
+        rule = "must be at least two different labels"
+        raise ArgumentError(fault("labels", rule, list(known), remedy=remedy))
+    unknown = sorted((x for x in seen if x not in known), key=str)
+    if unknown:
+        raise refuse("answers", f"must be one of {list(known)}", unknown)
+    place = {None: -1, **{x: i for i, x in enumerate(known)}}
+    coded = {tuple(place[x] for x in p): whole_number("a count", n) for p, n in counts.items()}
+    gaps = sum(n for p, n in coded.items() if -1 in p)
+    if gaps and not missing:
+        rule = "must have an answer of every classifier"
+        raise refuse("patterns", rule, f"{gaps} items without", "Leave them out.")
+    return known, coded if missing else {p: n for p, n in coded.items() if -1 not in p}

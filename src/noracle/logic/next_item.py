@@ -4,31 +4,24 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import operator
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
-from noracle.logic.cascade import (
-    Bounds,
-    ask,
-    check_limit,
-    check_prevalence,
-    described,
-    promise,
-    share,
-)
-from noracle.logic.program import Array, Case, Program, rows_of
+from noracle.logic.cascade import Claims, check_whole, share
+from noracle.logic.program import Array, Case, IntegerProgram, Places
 from noracle.logic.ranges import range_accuracies
-from noracle.logic.solver import MOST_ENTRIES, entries, relax
+from noracle.logic.solver import MOST_ENTRIES, Solved, entries, relax
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Assumption, Guarantee, Kind, Range, Ranges
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from noracle.evidence.evidence import Evidence
 
 
@@ -92,37 +85,42 @@ def range_checks(
     >>> checks.ranges[0].name, checks.diagnostics["rows"][0]["fires"]
     ('x=a, y=a', ['b'])
     """
-    deadline = check_limit(time_limit)
-    spec = as_spec(spec)
-    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-        raise ArgumentError(f"most must be a whole number of at least 1; got {most!r}.")
-    bounds = check_prevalence(sketch, prevalence)
+    most = check_whole("most", most, 1)
+    claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     open_ = np.flatnonzero(sketch.allowed.sum(axis=1) > 1)
-    already = ask(sketch, spec, bounds, deadline=share(deadline, 0.2)).status == "alarm"
-    if already or not len(open_):
-        reason = (
-            "the claims raise an alarm already: no further answer is needed"
-            if already
-            else "every true label is known"
-        )
-        return _result(sketch, bounds, [], only, reason)
-    if only is None:
-        slack, order = _order(sketch, spec, bounds, open_, deadline)
-        rows = [
-            _alarm_row(sketch, spec, bounds, int(g), slack, deadline, len(order))
-            for g in order[:most]
-        ]
+    reason = "" if len(open_) else "every true label is known"
+    if claims.ask(0.2).status == "alarm":
+        reason = "the claims raise an alarm already: no further answer is needed"
+    rows: list[dict[str, Any]] = []
+    if reason:
+        pass
+    elif only is None:
+        slack, order = _order(claims, open_)
+        part = 1 / (2 * max(2, len(order)))
+        rows = [_alarm_row(claims, g, slack, part) for g in order[:most].tolist()]
     else:
-        order = open_[np.argsort(-sketch.n[open_], kind="stable")]
-        before = range_accuracies(
-            sketch, given=spec, prevalence=bounds, only=only, time_limit=max(1e-3, 0.3 * time_limit)
-        ).ranges[0]
-        rows = []
-        for place, g in enumerate(order[:most]):
-            until = share(deadline, 1 / (min(most, len(order)) - place))
-            rows.append(_range_row(sketch, spec, bounds, int(g), only, before, until))
+        order = open_[np.argsort(-sketch.n[open_], kind="stable")][:most]
+        before = _width(claims, only, max(1e-3, 0.3 * time_limit))[0]
+        for place, g in enumerate(order.tolist()):
+            until = share(claims.deadline, 1 / (len(order) - place))
+            rows.append(_range_row(claims, g, only, before, until))
     rows.sort(key=lambda row: (-len(row["fires"]), -row["expected"], -row["high"]))
-    return _result(sketch, bounds, rows, only, "")
+    thumb = Assumption(
+        name="the order of patterns is a rule of thumb",
+        detail="the labels under 'fires' are proved",
+    )
+    assumptions = (*claims.guarantee().assumptions, thumb)
+    return claims.result(
+        [
+            Range(name=_name(row, len(sketch.labels)), low=row["low"], high=row["high"])
+            for row in rows
+        ],
+        method="one more known answer, pattern by pattern",
+        subject=f"what one more known answer would gain for {only or 'the alarm'}",
+        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, assumptions=assumptions),
+        diagnostics={"checks": only or "alarm", "rows": rows},
+        reason=reason,
+    )
 
 
 def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int = 20) -> list[Any]:
@@ -134,7 +132,7 @@ def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int 
     Examples
     --------
     >>> from noracle.evidence import Evidence
-    >>> from noracle.counts.decisions import count_decisions
+    >>> from noracle.counts.sketch import count_decisions
     >>> answers = {"item": [1, 1, 2, 2, 3, 3], "system": ["x", "y"] * 3, "answer": ["a", "a", "a", "b", "b", "b"]}
     >>> evidence = Evidence.from_tables(answers=answers, classes=["a", "b"])
     >>> checks = range_checks(count_decisions(evidence), "accuracy >= 1/2")
@@ -143,27 +141,22 @@ def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int 
     """
     import narwhals as nw
 
-    from noracle.counts.met import answers_of
+    from noracle.counts.count import answers_of
     from noracle.evidence.frames import fetch
 
     said: Mapping[str, str | None] = checks.diagnostics["rows"][place]["answers"]
-    frame = answers_of(evidence, list(said)).filter(~nw.col("answer").is_null())
-    fits: nw.Expr | None = None
-    for system, answer in said.items():
-        if answer is not None:
-            one = (nw.col("system") == system) & (nw.col("answer").cast(nw.String) == answer)
-            fits = one if fits is None else fits | one
-    if fits is None:
+    given = [
+        (nw.col("system") == system) & (nw.col("answer").cast(nw.String) == answer)
+        for system, answer in said.items()
+        if answer is not None
+    ]
+    if not given:
         return []
-    counted = (
-        frame.with_columns(fits=fits.cast(nw.Int64))
-        .group_by("item")
-        .agg(nw.col("fits").sum(), n=nw.len())
-    )
-    wanted = sum(answer is not None for answer in said.values())
-    rows = fetch(
-        counted.filter((nw.col("fits") == wanted) & (nw.col("n") == wanted)).select("item")
-    )
+    frame = answers_of(evidence, list(said)).filter(~nw.col("answer").is_null())
+    fits = functools.reduce(operator.or_, given).cast(nw.Int64)
+    counted = frame.with_columns(fits=fits).group_by("item").agg(nw.col("fits").sum(), n=nw.len())
+    whole = (nw.col("fits") == len(given)) & (nw.col("n") == len(given))
+    rows = fetch(counted.filter(whole).select("item"))
     judged: set[Any] = set()
     if evidence.judgements is not None:
         judged = {row[0] for row in fetch(evidence.judgements.select("item"))}
@@ -172,135 +165,99 @@ def items_like(evidence: Evidence, checks: Ranges, *, place: int = 0, most: int 
 
 def with_known(sketch: Sketch, group: int, label: int) -> Sketch:
     """The sketch if one item of a group were known to have a label."""
-    R = len(sketch.labels)
     n = sketch.n.copy()
     n[group] -= 1
     return Sketch.from_arrays(
         np.concatenate([sketch.patterns, sketch.patterns[[group]]]),
         labels=sketch.labels,
         classifiers=sketch.classifiers,
-        allowed=np.concatenate([sketch.allowed, np.eye(R, dtype=bool)[[label]]]),
+        allowed=np.concatenate([sketch.allowed, np.eye(len(sketch.labels), dtype=bool)[[label]]]),
         n=np.append(n, 1),
     )
 
 
-def _order(
-    sketch: Sketch, spec: Spec, bounds: Bounds, open_: NDArray[np.intp], deadline: float
-) -> tuple[float, NDArray[np.intp]]:
+def _known(claims: Claims, group: int, label: int) -> Claims:
+    return dataclasses.replace(claims, sketch=with_known(claims.sketch, group, label))
+
+
+def _relaxed(claims: Claims, part: float) -> tuple[IntegerProgram, Solved | None]:
+    """The linear program with "at least" for "more than", so that no claim depends on which labels
+    occur.
+    """
+    rows = (r if r.unless is None else r._replace(at_least=0, unless=None) for r in claims.rows)
+    program = IntegerProgram(claims.sketch, tuple(rows))
+    if entries(program) > MOST_ENTRIES:
+        return program, None
+    solved = relax(Case(program), share(claims.deadline, part))
+    return program, solved if solved.status == "solved" else None
+
+
+def _order(claims: Claims, open_: Places) -> tuple[float, Places]:
     """The slack that all claims can have at once, and the groups in the order of what their
     multipliers promise.
     """
-    program = _loose(sketch, spec, bounds)
+    sketch = claims.sketch
     promised: Array = sketch.n[open_].astype(np.float64)
     slack = float("nan")
-    if entries(program) <= MOST_ENTRIES:
-        solved = relax(Case(program), share(deadline, 0.4))
-        if solved.status == "solved":
-            slack = solved.value
-            scores, can = program.scores(solved.weights)[open_], sketch.allowed[open_]
-            promised = np.where(can, scores, -np.inf).max(axis=1) - np.where(
-                can, scores, np.inf
-            ).min(axis=1)
+    program, solved = _relaxed(claims, 0.4)
+    if solved is not None:
+        slack = solved.value
+        scores, can = program.scores(solved.weights)[open_], sketch.allowed[open_]
+        best, worst = np.where(can, scores, -np.inf), np.where(can, scores, np.inf)
+        promised = best.max(axis=1) - worst.min(axis=1)
     return slack, open_[np.argsort(-promised, kind="stable")]
 
 
-def _loose(sketch: Sketch, spec: Spec, bounds: Bounds) -> Program:
-    """The program with "at least" for "more than", so that no claim depends on which labels occur."""
-    rows = [
-        row._replace(at_least=0, unless=None) if row.unless is not None else row
-        for row in rows_of(sketch, spec, bounds)
-    ]
-    return Program(sketch, tuple(rows))
-
-
-def _alarm_row(
-    sketch: Sketch, spec: Spec, bounds: Bounds, g: int, slack: float, deadline: float, n_groups: int
-) -> dict[str, Any]:
+def _alarm_row(claims: Claims, g: int, slack: float, part: float) -> dict[str, Any]:
     gains: dict[int, float] = {}
     fires = []
-    for r in np.flatnonzero(sketch.allowed[g]).tolist():
-        known = with_known(sketch, g, r)
-        part = 1 / (2 * max(2, n_groups))
-        if ask(known, spec, bounds, deadline=share(deadline, part)).status == "alarm":
-            fires.append(sketch.labels[r])
-        gains[r] = 0.0
-        program = _loose(known, spec, bounds)
-        if np.isfinite(slack) and entries(program) <= MOST_ENTRIES:
-            solved = relax(Case(program), share(deadline, part))
-            gains[r] = (
-                max(0.0, round(solved.value - slack, 9)) if solved.status == "solved" else 0.0
-            )
-    return _row(sketch, g, gains, fires)
+    for r in np.flatnonzero(claims.sketch.allowed[g]).tolist():
+        known = _known(claims, g, r)
+        if known.ask(part).status == "alarm":
+            fires.append(claims.sketch.labels[r])
+        solved = _relaxed(known, part)[1] if np.isfinite(slack) else None
+        gains[r] = 0.0 if solved is None else max(0.0, round(solved.value - slack, 9))
+    return _row(claims.sketch, g, gains, fires)
 
 
-def _range_row(
-    sketch: Sketch, spec: Spec, bounds: Bounds, g: int, only: str, before: Range, until: float
-) -> dict[str, Any]:
-    import time
-
-    labels = np.flatnonzero(sketch.allowed[g]).tolist()
+def _range_row(claims: Claims, g: int, only: str, before: float, until: float) -> dict[str, Any]:
+    labels = np.flatnonzero(claims.sketch.allowed[g]).tolist()
     gains, fires = {}, []
     for place, r in enumerate(labels):
         left = max(1e-3, (until - time.monotonic()) / (len(labels) - place))
-        after = range_accuracies(
-            with_known(sketch, g, r), given=spec, prevalence=bounds, only=only, time_limit=left
-        )
-        if "contradiction" in after.diagnostics:
-            fires.append(sketch.labels[r])
-        width = after.ranges[0].high - after.ranges[0].low
-        gains[r] = 0.0 if np.isnan(width) else max(0.0, round(before.high - before.low - width, 12))
-    return _row(sketch, g, gains, fires)
+        width, contradiction = _width(_known(claims, g, r), only, left)
+        if contradiction:
+            fires.append(claims.sketch.labels[r])
+        gains[r] = 0.0 if np.isnan(width) else max(0.0, round(before - width, 12))
+    return _row(claims.sketch, g, gains, fires)
 
 
-def _row(
-    sketch: Sketch, g: int, gains: Mapping[int, float], fires: Sequence[str]
-) -> dict[str, Any]:
-    votes = np.bincount(sketch.patterns[g][sketch.patterns[g] >= 0], minlength=len(sketch.labels))[
-        list(gains)
-    ].astype(np.float64)
+def _width(claims: Claims, only: str, seconds: float) -> tuple[float, bool]:
+    """How wide a range is, and whether the claims contradict each other."""
+    found = range_accuracies(
+        claims.sketch, given=claims.spec, prevalence=claims.bounds, only=only, time_limit=seconds
+    )
+    return found.ranges[0].high - found.ranges[0].low, "contradiction" in found.diagnostics
+
+
+def _row(sketch: Sketch, g: int, gains: Mapping[int, float], fires: list[str]) -> dict[str, Any]:
+    pattern, labels = sketch.patterns[g], sketch.labels
+    votes = np.bincount(pattern[pattern >= 0], minlength=len(labels))[list(gains)].astype(float)
     votes = votes if votes.any() else np.ones(len(votes))
-    said = {
-        c: None if a < 0 else sketch.labels[a]
-        for c, a in zip(sketch.classifiers, sketch.patterns[g].tolist(), strict=True)
-    }
+    said = [None if a < 0 else labels[a] for a in pattern.tolist()]
     return {
-        "answers": said,
+        "answers": dict(zip(sketch.classifiers, said, strict=True)),
         "items": int(sketch.n[g]),
-        "possible": [sketch.labels[r] for r in gains],
-        "gain": {sketch.labels[r]: v for r, v in gains.items()},
+        "possible": [labels[r] for r in gains],
+        "gain": {labels[r]: v for r, v in gains.items()},
         "expected": float(np.dot(votes / votes.sum(), list(gains.values()))),
-        "fires": list(fires),
+        "fires": fires,
         "low": min(gains.values()),
         "high": max(gains.values()),
     }
 
 
-def _result(
-    sketch: Sketch, bounds: Bounds, rows: list[dict[str, Any]], only: str | None, reason: str
-) -> Ranges:
-    def name(row: dict[str, Any]) -> str:
-        said = ", ".join(
-            f"{c}={'no answer' if a is None else a}" for c, a in row["answers"].items()
-        )
-        return (
-            said
-            if len(row["possible"]) == len(sketch.labels)
-            else f"{said}; can be {', '.join(row['possible'])}"
-        )
-
-    known = promise(sketch, bounds)
-    order = Assumption(
-        name="the order of patterns is a rule of thumb",
-        detail="the labels under 'fires' are proved",
-    )
-    return Ranges(
-        ranges=tuple(Range(name=name(row), low=row["low"], high=row["high"]) for row in rows),
-        method="one more known answer, pattern by pattern",
-        subject=f"what one more known answer would gain for {only or 'the alarm'}",
-        guarantee=Guarantee(
-            kind=Kind.HEURISTIC, error_rate=0.0, assumptions=(*known.assumptions, order)
-        ),
-        counts=described(sketch),
-        diagnostics={"checks": only or "alarm", "rows": rows},
-        reason=reason,
-    )
+def _name(row: Mapping[str, Any], n_labels: int) -> str:
+    said = [f"{c}={'no answer' if a is None else a}" for c, a in row["answers"].items()]
+    some = len(row["possible"]) < n_labels
+    return ", ".join(said) + (f"; can be {', '.join(row['possible'])}" if some else "")

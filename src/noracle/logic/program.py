@@ -10,8 +10,9 @@ tables indexed by (classifier, answer, label).
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.spec import ANY_ANSWER, Linear, Spec, Statement
+from noracle.logic.spec import ANY_ANSWER, Linear, Spec
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -28,20 +29,30 @@ if TYPE_CHECKING:
 ANY = -2
 """As an answer: the classifier answered."""
 _BLOCK = 1 << 15
+_LARGEST = 2**62
+_PACE = 4.0
+_LATE = -5.0
+_LEAST = 60.0
+_SCALES = (1, 12, 1_000, 100_000, 10_000_000, 1_000_000_000)
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Places = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 
 class Piece(NamedTuple):
-    """Coefficient times the number of items with these answers (place of classifier, code) and this
-    label (None: any).
-    """
+    """Coefficient × the items with these answers (classifier, code) and this label (None: any)."""
 
     coefficient: int
     answers: tuple[tuple[int, int], ...]
     label: int | None
     group: int | None = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it looks at one classifier."""
+        return len(self.answers) == 1 and self.group is None
 
 
 class Row(NamedTuple):
@@ -65,53 +76,37 @@ def rows_of(
     for s in spec.statements:
         if isinstance(s, Linear):
             rows.append(_linear(sketch, s))
-        else:
-            for i in _places(sketch, "classifiers", s.of):
-                rows += (
-                    _accuracy(sketch, s, i)
-                    if s.kind == "accuracy"
-                    else [_grade(sketch, s, i, answered[i])]
-                )
+            continue
+        p, q = s.above.as_integer_ratio()
+        for i in _places(sketch, "classifiers", s.of):
+            places = _places(sketch, "labels", s.on)
+            right = [Piece(q if s.kind == "accuracy" else 1, ((i, r),), r) for r in places]
+            if s.kind == "accuracy":
+                rows += [
+                    Row((piece, Piece(-p, ((i, ANY),), r)), int(s.strict), (i, r))
+                    for piece, r in zip(right, places, strict=True)
+                ]
+            else:  # the answered items are known, so the least number of right answers is
+                n = answered[i]
+                least = math.floor(s.above * n) + 1 if s.strict else math.ceil(s.above * n)
+                rows.append(Row(tuple(right), min(n, least)))
     for label, (low, high) in (prevalence or {}).items():
         place = sketch.labels.index(label)
-        rows.append(Row((Piece(1, (), place),), low))
-        rows.append(Row((Piece(-1, (), place),), -high))
+        rows += [Row((Piece(1, (), place),), low), Row((Piece(-1, (), place),), -high)]
     return tuple(rows)
 
 
-def _accuracy(sketch: Sketch, s: Statement, i: int) -> list[Row]:
-    p, q = s.above.numerator, s.above.denominator
-    return [
-        Row((Piece(q, ((i, r),), r), Piece(-p, ((i, ANY),), r)), int(s.strict), (i, r))
-        for r in _places(sketch, "labels", s.on)
-    ]
-
-
-def _grade(sketch: Sketch, s: Statement, i: int, answered: int) -> Row:
-    """Right answers are whole and the answered items are known, so that the least number of right
-    answers is known too.
-    """
-    p, q = s.above.numerator, s.above.denominator
-    least = 0 if not answered else p * answered // q + 1 if s.strict else -(-p * answered // q)
-    return Row(tuple(Piece(1, ((i, r),), r) for r in range(len(sketch.labels))), least)
-
-
 def _linear(sketch: Sketch, s: Linear) -> Row:
+    codes = {None: -1, ANY_ANSWER: ANY}
+
+    def code(answer: str | None) -> int:
+        return codes[answer] if answer in codes else _places(sketch, "labels", answer)[0]
+
     pieces = []
     for c, answers, label in s.terms:
-        said = []
-        for name, answer in answers:
-            (i,) = _places(sketch, "classifiers", name)
-            code = (
-                -1
-                if answer is None
-                else ANY
-                if answer == ANY_ANSWER
-                else _places(sketch, "labels", answer)[0]
-            )
-            said.append((i, code))
+        said = tuple((_places(sketch, "classifiers", name)[0], code(a)) for name, a in answers)
         pieces.append(
-            Piece(c, tuple(said), None if label is None else _places(sketch, "labels", label)[0])
+            Piece(c, said, None if label is None else _places(sketch, "labels", label)[0])
         )
     return Row(tuple(pieces), s.at_least)
 
@@ -125,20 +120,8 @@ def _places(sketch: Sketch, what: str, name: str | None) -> list[int]:
     return [names.index(name)]
 
 
-class _Terms(NamedTuple):
-    """Pieces about one classifier, one line for each (answer, label) that they count; ``answer`` is
-    the code plus one.
-    """
-
-    row: NDArray[np.intp]
-    coefficient: Whole
-    classifier: NDArray[np.intp]
-    answer: NDArray[np.intp]
-    label: NDArray[np.intp]
-
-
 @dataclasses.dataclass(frozen=True)
-class Program:
+class IntegerProgram:
     """A sketch with rows; everything that solvers and heuristics need of them."""
 
     sketch: Sketch
@@ -155,48 +138,62 @@ class Program:
         return np.array([r.at_least for r in self.rows], dtype=np.int64)
 
     @cached_property
-    def conditional(self) -> NDArray[np.bool_]:
+    def conditional(self) -> Flags:
         """Rows that are void where a classifier answered no item of a label."""
         return np.array([r.unless is not None for r in self.rows], dtype=bool)
 
     @cached_property
-    def codes(self) -> NDArray[np.intp]:
-        """Answers plus one (0 is no answer), one row a classifier."""
+    def claims(self) -> Flags:
+        """Rows that are claims, not prevalences or cases."""
+        found = [r.unless is not None or len(r.pieces) > 1 for r in self.rows]
+        return np.array(found, dtype=bool)
+
+    @cached_property
+    def scale(self) -> Array:
+        """The largest coefficient of each row, at least 1."""
+        largest = [max(1, *(abs(p.coefficient) for p in r.pieces)) for r in self.rows]
+        return np.array(largest, dtype=np.float64)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The sum of the absolute coefficients of each row."""
+        return [sum(abs(p.coefficient) for p in r.pieces) for r in self.rows]
+
+    @cached_property
+    def codes(self) -> Places:
+        """Answers plus one (0 is no answer), one row per classifier."""
         return np.ascontiguousarray(self.sketch.patterns.T.astype(np.intp) + 1)
 
     @cached_property
-    def unless(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    def unless(self) -> tuple[Places, Places, Places]:
         """The conditional rows with their classifiers and labels."""
         found = [(k, *r.unless) for k, r in enumerate(self.rows) if r.unless is not None]
-        k, i, r = (np.array([f[c] for f in found], dtype=np.intp) for c in range(3))
+        k, i, r = np.array(found, dtype=np.intp).reshape(-1, 3).T
         return k, i, r
 
     @cached_property
-    def _single(self) -> _Terms:
+    def _single(self) -> tuple[Whole, Whole, Whole, Whole, Whole]:
+        """Pieces about one classifier: row, coefficient, classifier, answer (code plus one), label."""
         lines: list[tuple[int, int, int, int, int]] = []
         for k, row in enumerate(self.rows):
             for piece in row.pieces:
-                if len(piece.answers) == 1 and piece.group is None:
+                if piece.is_single:
                     ((i, code),) = piece.answers
                     codes = range(1, self.R + 1) if code == ANY else [code + 1]
                     labels = range(self.R) if piece.label is None else [piece.label]
                     lines += [(k, piece.coefficient, i, a, r) for a in codes for r in labels]
-        columns = np.array(lines, dtype=np.int64).reshape(-1, 5).T
-        return _Terms(
-            columns[0].astype(np.intp), columns[1], *(c.astype(np.intp) for c in columns[2:])
+        row_, coefficient, classifier, answer, label = (
+            np.array(lines, dtype=np.int64).reshape(-1, 5).T
         )
+        return row_, coefficient, classifier, answer, label
 
     @cached_property
-    def _others(self) -> list[tuple[int, Piece, NDArray[np.intp]]]:
+    def _others(self) -> list[tuple[int, Piece, Places]]:
         """Pieces about no classifier, several, or one group; with the groups that they count."""
         pieces = ((k, piece) for k, row in enumerate(self.rows) for piece in row.pieces)
-        return [
-            (k, piece, self.groups_of(piece))
-            for k, piece in pieces
-            if len(piece.answers) != 1 or piece.group is not None
-        ]
+        return [(k, piece, self.groups_of(piece)) for k, piece in pieces if not piece.is_single]
 
-    def groups_of(self, piece: Piece) -> NDArray[np.intp]:
+    def groups_of(self, piece: Piece) -> Places:
         """The groups whose items a piece counts."""
         if piece.group is not None:
             return np.array([piece.group], dtype=np.intp)
@@ -206,133 +203,103 @@ class Program:
             match &= column >= 0 if code == ANY else column == code
         return np.flatnonzero(match)
 
-    # ------------------------------------------------------------------------------------------------
-    # weights on rows
-
-    def scores(
-        self, weights: NDArray[Any], groups: slice | NDArray[np.intp] = slice(None)
-    ) -> NDArray[Any]:
+    def scores(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Σ_k weight_k c_k(g, l): what one item of group g adds if its label is l (groups ×
         labels).
         """
-        t, kind = self._single, weights.dtype
-        table = np.zeros((len(self.sketch.classifiers), self.R + 1, self.R), dtype=kind)
-        np.add.at(
-            table, (t.classifier, t.answer, t.label), weights[t.row] * t.coefficient.astype(kind)
-        )
-        codes = self.codes[:, groups]
-        found = np.zeros((codes.shape[1], self.R), dtype=kind)
+        row, coefficient, *at = self._single
+        kind = weights.dtype
+        table = np.zeros((len(self.codes), self.R + 1, self.R), dtype=kind)
+        np.add.at(table, tuple(at), weights[row] * coefficient.astype(kind))
+        found = np.zeros((self.sketch.n_groups, self.R), dtype=kind)
         for start in range(0, len(found), _BLOCK):
             block = found[start : start + _BLOCK]
-            for i, column in enumerate(codes[:, start : start + _BLOCK]):
+            for i, column in enumerate(self.codes[:, start : start + _BLOCK]):
                 block += table[i].take(column, axis=0)
         for k, piece, members in self._others:
             if weights[k]:
-                columns = slice(None) if piece.label is None else [piece.label]
-                if len(members) == self.sketch.n_groups:
-                    found[:, columns] += weights[k] * piece.coefficient
-                else:
-                    match = np.zeros(self.sketch.n_groups, dtype=bool)
-                    match[members] = True
-                    found[np.ix_(np.flatnonzero(match[groups]), np.arange(self.R)[columns])] += (
-                        weights[k] * piece.coefficient
-                    )
+                groups = slice(None) if len(members) == len(found) else members
+                labels = slice(None) if piece.label is None else piece.label
+                found[groups, labels] += weights[k] * piece.coefficient
         return found
 
     def values(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Σ c n of every row for counts n_{g,l} (groups × labels), and how many items of each label
         each classifier answered.
         """
-        kind = given.dtype
-        seen = np.zeros((len(self.sketch.classifiers), self.R + 1, self.R), dtype=kind)
+        seen = np.empty((len(self.codes), self.R + 1, self.R))
         for i, column in enumerate(self.codes):
             for r in range(self.R):
-                if kind.kind == "f":
-                    seen[i, :, r] = np.bincount(column, weights=given[:, r], minlength=self.R + 1)
-                else:  # sums of whole numbers below 2^53 are exact in floats
-                    seen[i, :, r] = np.rint(
-                        np.bincount(column, weights=given[:, r], minlength=self.R + 1)
-                    ).astype(kind)
-        return self._from_tables(seen, given), seen[:, 1:].sum(axis=1)
+                seen[i, :, r] = np.bincount(column, weights=given[:, r], minlength=self.R + 1)
 
-    def values_of_labels(
-        self, labels: NDArray[np.intp], n: Whole | None = None
-    ) -> tuple[Whole, Whole]:
+        def counted(piece: Piece, members: Places) -> Any:
+            inside = given[members]
+            return inside.sum() if piece.label is None else inside[:, piece.label].sum()
+
+        return self._values(seen, given.dtype, counted)
+
+    def values_of_labels(self, labels: Places) -> tuple[Whole, Whole]:
         """The same where all items of a group have one label."""
-        n = self.sketch.n if n is None else n
-        seen = np.zeros((len(self.sketch.classifiers), (self.R + 1) * self.R), dtype=np.int64)
-        for i, column in enumerate(self.codes):
-            seen[i] = np.rint(
-                np.bincount(column * self.R + labels, weights=n, minlength=seen.shape[1])
-            ).astype(np.int64)
-        table = seen.reshape(-1, self.R + 1, self.R)
-        values = np.zeros(len(self.rows), dtype=np.int64)
-        self._add_single(values, table)
-        for k, piece, members in self._others:
+        n, size = self.sketch.n, (self.R + 1) * self.R
+        seen = [np.bincount(c * self.R + labels, weights=n, minlength=size) for c in self.codes]
+
+        def counted(piece: Piece, members: Places) -> int:
             inside = members if piece.label is None else members[labels[members] == piece.label]
-            values[k] += piece.coefficient * int(n[inside].sum())
+            return int(n[inside].sum())
+
+        table = np.array(seen, dtype=np.float64).reshape(-1, self.R + 1, self.R)
+        return self._values(table, np.dtype(np.int64), counted)
+
+    def _values(
+        self, seen: Array, kind: np.dtype[Any], counted: Callable[[Piece, Places], Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        # Sums of whole numbers below 2^53 are exact in floats.
+        table: NDArray[Any] = seen if kind.kind == "f" else np.rint(seen).astype(kind)
+        row, coefficient, *at = self._single
+        values = np.zeros(len(self.rows), dtype=kind)
+        np.add.at(values, row, coefficient.astype(kind) * table[tuple(at)])
+        for k, piece, members in self._others:
+            values[k] += piece.coefficient * counted(piece, members)
         return values, table[:, 1:].sum(axis=1)
 
-    def _from_tables(self, seen: NDArray[Any], given: NDArray[Any]) -> NDArray[Any]:
-        values = np.zeros(len(self.rows), dtype=given.dtype)
-        self._add_single(values, seen)
-        for k, piece, members in self._others:
-            columns = slice(None) if piece.label is None else [piece.label]
-            values[k] += piece.coefficient * given[members][:, columns].sum()
-        return values
-
-    def _add_single(self, values: NDArray[Any], seen: NDArray[Any]) -> None:
-        t = self._single
-        np.add.at(
-            values,
-            t.row,
-            t.coefficient.astype(values.dtype) * seen[t.classifier, t.answer, t.label],
-        )
-
-    def columns(self, groups: NDArray[np.intp]) -> tuple[Whole, Whole]:
+    def columns(self, groups: Places) -> tuple[Whole, Whole]:
         """Coefficients c_k(g, l) for some groups (groups × labels × rows), and whether such an item
         counts for each condition.
         """
-        t = self._single
+        row, coefficient, classifier, answer, label = self._single
         found = np.zeros((len(groups), self.R, len(self.rows)), dtype=np.int64)
-        line, place = np.nonzero(self.codes[t.classifier][:, groups] == t.answer[:, None])
-        np.add.at(found, (place, t.label[line], t.row[line]), t.coefficient[line])
+        line, place = np.nonzero(self.codes[classifier][:, groups] == answer[:, None])
+        np.add.at(found, (place, label[line], row[line]), coefficient[line])
         for k, piece, members in self._others:
             inside = np.flatnonzero(np.isin(groups, members))
-            found[inside, slice(None) if piece.label is None else piece.label, k] += (
-                piece.coefficient
-            )
+            labels = slice(None) if piece.label is None else piece.label
+            found[inside, labels, k] += piece.coefficient
         _, i, r = self.unless
         answered = self.codes[i][:, groups].T > 0
-        return found, (answered[:, None, :] & (np.arange(self.R)[:, None] == r)[None]).astype(
-            np.int64
-        )
+        present = answered[:, None, :] & (np.arange(self.R)[:, None] == r)[None]
+        return found, present.astype(np.int64)
 
     @cached_property
     def matrix(self) -> sparse.csc_array:
         """All rows over all cells, sparse; cell (g, l) is column g·R + l."""
         from scipy import sparse
 
-        members: dict[tuple[int, int], NDArray[np.intp]] = {}
-        rows, columns, data = (
-            [np.zeros(0, dtype=np.intp)],
-            [np.zeros(0, dtype=np.intp)],
-            [np.zeros(0)],
-        )
+        members: dict[Any, Places] = {}
+        parts: list[tuple[int, int, Places]] = []
         for k, row in enumerate(self.rows):
             for piece in row.pieces:
-                key = piece.answers[0] if len(piece.answers) == 1 and piece.group is None else None
-                if key is not None and key not in members:
+                key = (piece.answers, piece.group)
+                if key not in members:
                     members[key] = self.groups_of(piece)
-                groups = self.groups_of(piece) if key is None else members[key]
-                for label in range(self.R) if piece.label is None else [piece.label]:
-                    rows.append(np.full(len(groups), k))
-                    columns.append(groups * self.R + label)
-                    data.append(np.full(len(groups), float(piece.coefficient)))
+                labels = range(self.R) if piece.label is None else [piece.label]
+                parts += [(k, piece.coefficient, members[key] * self.R + r) for r in labels]
+        sizes = [len(cells) for _, _, cells in parts]
+        rows, data = (
+            np.repeat(np.array([p[c] for p in parts], dtype=np.intp), sizes) for c in (0, 1)
+        )
+        columns = np.concatenate([np.zeros(0, dtype=np.intp), *(cells for _, _, cells in parts)])
         shape = (len(self.rows), self.sketch.n_groups * self.R)
-        return sparse.coo_array(
-            (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=shape
-        ).tocsc()
+        return sparse.coo_array((data.astype(np.float64), (rows, columns)), shape=shape).tocsc()
 
     def short(self, values: NDArray[Any], answered: NDArray[Any]) -> NDArray[Any]:
         """By how much each row misses its right side; 0 where it holds or is void."""
@@ -343,27 +310,13 @@ class Program:
 
     def is_satisfied(self, given: Whole) -> bool:
         """Whether counts n_{g,l} keep every rule."""
-        fits = (
-            (given >= 0).all()
-            and (given.sum(axis=1) == self.sketch.n).all()
-            and not given[~self.sketch.allowed].any()
-        )
-        return bool(fits) and not self.short(*self.values(given)).any()
+        fits = (given >= 0).all() and (given.sum(axis=1) == self.sketch.n).all()
+        fits = bool(fits) and not given[~self.sketch.allowed].any()
+        return fits and not self.short(*self.values(given)).any()
 
-    def with_rows(self, more: Sequence[Row]) -> Program:
+    def with_rows(self, *more: Row) -> IntegerProgram:
         """The same program with further rows at the end."""
-        return Program(self.sketch, (*self.rows, *more))
-
-
-# ----------------------------------------------------------------------------
-# Weights on rows that prove an alarm, checked in whole numbers, and quick steps towards them.
-
-
-_LARGEST = 2**62
-_PACE = 4.0
-_LATE = -5.0
-_LEAST = 60.0
-_SCALES = (1, 12, 1_000, 100_000, 10_000_000, 1_000_000_000)
+        return IntegerProgram(self.sketch, (*self.rows, *more)) if more else self
 
 
 class Leaf(NamedTuple):
@@ -401,28 +354,25 @@ class Split(NamedTuple):
     @property
     def row(self) -> Row:
         """The case as a row."""
-        piece = self.piece
-        return (
-            Row((piece._replace(coefficient=-1),), -self.at)
-            if self.below
-            else Row((piece,), self.at + 1)
-        )
+        if self.below:
+            return Row((self.piece._replace(coefficient=-1),), -self.at)
+        return Row((self.piece,), self.at + 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A program in a case: what the splits so far add to it."""
 
-    base: Program
+    base: IntegerProgram
     splits: tuple[Split, ...] = ()
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> IntegerProgram:
         """The program with the splits as rows at the end."""
-        return self.base.with_rows([s.row for s in self.splits]) if self.splits else self.base
+        return self.base.with_rows(*(s.row for s in self.splits))
 
     @cached_property
-    def allowed(self) -> NDArray[np.bool_]:
+    def allowed(self) -> Flags:
         """The labels that each group can have; a count that is at most 0 forbids what it counts."""
         allowed = self.base.sketch.allowed
         for s in self.splits:
@@ -432,22 +382,16 @@ class Case:
         return allowed
 
     @cached_property
-    def in_force(self) -> NDArray[np.bool_]:
+    def in_force(self) -> Flags:
         """Rows that surely count: unconditional, or the classifier surely answered an item of the
         label.
         """
         sketch, program = self.base.sketch, self.program
         low = np.zeros(program.R, dtype=np.int64)
         for row in program.rows:
-            if len(row.pieces) == 1 and row.unless is None:
-                (piece,) = row.pieces
-                if (
-                    piece.coefficient == 1
-                    and not piece.answers
-                    and piece.group is None
-                    and piece.label is not None
-                ):
-                    low[piece.label] = max(low[piece.label], row.at_least)
+            label = row.pieces[0].label
+            if label is not None and row.pieces == (Piece(1, (), label),) and not row.unless:
+                low[label] = max(low[label], row.at_least)
         answered = sketch.patterns >= 0
         gaps = np.flatnonzero(~answered.all(axis=1))
         unanswered = (sketch.n[gaps, None] * ~answered[gaps]).T @ self.allowed[gaps]
@@ -462,12 +406,20 @@ class Case:
         found[k] = sure[i, r]
         return found
 
+    @cached_property
+    def low(self) -> Array:
+        """The right sides where a row that may be void need only hold if it is: 0 at most."""
+        low = self.program.at_least.astype(np.float64)
+        return np.where(self.in_force, low, np.minimum(0.0, low))
+
     def weighed(self, weights: Whole) -> Leaf | None:
         """D(w) and B(w) in whole numbers; None if they could leave 64 bits. Every group must have
         an allowed label.
         """
         program, n = self.program, self.base.sketch.n
-        if _too_large(program, weights, n):
+        terms = zip(weights.tolist(), program.sizes, program.rows, strict=True)
+        bound = sum(int(w) * (size + abs(r.at_least)) for w, size, r in terms)
+        if bound * (int(n.sum()) + 1) >= _LARGEST:
             return None
         scores = program.scores(weights)
         largest = int((n * np.where(self.allowed, scores, -_LARGEST).max(axis=1)).sum())
@@ -480,10 +432,9 @@ class Case:
     def _extra(self, weights: Whole) -> tuple[int, int]:
         """The max over groups of the min over allowed labels of what one item brings into force."""
         program = self.program
-        k, i, r = program.unless
-        open_ = ~self.in_force[k]
+        k, i, r = (a[~self.in_force[program.unless[0]]] for a in program.unless)
         gains = np.zeros((len(self.base.sketch.classifiers), program.R), dtype=np.int64)
-        np.add.at(gains, (i[open_], r[open_]), (weights * program.at_least)[k[open_]])
+        np.add.at(gains, (i, r), (weights * program.at_least)[k])
         if not gains.any():
             return 0, 0
         answered = self.base.sketch.patterns >= 0
@@ -509,22 +460,10 @@ class Case:
         return None
 
 
-def _too_large(program: Program, weights: Whole, n: Whole) -> bool:
-    """Whether sums could leave 64 bits."""
-    most = [sum(abs(p.coefficient) for p in r.pieces) for r in program.rows]
-    bound = sum(
-        int(w) * (m + abs(r.at_least))
-        for w, m, r in zip(weights.tolist(), most, program.rows, strict=True)
-    )
-    return bound * (int(n.sum()) + 1) >= _LARGEST
-
-
 class Stepped(NamedTuple):
-    """What the steps found: an assignment of one label a group that keeps all rows, or a proof; and
-    how many steps it took.
-    """
+    """What the steps found: an assignment of one label per group that keeps all rows, or a proof."""
 
-    labels: NDArray[np.intp] | None
+    labels: Places | None
     leaf: Leaf | None
     steps: int
 
@@ -541,11 +480,8 @@ def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
     field quickly.
     """
     program = case.program
-    scale = np.array(
-        [max(1, *(abs(p.coefficient) for p in r.pieces)) for r in program.rows], dtype=np.float64
-    )
-    claims = np.array([r.unless is not None or len(r.pieces) > 1 for r in program.rows])
-    log = np.where(claims, 0.0, _LATE)
+    scale = program.scale
+    log = np.where(program.claims, 0.0, _LATE)
     whole = case.allowed.all()
     k, i, r = program.unless
     for step in range(1, steps + 1):

@@ -12,27 +12,15 @@ import numpy as np
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import (
-    Asked,
-    Bounds,
-    ask,
-    check_limit,
-    check_prevalence,
-    described,
-    each_named,
-    names_in,
-    promise,
-    round_counts,
-    share,
-)
-from noracle.logic.program import ANY, Array, Case, Piece, Program, Row, Whole, rows_of
-from noracle.logic.solver import MOST_ENTRIES, entries, matrix, run
+from noracle.logic.cascade import Claims, each_named, round_counts, share
+from noracle.logic.program import ANY, Case, IntegerProgram, Piece, Row, Whole
+from noracle.logic.solver import MOST_ENTRIES, entries, largest_share
 from noracle.logic.spec import Spec
 from noracle.results import NaN, Range, Ranges
 
-How = Literal["exact", "outer", "undefined"]
 _DENOMINATORS = (1_000_000, 10_000, 1_000, 100)
 _CLOSE = Fraction(1, 2000)
+_ABSENT = "an accuracy on a label is a share of the items of it that were answered; answer keys without such an item are left out"
 
 
 class Share(NamedTuple):
@@ -50,43 +38,33 @@ class Share(NamedTuple):
 
     def above(self, t: Fraction) -> Row:
         """The share is above t, as a row in whole numbers."""
-        p, q, i = t.numerator, t.denominator, self.classifier
-        if self.label is not None:
-            good, all_ = ((i, self.label),), ((i, ANY),)
-            if self.right:
-                return Row((Piece(q, good, self.label), Piece(-p, all_, self.label)), 1)
-            return Row((Piece(q - p, all_, self.label), Piece(-q, good, self.label)), 1)
-        least = p * self.answered // q + 1
-        sign, least = (1, least) if self.right else (-1, least - self.answered)
-        return Row(tuple(Piece(sign, ((i, r),), r) for r in range(self.n_labels)), least)
+        p, q = t.as_integer_ratio()
+        i, r = self.classifier, self.label
+        if r is None:
+            least = p * self.answered // q + 1
+            sign, least = (1, least) if self.right else (-1, least - self.answered)
+            return Row(tuple(Piece(sign, ((i, x),), x) for x in range(self.n_labels)), least)
+        good, all_ = (q, -p) if self.right else (-q, q - p)
+        pieces = (Piece(good, ((i, r),), r), Piece(all_, ((i, ANY),), r))
+        return Row(pieces if self.right else pieces[::-1], 1)
 
-    def some(self) -> Row | None:
+    def some(self) -> tuple[Row, ...]:
         """There is an item that it is a share of."""
-        return (
-            None
-            if self.label is None
-            else Row((Piece(1, ((self.classifier, ANY),), self.label),), 1)
-        )
+        if self.label is None:
+            return ()
+        return (Row((Piece(1, ((self.classifier, ANY),), self.label),), 1),)
+
+    def costs(self, sketch: Sketch) -> tuple[Whole, Whole]:
+        """Over the cells: what an item adds to the share's numerator, and to its denominator."""
+        column, labels = sketch.patterns[:, self.classifier, None], np.arange(self.n_labels)
+        inside = (column >= 0) & ((labels == self.label) | (self.label is None))
+        top = inside & ((column == labels) == self.right)
+        return top.astype(np.int64), inside.astype(np.int64)
 
     def of(self, sketch: Sketch, given: Whole) -> Fraction | None:
         """The share for counts n_{g,l}; None where it is a share of nothing."""
-        column = sketch.patterns[:, self.classifier]
-        labels = range(self.n_labels) if self.label is None else [self.label]
-        good = sum(int(given[column == r, r].sum()) for r in labels)
-        all_ = sum(int(given[column >= 0, r].sum()) for r in labels)
-        return None if not all_ else Fraction(good if self.right else all_ - good, all_)
-
-    def costs(self, sketch: Sketch) -> tuple[Array, Array]:
-        """Over the cells: what an item adds to the share's numerator, and to its denominator."""
-        column = sketch.patterns[:, self.classifier]
-        labels = np.arange(self.n_labels)
-        inside = (column >= 0)[:, None] & (
-            np.ones(self.n_labels, dtype=bool) if self.label is None else labels == self.label
-        )
-        good = inside & (column[:, None] == labels)
-        return (good if self.right else inside & ~good).astype(np.float64), inside.astype(
-            np.float64
-        )
+        top, bottom = (int((c * given).sum()) for c in self.costs(sketch))
+        return Fraction(top, bottom) if bottom else None
 
 
 class End(NamedTuple):
@@ -97,82 +75,66 @@ class End(NamedTuple):
     """
 
     value: Fraction
-    how: How
+    how: Literal["exact", "outer", "undefined"]
     on_solver: bool = False
     attained: Fraction | None = None
 
 
 class _Finder:
-    def __init__(
-        self, sketch: Sketch, spec: Spec, bounds: Bounds, wanted: Share, deadline: float
-    ) -> None:
-        self.sketch, self.spec, self.bounds, self.wanted, self.deadline = (
-            sketch,
-            spec,
-            bounds,
-            wanted,
-            deadline,
-        )
+    """The largest possible value of a share lies between ``low``, which was seen, and ``high``."""
+
+    def __init__(self, claims: Claims, wanted: Share) -> None:
+        self.claims, self.wanted = claims, wanted
         self.low: Fraction | None = None
         self.high = Fraction(1)
         self.on_solver = False
 
-    def try_above(self, t: Fraction, part: float = 0.4) -> str:
-        """Whether more than t is possible; moves the bracket."""
-        asked = self._ask(self.wanted.above(t), part)
-        if asked.status == "alarm":
-            self.high, self.on_solver = t, asked.on_solver
-        return asked.status
+    def ask(self, part: float, *rows: Row) -> tuple[str, bool]:
+        """The verdict on further rows; counts that are possible raise ``low``."""
+        status, given, on_solver = self.claims.ask(part, *rows)
+        if given is not None:
+            self.attained(given)
+        return status, on_solver
 
-    def _ask(self, row: Row | None, part: float) -> Asked:
-        more = () if row is None else (row,)
-        asked = ask(
-            self.sketch, self.spec, self.bounds, deadline=share(self.deadline, part), more=more
-        )
-        if asked.given is not None:
-            self.attained(asked.given)
-        return asked
+    def try_above(self, t: Fraction) -> str:
+        """Whether more than t is possible; moves the bracket."""
+        status, on_solver = self.ask(0.4, self.wanted.above(t))
+        if status == "alarm":
+            self.high, self.on_solver = t, on_solver
+        return status
 
     def attained(self, given: Whole) -> None:
         """Counts that are possible show that the end is at least their share."""
-        value = self.wanted.of(self.sketch, given)
+        value = self.wanted.of(self.claims.sketch, given)
         if value is not None and (self.low is None or value > self.low):
             self.low = value
 
-    def start(self) -> str:
-        """Any possible counts for which the share is of something."""
-        return self._ask(self.wanted.some(), 0.5).status
-
-    def guess(self) -> Array | None:
+    def guess(self) -> None:
         """The linear program: multipliers of the rows for a proved bound, and counts near its
         optimum.
         """
-        program = Program(self.sketch, rows_of(self.sketch, self.spec, self.bounds))
-        if entries(program) > MOST_ENTRIES or time.monotonic() >= self.deadline:
-            return None
-        found = _fractional(Case(program), self.wanted, share(self.deadline, 0.5))
+        claims, wanted = self.claims, self.wanted
+        program = IntegerProgram(claims.sketch, claims.rows)
+        if entries(program) > MOST_ENTRIES or time.monotonic() >= claims.deadline:
+            return
+        until = share(claims.deadline, 0.5)
+        top, bottom = wanted.costs(claims.sketch)
+        found = largest_share(Case(program), top, bottom, wanted.answered, until)
         if found is None:
-            return None
+            return
         value, given, weights = found
-        whole = round_counts(program, self.sketch.allowed, given)
+        whole = round_counts(program, claims.sketch.allowed, given)
         if program.is_satisfied(whole):
             self.attained(whole)
         for m in _DENOMINATORS:
             t = Fraction(math.ceil((value + 1e-9) * m), m)
             if t >= self.high:
                 break
-            case = Case(program.with_rows([self.wanted.above(t)]))
-            if (
-                case.leaf(
-                    np.append(
-                        weights, 1.0 / t.denominator if self.wanted.label is not None else 1.0
-                    )
-                )
-                is not None
-            ):
+            last = 1.0 if wanted.label is None else 1.0 / t.denominator
+            case = Case(program.with_rows(wanted.above(t)))
+            if case.leaf(np.append(weights, last)) is not None:
                 self.high = t
                 break
-        return given
 
     @property
     def is_exact(self) -> bool:
@@ -186,7 +148,7 @@ class _Finder:
     def close(self) -> None:
         """Halve the bracket until the end is exact, or the time is up."""
         floor = Fraction(0)
-        while not self.is_exact and time.monotonic() < self.deadline:
+        while not self.is_exact and time.monotonic() < self.claims.deadline:
             base = max(floor, self.low or Fraction(0))
             if self.high - base < _CLOSE and base > (self.low or Fraction(0)):
                 return
@@ -198,24 +160,17 @@ class _Finder:
                 floor = middle
 
 
-def largest(
-    sketch: Sketch,
-    spec: Spec,
-    bounds: Bounds,
-    wanted: Share,
-    *,
-    deadline: float,
-    exact: bool = True,
-) -> End:
+def _largest(claims: Claims, wanted: Share, *, exact: bool) -> End:
     """The largest possible value of a share, under claims, prevalences and what is known of the
     items.
     """
+    undefined = End(Fraction(0), "undefined")
     if not wanted.answered:
-        return End(Fraction(0), "undefined")
-    finder = _Finder(sketch, spec, bounds, wanted, deadline)
+        return undefined
+    finder = _Finder(claims, wanted)
     finder.guess()
-    if finder.low is None and finder.start() == "alarm":
-        return End(Fraction(0), "undefined")
+    if finder.low is None and finder.ask(0.5, *wanted.some())[0] == "alarm":
+        return undefined
     if exact and not finder.is_exact and finder.low is not None:
         finder.try_above(finder.low)
     if exact and not finder.is_exact:
@@ -233,7 +188,7 @@ def successor(value: Fraction, most: int) -> Fraction:
     >>> successor(Fraction(1, 2), 5), successor(Fraction(0), 7)
     (Fraction(3, 5), Fraction(1, 7))
     """
-    a, b = value.numerator, value.denominator
+    a, b = value.as_integer_ratio()
     start = 0 if b == 1 else -pow(a, -1, b) % b
     d = start + (most - start) // b * b
     return Fraction(1 + a * d, b * d) if d > 0 else value + 1
@@ -244,56 +199,6 @@ def _simple(low: Fraction, high: Fraction, most: int) -> Fraction:
     middle = (low + high) / 2
     found = middle.limit_denominator(max(2, min(2 * most, math.ceil(4 / (high - low)))))
     return found if low < found < high else middle
-
-
-def _fractional(case: Case, wanted: Share, deadline: float) -> tuple[float, Array, Array] | None:
-    """The largest c·x / d·x over the relaxed program, by the substitution y = t·x: one linear
-    program.
-
-    Rows that may be void are kept where they hold in either case: q·right - p·answered ≥ 0.
-    """
-    from scipy import sparse
-
-    program, sketch = case.program, case.base.sketch
-    A, cells = matrix(case)
-    top, bottom = (c.ravel()[cells] for c in wanted.costs(sketch))
-    low = program.at_least.astype(np.float64)
-    k, _, _ = program.unless
-    low[k[~case.in_force[k]]] = np.minimum(0.0, low[k[~case.in_force[k]]])
-    n = sketch.n.astype(np.float64)
-    sums = sparse.csr_array(
-        (np.ones(len(cells)), (cells // program.R, np.arange(len(cells)))),
-        shape=(len(n), len(cells)),
-    )
-    whole = sparse.vstack(
-        [
-            sparse.hstack([A, sparse.csr_array(-low[:, None])]),
-            sparse.hstack([sums, sparse.csr_array(-n[:, None])]),
-            sparse.hstack([sparse.csr_array(bottom[None, :]), sparse.csr_array((1, 1))]),
-        ],
-        format="csr",
-    )
-    data: dict[str, Any] = {
-        "cost": np.append(-top, 0.0),
-        "low": np.r_[np.zeros(len(low) + len(n)), float(wanted.answered)],
-        "x_low": np.append(np.zeros(len(cells)), 1.0),
-        "x_high": np.append(np.full(len(cells), np.inf), float(wanted.answered)),
-        "integer": np.zeros(len(cells) + 1, dtype=np.uint8),
-    }
-    found = run(whole, len(low), data, deadline)
-    if found is None or int(found["status"]) != 0:
-        return None
-    x = found["x"]
-    given = np.zeros(sketch.n_groups * program.R)
-    given[cells] = x[:-1] / x[-1]
-    value = float(top @ x[:-1]) / wanted.answered
-    return value, given.reshape(sketch.n_groups, program.R), np.maximum(found["marginals"], 0)
-
-
-# ----------------------------------------------------------------------------
-
-
-_ABSENT = "an accuracy on a label is a share of the items of it that were answered; answer keys without such an item are left out"
 
 
 def range_accuracies(
@@ -363,113 +268,79 @@ def range_accuracies(
     >>> ranges.diagnostics["ends"]["accuracy of Mistral on A"]["high"]
     '27/190'
     """
-    deadline = check_limit(time_limit)
     trusted = each_named(given, sketch.classifiers)
-    rows_of(sketch, trusted)  # refuses names that are not in the sketch
-    bounds = check_prevalence(sketch, prevalence)
+    claims = Claims.read(sketch, trusted, prevalence, time_limit)
+    _ = claims.rows  # refuses names that are not in the sketch
     names = quantities(sketch)
-    wanted = _wanted(names, only)
-    first = ask(
-        sketch.of(names_in(trusted, sketch.classifiers) or sketch.classifiers[:1]),
-        trusted,
-        bounds,
-        deadline=share(deadline, 0.3),
-    )
-    if first.status == "alarm":
-        reason = "no answer key satisfies the trusted claims: at least one of the trusted classifiers breaks its claim"
-        ranges = tuple(Range(name=names[pair], low=NaN, high=NaN) for pair in wanted)
-        return _result(
-            sketch,
-            bounds,
-            trusted,
-            ranges,
-            {"contradiction": True},
-            on_solver=first.on_solver,
-            reason=reason,
+    wanted = [pair for pair, name in names.items() if only in {None, name}]
+    if not wanted:
+        raise ArgumentError(
+            f"only must be a quantity such as {', '.join(map(repr, list(names.values())[:3]))}; got {only!r}."
         )
-    found: list[Range] = []
+    everyone, trustees = sketch.classifiers, claims.names
+    first = claims.among(trustees or everyone[:1]).ask(0.3)
+    said: dict[str, Any] = {"contradiction": True}
+    on_solver = first.on_solver
+    reason = "no answer key satisfies the trusted claims: at least one of the trusted classifiers breaks its claim"
+    ranges = [Range(name=names[pair], low=NaN, high=NaN) for pair in wanted]
     ends: dict[str, dict[str, str]] = {}
-    on_solver = False
-    collapsed: dict[str, Sketch] = {}
-    for place, (i, r) in enumerate(wanted):
-        name = sketch.classifiers[i]
-        if name not in collapsed:
-            collapsed = {
-                name: sketch.of(
-                    [
-                        c
-                        for c in sketch.classifiers
-                        if c == name or c in names_in(trusted, sketch.classifiers)
-                    ]
-                )
-            }
-        until = share(deadline, 1 / (len(wanted) - place))
-        low, high = _both(collapsed[name], trusted, bounds, name, r, until, exact=exact)
-        on_solver |= low.on_solver or high.on_solver
-        what = names[i, r]
-        if "undefined" in {low.how, high.how}:
-            found.append(Range(name=what, low=NaN, high=NaN))
-            ends[what] = {
-                "how": "undefined: no possible answer key has an item of this kind that was answered"
-            }
-        else:
-            found.append(Range(name=what, low=float(1 - low.value), high=float(high.value)))
-            ends[what] = {
-                "low": str(1 - low.value),
-                "low is": low.how,
-                "high": str(high.value),
-                "high is": high.how,
-            }
-            if low.how == "outer" and low.attained is not None:
-                ends[what]["low attained"] = str(1 - low.attained)
-            if high.how == "outer" and high.attained is not None:
-                ends[what]["high attained"] = str(high.attained)
-    return _result(
-        sketch,
-        bounds,
-        trusted,
-        tuple(found),
-        {"ends": ends, "time_limit": float(time_limit)},
+    if first.status != "alarm":
+        said, on_solver, reason = {"ends": ends, "time_limit": float(time_limit)}, False, ""
+        for place, (i, r) in enumerate(wanted):
+            if not place or wanted[place - 1][0] != i:
+                part = claims.among([c for c in everyone if c == everyone[i] or c in trustees])
+            low, high = _both(part.until(1 / (len(wanted) - place)), everyone[i], r, exact=exact)
+            on_solver |= low.on_solver or high.on_solver
+            ends[names[i, r]] = found = _described(low, high)
+            if "how" not in found:
+                value = {"low": float(1 - low.value), "high": float(high.value)}
+                ranges[place] = Range(name=names[i, r], **value)
+    outer = [name for name, e in ends.items() if "outer" in {e.get("low is"), e.get("high is")}]
+    undefined = [name for name, e in ends.items() if "how" in e]
+    notes = [_ABSENT]
+    if outer:
+        more = " and others" if len(outer) > 6 else ""
+        notes.append(f"outer bounds, perhaps too wide: {', '.join(outer[:6])}{more}")
+    if undefined:
+        reason = f"undefined, as no answer key that is possible has such an item: {', '.join(undefined[:6])}"
+    bounds = {k: list(v) for k, v in claims.bounds.items()}
+    return claims.result(
+        ranges,
+        method=f"every answer key that is possible, {'outer bounds' if outer else 'whole numbers'}",
+        subject=f"possible accuracies of {len(everyone)} classifiers",
+        trusted=str(trusted),
         on_solver=on_solver,
+        diagnostics={**said, "given": trusted.to_list(), "prevalence": bounds},
+        notes=tuple(notes),
+        reason=reason,
     )
 
 
-def _both(
-    sketch: Sketch,
-    trusted: Spec,
-    bounds: Bounds,
-    name: str,
-    r: int | None,
-    until: float,
-    *,
-    exact: bool,
-) -> tuple[End, End]:
+def _both(claims: Claims, name: str, r: int | None, *, exact: bool) -> tuple[End, End]:
     """The largest share of wrong and of right answers."""
+    sketch = claims.sketch
     i = sketch.classifiers.index(name)
-    can = (sketch.patterns[:, i] >= 0) & (
-        sketch.allowed.any(axis=1) if r is None else sketch.allowed[:, r]
-    )
-    answered = int(sketch.n[can].sum())
-    now = time.monotonic()
-    low = largest(
-        sketch,
-        trusted,
-        bounds,
-        Share(i, r, False, answered, len(sketch.labels)),
-        deadline=now + (until - now) / 2,
-        exact=exact,
-    )
+    can = sketch.allowed.any(axis=1) if r is None else sketch.allowed[:, r]
+    answered = int(sketch.n[can & (sketch.patterns[:, i] >= 0)].sum())
+    wrong, right = (Share(i, r, x, answered, len(sketch.labels)) for x in (False, True))
+    low = _largest(claims.until(0.5), wrong, exact=exact)
     if low.how == "undefined":
         return low, low
-    high = largest(
-        sketch,
-        trusted,
-        bounds,
-        Share(i, r, True, answered, len(sketch.labels)),
-        deadline=until,
-        exact=exact,
-    )
-    return low, high
+    return low, _largest(claims, right, exact=exact)
+
+
+def _described(low: End, high: End) -> dict[str, str]:
+    if "undefined" in {low.how, high.how}:
+        return {
+            "how": "undefined: no possible answer key has an item of this kind that was answered"
+        }
+    found = {"low": str(1 - low.value), "low is": low.how, "high": str(high.value)}
+    found["high is"] = high.how
+    if low.how == "outer" and low.attained is not None:
+        found["low attained"] = str(1 - low.attained)
+    if high.how == "outer" and high.attained is not None:
+        found["high attained"] = str(high.attained)
+    return found
 
 
 def quantities(sketch: Sketch) -> dict[tuple[int, int | None], str]:
@@ -488,67 +359,12 @@ def quantities(sketch: Sketch) -> dict[tuple[int, int | None], str]:
     for say in (str, repr):
         found: dict[tuple[int, int | None], str] = {}
         for i, c in enumerate(sketch.classifiers):
-            found |= {
-                (i, r): f"accuracy of {say(c)} on {say(label)}"
-                for r, label in enumerate(sketch.labels)
-            }
+            for r, label in enumerate(sketch.labels):
+                found[i, r] = f"accuracy of {say(c)} on {say(label)}"
             found[i, None] = f"grade of {say(c)}"
         if len(set(found.values())) == len(found):
             break
     return found
-
-
-def _wanted(
-    names: Mapping[tuple[int, int | None], str], only: str | None
-) -> list[tuple[int, int | None]]:
-    """Classifiers and labels (None: all labels) in the order of the result."""
-    chosen = [pair for pair, name in names.items() if only in {None, name}]
-    if not chosen:
-        raise ArgumentError(
-            f"only must be a quantity such as {', '.join(map(repr, list(names.values())[:3]))}; got {only!r}."
-        )
-    return chosen
-
-
-def _result(
-    sketch: Sketch,
-    bounds: Bounds,
-    trusted: Spec,
-    ranges: tuple[Range, ...],
-    said: dict[str, Any],
-    *,
-    on_solver: bool,
-    reason: str = "",
-) -> Ranges:
-    outer = [
-        name
-        for name, e in said.get("ends", {}).items()
-        if "outer" in {e.get("low is"), e.get("high is")}
-    ]
-    undefined = [name for name, e in said.get("ends", {}).items() if "how" in e]
-    notes = [_ABSENT]
-    if outer:
-        notes.append(
-            f"outer bounds, perhaps too wide: {', '.join(outer[:6])}{' and others' if len(outer) > 6 else ''}"
-        )
-    if undefined:
-        reason = f"undefined, as no answer key that is possible has such an item: {', '.join(undefined[:6])}"
-    return Ranges(
-        ranges=ranges,
-        method="every answer key that is possible, whole numbers"
-        if not outer
-        else "every answer key that is possible, outer bounds",
-        subject=f"possible accuracies of {len(sketch.classifiers)} classifiers",
-        guarantee=promise(sketch, bounds, trusted=str(trusted), on_solver=on_solver),
-        counts=described(sketch),
-        diagnostics={
-            **said,
-            "given": trusted.to_list(),
-            "prevalence": {k: list(v) for k, v in bounds.items()},
-        },
-        notes=tuple(notes),
-        reason=reason,
-    )
 
 
 def exact_ends(ranges: Ranges, name: str) -> tuple[Fraction, Fraction]:

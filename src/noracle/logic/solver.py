@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from noracle.logic import worker
-from noracle.logic.program import Array, Case, Program
+from noracle.logic.program import Array, Case, IntegerProgram, Places, Whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from scipy import sparse
 
 MOST_ENTRIES = 20_000_000
@@ -61,34 +60,46 @@ def _load() -> None:
     _loaded.set()
 
 
-def entries(program: Program) -> int:
+def entries(program: IntegerProgram) -> int:
     """How many entries the matrix of a program has, about."""
-    cells = program.sketch.n_groups * program.R
     per_row = sum(1 if r.unless is not None else program.R for r in program.rows)
-    return program.sketch.n_groups * per_row + cells
+    return program.sketch.n_groups * (per_row + program.R)
 
 
-def is_tame(program: Program) -> bool:
+def is_tame(program: IntegerProgram) -> bool:
     """Whether floats are far from misjudging a row, so that a solver's word may be taken where
     there is nothing to check.
     """
-    most = max(sum(abs(p.coefficient) for p in r.pieces) for r in program.rows)
-    return most * program.sketch.n_items < _TAME
+    return max(program.sizes) * program.sketch.n_items < _TAME
 
 
-def matrix(case: Case) -> tuple[sparse.csr_array, NDArray[np.intp]]:
-    """The rows over the allowed cells, and the places of these cells in a flat groups × labels
-    table.
-    """
-    from scipy import sparse
+class _Matrices(NamedTuple):
+    """Over the allowed cells: the rows, the sums of the groups, and the places of the cells."""
 
-    cells = np.flatnonzero(case.allowed.ravel())
-    A = case.base.matrix[:, cells]
-    if case.splits:
-        A = sparse.vstack(
-            [A, Program(case.base.sketch, tuple(s.row for s in case.splits)).matrix[:, cells]]
-        )
-    return A.tocsr(), cells
+    rows: sparse.csr_array
+    sums: sparse.csr_array
+    cells: Places
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, case: Case) -> _Matrices:
+        from scipy import sparse
+
+        cells = np.flatnonzero(case.allowed.ravel())
+        rows = case.base.matrix[:, cells]
+        if case.splits:
+            extra = IntegerProgram(case.base.sketch, tuple(s.row for s in case.splits))
+            rows = sparse.vstack([rows, extra.matrix[:, cells]])
+        shape = case.allowed.shape
+        at = (cells // shape[1], np.arange(len(cells)))
+        sums = sparse.csr_array((np.ones(len(cells)), at), shape=(shape[0], len(cells)))
+        return cls(rows.tocsr(), sums, cells, (int(shape[0]), int(shape[1])))
+
+    def spread(self, x: Array) -> Array:
+        """Values of the cells as a table, groups × labels."""
+        given = np.zeros(self.shape)
+        given.ravel()[self.cells] = x[: len(self.cells)]
+        return given
 
 
 def relax(case: Case, deadline: float) -> Solved:
@@ -98,57 +109,70 @@ def relax(case: Case, deadline: float) -> Solved:
     impossible, and the multipliers of the rows are the weights of the proof. Splits and prevalences
     are kept exactly (d = 0); if they alone are impossible, they are relaxed too.
     """
-    program = case.program
-    A, cells = matrix(case)
-    claims = np.array([r.unless is not None or len(r.pieces) > 1 for r in program.rows])
-    scale = np.array(
-        [max(abs(p.coefficient) for p in r.pieces) or 1 for r in program.rows], dtype=np.float64
-    )
-    A = A.multiply(1 / scale[:, None]).tocsr()
-    k, _, _ = program.unless
-    low = program.at_least / scale
-    low[k[~case.in_force[k]]] = np.minimum(0.0, low[k[~case.in_force[k]]])
-    empty = np.diff(A.indptr) == 0  # rows that count nothing are void
-    empty &= program.conditional
-    low[empty] = 0.0
-    for d, least in ((claims & ~empty, -float(case.base.sketch.n_items)), (~empty, 0.0)):
-        found = _solve(case, A, cells, low, d.astype(np.float64), least, deadline)
-        found = found._replace(weights=found.weights / scale)
-        if found.status != "infeasible":
-            break
-    return found
-
-
-def _solve(
-    case: Case, A: Any, cells: NDArray[np.intp], low: Array, d: Array, least: float, deadline: float
-) -> Solved:
     from scipy import sparse
 
-    m, n_groups, R = A.shape[0], case.base.sketch.n_groups, case.program.R
-    sums = sparse.csr_array(
-        (np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells) + 1)
+    program, n = case.program, case.base.sketch.n.astype(np.float64)
+    found = _Matrices.of(case)
+    scale = program.scale
+    A = found.rows.multiply(1 / scale[:, None]).tocsr()
+    empty = (np.diff(A.indptr) == 0) & program.conditional  # rows that count nothing are void
+    low = np.where(empty, 0.0, case.low / scale)
+    m, n_cells = len(low), len(found.cells)
+    for d, least in ((program.claims & ~empty, -float(n.sum())), (~empty, 0.0)):
+        slack = sparse.csr_array(d.astype(np.float64)[:, None])
+        solved = run(
+            [[A, slack], [found.sums, sparse.csr_array((len(n), 1))]],
+            m,
+            cost=np.r_[np.zeros(n_cells), 1.0],
+            low=np.r_[low, n],
+            x_low=np.r_[np.zeros(n_cells), least],
+            x_high=np.full(n_cells + 1, np.inf),
+            deadline=deadline,
+        )
+        if solved is None or int(solved["status"]) not in {0, 2}:
+            return _nothing("limit", m)
+        if int(solved["status"]) == 0:
+            weights = np.maximum(solved["marginals"], 0) / scale
+            return Solved("solved", found.spread(solved["x"]), weights, float(solved["x"][-1]))
+    return _nothing("infeasible", m)
+
+
+def _nothing(status: str, m: int) -> Solved:
+    value = np.inf if status == "infeasible" else np.nan
+    return Solved(status, np.zeros((0, 0)), np.zeros(m), value)
+
+
+def largest_share(
+    case: Case, top: Whole, bottom: Whole, most: int, deadline: float
+) -> tuple[float, Array, Array] | None:
+    """The largest c·x / d·x over the relaxed program, by the substitution y = t·x: its value, the
+    counts and the multipliers of one linear program.
+
+    Rows that may be void are kept where they hold in either case: q·right - p·answered ≥ 0.
+    """
+    from scipy import sparse
+
+    n, low = case.base.sketch.n.astype(np.float64), case.low
+    found = _Matrices.of(case)
+    c, d = (x.ravel()[found.cells].astype(np.float64) for x in (top, bottom))
+    solved = run(
+        [
+            [found.rows, sparse.csr_array(-low[:, None])],
+            [found.sums, sparse.csr_array(-n[:, None])],
+            [sparse.csr_array(d[None, :]), sparse.csr_array((1, 1))],
+        ],
+        len(low),
+        cost=np.append(-c, 0.0),
+        low=np.r_[np.zeros(len(low) + len(n)), float(most)],
+        x_low=np.append(np.zeros(len(c)), 1.0),
+        x_high=np.append(np.full(len(c), np.inf), float(most)),
+        deadline=deadline,
     )
-    whole = sparse.vstack([sparse.hstack([A, sparse.csr_array(d[:, None])]), sums], format="csr")
-    data = {
-        "cost": np.r_[np.zeros(len(cells)), 1.0],
-        "low": np.r_[low, case.base.sketch.n.astype(np.float64)],
-        "x_low": np.r_[np.zeros(len(cells)), least],
-        "x_high": np.full(len(cells) + 1, np.inf),
-        "integer": np.zeros(len(cells) + 1, dtype=np.uint8),
-    }
-    found = run(whole, m, data, deadline)
-    if found is None or int(found["status"]) not in {0, 2}:
-        return Solved("limit", np.zeros((0, 0)), np.zeros(m), np.nan)
-    if int(found["status"]) == 2:
-        return Solved("infeasible", np.zeros((0, 0)), np.zeros(m), np.inf)
-    given = np.zeros(n_groups * R)
-    given[cells] = found["x"][:-1]
-    return Solved(
-        "solved",
-        given.reshape(n_groups, R),
-        np.maximum(found["marginals"], 0),
-        float(found["x"][-1]),
-    )
+    if solved is None or int(solved["status"]) != 0:
+        return None
+    x = solved["x"]
+    value = float(c @ x[:-1]) / most
+    return value, found.spread(x / x[-1]), np.maximum(solved["marginals"], 0)
 
 
 def integral(case: Case, deadline: float) -> Solved:
@@ -158,103 +182,83 @@ def integral(case: Case, deadline: float) -> Solved:
     from scipy import sparse
 
     program, sketch = case.program, case.base.sketch
-    A, cells = matrix(case)
-    m, n_groups, R = len(program.rows), sketch.n_groups, program.R
-    k, i, r = program.unless
+    found = _Matrices.of(case)
+    cells, m, n = found.cells, len(program.rows), sketch.n.astype(np.float64)
+    k, _, _ = program.unless
     open_ = ~case.in_force[k] & (program.at_least[k] > 0)
-    k, i, r = k[open_], i[open_], r[open_]
+    k, i, r = (a[open_] for a in program.unless)
     low = program.at_least.astype(np.float64)
     low[k] = 0.0
     # Classifiers that answered the same groups of a label share its switch.
     can = (sketch.patterns[:, i] >= 0) & case.allowed[:, r]
     named = [(int(label), column.tobytes()) for label, column in zip(r, can.T, strict=True)]
     order = {name: place for place, name in enumerate(dict.fromkeys(named))}
+    first = np.array([named.index(name) for name in order], dtype=np.intp)
     switch = np.array([order[name] for name in named], dtype=np.intp)
-    switches = sparse.csr_array(
+    opened = sparse.csr_array(
         (-program.at_least[k].astype(np.float64), (k, switch)), shape=(m, len(order))
     )
-    where = np.full(n_groups * R, -1)
-    where[cells] = np.arange(len(cells))
-    rows, columns, limits = [], [], np.zeros(len(order))
-    for name, place in order.items():
-        j = named.index(name)
-        groups = np.flatnonzero(can[:, j])
-        rows.append(np.full(len(groups), place))
-        columns.append(where[groups * R + r[j]])
-        limits[place] = float(sketch.n[groups].sum())
-    at = (
-        np.concatenate([np.zeros(0, dtype=np.intp), *rows]),
-        np.concatenate([np.zeros(0, dtype=np.intp), *columns]),
+    place, group = np.nonzero(can[:, first].T)
+    column = np.searchsorted(cells, group * program.R + r[first][place])
+    uses = sparse.csr_array((-np.ones(len(place)), (place, column)), shape=(len(order), len(cells)))
+    limits = sparse.diags_array(can[:, first].T.astype(np.float64) @ n)
+    blank = sparse.csr_array((len(n), len(order)))
+    size = len(cells) + len(order)
+    solved = run(
+        [[found.rows, opened], [uses, limits], [found.sums, blank]],
+        m + len(order),
+        cost=np.zeros(size),
+        low=np.r_[low, np.zeros(len(order)), n],
+        x_low=np.zeros(size),
+        x_high=np.r_[n[cells // program.R], np.ones(len(order))],
+        deadline=deadline,
+        integer=True,
     )
-    uses = sparse.csr_array((-np.ones(len(at[0])), at), shape=(len(order), len(cells)))
-    sums = sparse.csr_array(
-        (np.ones(len(cells)), (cells // R, np.arange(len(cells)))), shape=(n_groups, len(cells))
-    )
-    whole = sparse.vstack(
-        [
-            sparse.hstack([A, switches]),
-            sparse.hstack([uses, sparse.diags_array(limits)]),
-            sparse.hstack([sums, sparse.csr_array((n_groups, len(order)))]),
-        ],
-        format="csr",
-    )
-    data = {
-        "cost": np.zeros(whole.shape[1]),
-        "low": np.r_[low, np.zeros(len(order)), sketch.n.astype(np.float64)],
-        "x_low": np.zeros(whole.shape[1]),
-        "x_high": np.r_[sketch.n[cells // R].astype(np.float64), np.ones(len(order))],
-        "integer": np.ones(whole.shape[1], dtype=np.uint8),
-    }
-    found = run(whole, m + len(order), data, deadline)
-    if found is None or (int(found["status"]) != 2 and not len(found["x"])):
-        return Solved("limit", np.zeros((0, 0)), np.zeros(m), np.nan)
-    if int(found["status"]) == 2:
-        return Solved("infeasible", np.zeros((0, 0)), np.zeros(m), np.inf)
-    given = np.zeros(n_groups * R)
-    given[cells] = found["x"][: len(cells)]
-    return Solved("solved", np.rint(given).reshape(n_groups, R), np.zeros(m), 0.0)
+    if solved is None or (int(solved["status"]) != 2 and not len(solved["x"])):
+        return _nothing("limit", m)
+    if int(solved["status"]) == 2:
+        return _nothing("infeasible", m)
+    return Solved("solved", np.rint(found.spread(solved["x"])), np.zeros(m), 0.0)
 
 
-def run(A: Any, n_rows: int, data: dict[str, Any], deadline: float) -> dict[str, Any] | None:
+def run(
+    blocks: list[list[Any]], n_rows: int, *, deadline: float, integer: bool = False, **data: Array
+) -> dict[str, Any] | None:
     """Solve here if it is small, else in a process of its own; None if the time was up."""
-    seconds = (
-        deadline - time.monotonic() - _PER_ENTRY * A.nnz
-    )  # reading the problem in is not part of the solver's own limit
+    from scipy import sparse
+
+    A = sparse.vstack([sparse.hstack(row) for row in blocks], format="csr")
+    # Reading the problem in is not part of the solver's own limit.
+    seconds = deadline - time.monotonic() - _PER_ENTRY * A.nnz
     if seconds <= 0:
         return None
-    data = {
+    small = A.nnz <= (_IN_PROCESS_INTEGER if integer else _IN_PROCESS)
+    whole: dict[str, Any] = {
         **data,
+        "integer": np.full(A.shape[1], integer, dtype=np.uint8),
         "data": A.data,
         "indices": A.indices,
         "indptr": A.indptr,
         "shape": np.array(A.shape),
         "n_rows": np.array(n_rows),
-        "seconds": np.array(seconds),
+        "seconds": np.array(seconds if small else max(0.01, seconds - _START)),
     }
-    small = _IN_PROCESS_INTEGER if data["integer"].any() else _IN_PROCESS
-    if A.nnz <= small:
-        return worker.solve(data)
-    return _in_child({**data, "seconds": np.array(max(0.01, seconds - _START))}, deadline)
+    return worker.solve(whole) if small else _in_child(whole, deadline)
 
 
 def _in_child(data: dict[str, Any], deadline: float) -> dict[str, Any] | None:
     packed = io.BytesIO()
     np.savez(packed, **data)
-    with subprocess.Popen(
-        [sys.executable, "-P", str(Path(worker.__file__))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as child:
-        try:
-            out, _ = child.communicate(
-                packed.getvalue(), timeout=max(0.01, deadline - time.monotonic())
-            )
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-            return None
-    if child.returncode != 0:
+    command = [sys.executable, "-P", str(Path(worker.__file__))]
+    try:
+        done = subprocess.run(
+            command,
+            input=packed.getvalue(),
+            capture_output=True,
+            timeout=max(0.01, deadline - time.monotonic()),
+            check=True,
+        )
+    except subprocess.SubprocessError:
         return None
-    with np.load(io.BytesIO(out), allow_pickle=False) as found:
+    with np.load(io.BytesIO(done.stdout), allow_pickle=False) as found:
         return dict(found)

@@ -137,18 +137,14 @@ class Spec:
         >>> print(Spec.accuracy(0.7, on="A"))
         accuracy on A > 7/10
         """
-        return cls(
-            statements=(
-                Statement(kind="accuracy", above=fraction(above), of=of, on=on, strict=strict),
-            )
-        )
+        s = Statement(kind="accuracy", above=fraction(above), of=of, on=on, strict=strict)
+        return cls(statements=(s,))
 
     @classmethod
     def grade(cls, above: Number, *, of: str | None = None, strict: bool = True) -> Self:
         """Accuracy over all labels of each classifier (or of one) above a fraction."""
-        return cls(
-            statements=(Statement(kind="grade", above=fraction(above), of=of, strict=strict),)
-        )
+        s = Statement(kind="grade", above=fraction(above), of=of, strict=strict)
+        return cls(statements=(s,))
 
     @classmethod
     def linear(
@@ -180,15 +176,12 @@ class Spec:
             )
         values = [fraction(c) for c, _, _ in terms]
         scale = math.lcm(*(v.denominator for v in values))
-        made = tuple(
-            Term(
-                int(v * scale),
-                tuple(sorted((str(k), None if a is None else str(a)) for k, a in answers.items())),
-                label,
-            )
-            for v, (_, answers, label) in zip(values, terms, strict=True)
-        )
-        return cls(statements=(Linear(terms=made, at_least=math.ceil(fraction(at_least) * scale)),))
+        made = []
+        for v, (_, answers, label) in zip(values, terms, strict=True):
+            said = sorted((str(k), None if a is None else str(a)) for k, a in answers.items())
+            made.append(Term(int(v * scale), tuple(said), label))
+        least = math.ceil(fraction(at_least) * scale)
+        return cls(statements=(Linear(terms=tuple(made), at_least=least),))
 
     def __and__(self, other: Self) -> Self:
         return type(self)(statements=self.statements + other.statements)
@@ -209,15 +202,7 @@ class Spec:
                 terms = [[c, dict(answers), label] for c, answers, label in s.terms]
                 found.append({"kind": "linear", "terms": terms, "at_least": s.at_least})
             else:
-                found.append(
-                    {
-                        "kind": s.kind,
-                        "above": str(s.above),
-                        "of": s.of,
-                        "on": s.on,
-                        "strict": s.strict,
-                    }
-                )
+                found.append({**dataclasses.asdict(s), "above": str(s.above)})
         return found
 
     @classmethod
@@ -230,23 +215,14 @@ class Spec:
         >>> Spec.from_list(spec.to_list()) == spec
         True
         """
-        spec = cls(statements=())
+        found: list[Statement | Linear] = []
         for s in data:
             if s["kind"] == "linear":
-                spec = spec & cls.linear(
-                    [(c, answers, label) for c, answers, label in s["terms"]],
-                    at_least=s["at_least"],
-                )
+                found += cls.linear([(*t,) for t in s["terms"]], at_least=s["at_least"]).statements
             else:
-                above = Fraction(s["above"])
-                spec = spec & cls(
-                    statements=(
-                        Statement(
-                            kind=s["kind"], above=above, of=s["of"], on=s["on"], strict=s["strict"]
-                        ),
-                    )
-                )
-        return spec
+                rest = {key: s[key] for key in ("kind", "of", "on", "strict")}
+                found.append(Statement(above=Fraction(s["above"]), **rest))
+        return cls(statements=tuple(found))
 
 
 def as_spec(spec: Spec | str) -> Spec:
@@ -272,11 +248,7 @@ def fraction(value: Number) -> Fraction:
     text = str(value).strip()
     percent = text.endswith("%")
     try:
-        if isinstance(value, bool):
-            raise ValueError(value)
-        found = (
-            value if isinstance(value, Fraction) else Fraction(text.rstrip("% ").replace(" ", ""))
-        )
+        found = Fraction(text.rstrip("% ").replace(" ", ""))
     except (ValueError, ZeroDivisionError):
         raise ArgumentError(
             f"threshold must be a fraction, a decimal or a percentage; got {value!r}. Write 1/2, 0.7 or 70 %."

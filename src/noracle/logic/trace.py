@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
-
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import (
-    Asked,
-    Bounds,
-    ask,
-    check_limit,
-    check_prevalence,
-    described,
-    largest_prevalences,
-    promise,
-    share,
-)
+from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import NaN, Range, Ranges
 
@@ -80,151 +70,26 @@ def trace(
     >>> trace(sketch, "accuracy > 1/2", label="a").diagnostics["possible"]
     [[1, 1], [3, 3]]
     """
-    deadline = check_limit(time_limit)
     spec, label = as_spec(spec), str(label)
     if label not in sketch.labels:
         raise ArgumentError(f"label must be one of {list(sketch.labels)}; got {label!r}.")
-    bounds = check_prevalence(sketch, prevalence)
-    r = sketch.labels.index(label)
-    solver_said: list[bool] = []
-
-    def question(low: int, high: int) -> Asked:
-        asked = ask(sketch, spec, {**bounds, label: (low, high)}, deadline=share(deadline, 0.5))
-        solver_said.append(asked.on_solver)
-        return asked
-
-    low, high = bounds.get(label, (0, sketch.n_items))
-    possible, open_ = _walk(question, r, low, high)
-    return _traced(sketch, spec, bounds, label, possible, open_, on_solver=any(solver_said))
-
-
-def _walk(
-    question: Callable[[int, int], Asked], r: int, low: int, high: int
-) -> tuple[set[int], _Windows]:
-    """Every number of low..high: possible, undecided, or else proved impossible. The ends come
-    first.
-    """
-    possible: set[int] = set()
-    undecided: _Windows = []
-    first, last = _outermost(question, r, low, high, possible, undecided, last=False), low - 1
-    if first is not None:
-        end = _outermost(question, r, first + 1, high, possible, undecided, last=True)
-        last = first if end is None else end
-    waiting = [] if first is None else _gaps(possible, first, last)
-    if last - (first or 0) > _MOST_POINTS:
-        return possible, sorted([*undecided, *waiting])
-    while waiting:
-        a, b = waiting.pop(0)
-        asked = question(a, b)
-        if asked.given is not None:
-            q = int(asked.given[:, r].sum())
-            possible.add(q)
-            waiting += [(c, d) for c, d in ((a, q - 1), (q + 1, b)) if c <= d]
-        elif asked.status == "undecided":
-            if a == b or b - a > 64:
-                undecided.append((a, b))
-            else:
-                waiting += [(a, (a + b) // 2), ((a + b) // 2 + 1, b)]
-    return possible, sorted(undecided)
-
-
-def _outermost(
-    question: Callable[[int, int], Asked],
-    r: int,
-    low: int,
-    high: int,
-    possible: set[int],
-    undecided: _Windows,
-    *,
-    last: bool,
-) -> int | None:
-    """The first (or last) possible number; what is undecided beyond it is written down."""
-    found = None
-    while low <= high:
-        asked = question(low, high)
-        if asked.status == "undecided":
-            undecided.append((low, high))
-            break
-        if asked.given is None:
-            break
-        found = int(asked.given[:, r].sum())
-        possible.add(found)
-        # Halving from the far end: a witness somewhere in the middle says nothing of the half
-        # beyond it.
-        middle = (found + high + 1) // 2 if last else (low + found - 1) // 2
-        while (found < high) if last else (low < found):
-            half = question(middle, high) if last else question(low, middle)
-            if half.status == "undecided":
-                break
-            if half.given is not None:
-                found = int(half.given[:, r].sum())
-                possible.add(found)
-            elif last:
-                high = middle - 1
-            else:
-                low = middle + 1
-            middle = (found + high + 1) // 2 if last else (low + found - 1) // 2
-        low, high = (found + 1, high) if last else (low, found - 1)
-        if low <= high:
-            undecided.append((low, high))
-        break
-    return found
-
-
-def _gaps(possible: set[int], first: int, last: int) -> _Windows:
-    """The stretches of first..last without a possible number."""
-    marks = sorted(q for q in possible if first <= q <= last)
-    return [(a + 1, b - 1) for a, b in itertools.pairwise(marks) if b - a > 1]
-
-
-def _windows(numbers: set[int]) -> _Windows:
-    """Runs of whole numbers."""
-    if not numbers:
-        return []
-    ordered = np.array(sorted(numbers))
-    cuts = np.flatnonzero(np.diff(ordered) > 1)
-    starts, stops = ordered[np.r_[0, cuts + 1]], ordered[np.r_[cuts, len(ordered) - 1]]
-    return [(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
-
-
-def _joined(windows: _Windows) -> _Windows:
-    """Windows in order, those that touch made one."""
-    found: _Windows = []
-    for a, b in sorted(windows):
-        if found and a <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(b, found[-1][1]))
-        else:
-            found.append((a, b))
-    return found
-
-
-def _traced(
-    sketch: Sketch,
-    spec: Spec,
-    bounds: Bounds,
-    label: str,
-    possible: set[int],
-    open_: _Windows,
-    *,
-    on_solver: bool,
-) -> Ranges:
-    seen, open_ = _windows(possible), _joined(open_)
+    claims = Claims.read(sketch, spec, prevalence, time_limit)
+    walk = _Walk(claims, label)
+    walk.everywhere(*claims.bounds.get(label, (0, sketch.n_items)))
+    seen, open_ = _joined((q, q) for q in walk.possible), _joined(walk.undecided)
     windows = _joined([*seen, *open_])
+    many = len(windows) > 1
     names = [
-        f"items of {label}" + (f" ({k + 1} of {len(windows)})" if len(windows) > 1 else "")
-        for k in range(len(windows))
+        f"items of {label}" + (f" ({k} of {len(windows)})" if many else "")
+        for k in range(1, len(windows) + 1)
     ]
-    reason = "" if windows else f"alarm: at no prevalence of {label} can all claims hold"
+    pairs = zip(names, windows, strict=True)
     notes = [f"undecided: {a} to {b}" if a < b else f"undecided: {a}" for a, b in open_[:5]]
-    return Ranges(
-        ranges=tuple(
-            Range(name=name, low=float(a), high=float(b))
-            for name, (a, b) in zip(names, windows, strict=True)
-        ),
+    return claims.result(
+        [Range(name=name, low=float(a), high=float(b)) for name, (a, b) in pairs],
+        on_solver=walk.on_solver,
         method="trace over the prevalence, whole numbers",
         subject=f"possible prevalences of {label} if {spec}",
-        guarantee=promise(sketch, bounds, on_solver=on_solver),
-        counts=described(sketch),
         diagnostics={
             "trace": label,
             "claim": str(spec),
@@ -233,12 +98,90 @@ def _traced(
             "items": sketch.n_items,
         },
         notes=tuple(notes),
-        reason=reason,
+        reason="" if windows else f"alarm: at no prevalence of {label} can all claims hold",
     )
 
 
-# ------------------------------------------------------------------------------------------------------
-# the largest claim
+class _Walk:
+    """Every number of items of a label: possible, undecided, or else proved impossible."""
+
+    def __init__(self, claims: Claims, label: str) -> None:
+        self.claims, self.label = claims, label
+        self.place = claims.sketch.labels.index(label)
+        self.possible: set[int] = set()
+        self.undecided: _Windows = []
+        self.on_solver = False
+
+    def ask(self, low: int, high: int) -> tuple[str, int | None]:
+        """The verdict on an interval, and a number of it that is possible."""
+        bounds = {**self.claims.bounds, self.label: (low, high)}
+        asked = dataclasses.replace(self.claims, bounds=bounds).ask(0.5)
+        self.on_solver |= asked.on_solver
+        if asked.given is None:
+            return asked.status, None
+        q = int(asked.given[:, self.place].sum())
+        self.possible.add(q)
+        return asked.status, q
+
+    def everywhere(self, low: int, high: int) -> None:
+        """All of low..high, the ends first."""
+        first = self.outermost(low, high, last=False)
+        if first is None:
+            return
+        last = self.outermost(first + 1, high, last=True) or first
+        marks = sorted(q for q in self.possible if q <= last)
+        waiting = [(a + 1, b - 1) for a, b in itertools.pairwise(marks) if b - a > 1]
+        if last - first > _MOST_POINTS:
+            self.undecided += waiting
+            return
+        while waiting:
+            a, b = waiting.pop(0)
+            status, q = self.ask(a, b)
+            if q is not None:
+                waiting += [(c, d) for c, d in ((a, q - 1), (q + 1, b)) if c <= d]
+            elif status == "undecided":
+                if a == b or b - a > 64:
+                    self.undecided.append((a, b))
+                else:
+                    waiting += [(a, (a + b) // 2), ((a + b) // 2 + 1, b)]
+
+    def outermost(self, low: int, high: int, *, last: bool) -> int | None:
+        """The first (or last) possible number; what is undecided beyond it is written down."""
+        if low > high:
+            return None
+        status, found = self.ask(low, high)
+        if status == "undecided":
+            self.undecided.append((low, high))
+        if found is None:
+            return None
+        # Halving from the far end: a witness somewhere in the middle says nothing of the half
+        # beyond it.
+        while (found < high) if last else (low < found):
+            middle = (found + high + 1) // 2 if last else (low + found - 1) // 2
+            status, better = self.ask(middle, high) if last else self.ask(low, middle)
+            if status == "undecided":
+                break
+            if better is not None:
+                found = better
+            elif last:
+                high = middle - 1
+            else:
+                low = middle + 1
+        rest = (found + 1, high) if last else (low, found - 1)
+        if rest[0] <= rest[1]:
+            self.undecided.append(rest)
+        return found
+
+
+def _joined(windows: Iterable[tuple[int, int]]) -> _Windows:
+    """Windows in order, those that touch made one."""
+    found: _Windows = []
+    for a, b in sorted(windows):
+        if found and a <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(b, found[-1][1]))
+        else:
+            found.append((a, b))
+    return found
 
 
 def threshold(
@@ -297,64 +240,48 @@ def threshold(
     >>> threshold(sketch)
     Ranges(largest accuracy without an alarm [0.259, 0.26])
     """
-    deadline = check_limit(time_limit)
     if kind not in {"accuracy", "grade"}:
         raise ArgumentError(f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
-    if (
-        isinstance(denominator, bool)
-        or not isinstance(denominator, (int, np.integer))
-        or denominator < 2
-    ):
-        raise ArgumentError(
-            f"denominator must be a whole number of at least 2; got {denominator!r}."
-        )
+    denominator = check_whole("denominator", denominator, 2)
     if axioms and (
         kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information
     ):
         raise ArgumentError(
             "axioms must go with kind='accuracy', complete answers and nothing known of the items; got something else."
         )
-    bounds = check_prevalence(sketch, prevalence)
+    claims = Claims.read(sketch, NOTHING, prevalence, time_limit)
     make = Spec.accuracy if kind == "accuracy" else Spec.grade
     uses = sketch.uses.tolist()
     solver_said: list[bool] = []
 
     def status(k: int) -> str:
-        spec = make(Fraction(k, int(denominator)))
+        spec = make(Fraction(k, denominator))
         if axioms:
             most = largest_prevalences(uses, spec, sketch.classifiers, sketch.labels)
             return "alarm" if most is not None and sum(most) < sketch.n_items else "consistent"
-        asked = ask(sketch, spec, bounds, deadline=share(deadline, 0.3))
+        asked = dataclasses.replace(claims, spec=spec).ask(0.3)
         solver_said.append(asked.on_solver)
         return asked.status
 
-    fine, fires = _border(status, int(denominator))
+    fine, fires = _border(status, denominator)
     low, high = max(fine, 0) / denominator, fires / denominator
-    name = f"largest {kind} without an alarm"
-    reason = (
-        ""
-        if fine >= 0
-        else f"alarm at every claim, also at {kind} > 0"
-        if fires == 0
-        else "the time limit was reached"
-    )
-    return Ranges(
-        ranges=(
-            Range(name=name, low=NaN if fires == 0 else low, high=NaN if fires == 0 else high),
-        ),
+    decided = fires - max(fine, 0) <= 1
+    reason = "" if fine >= 0 else "the time limit was reached"
+    if fires == 0:
+        low, high, reason = NaN, NaN, f"alarm at every claim, also at {kind} > 0"
+    apart = "the border lies between the two numbers; more time would bring them together"
+    return claims.result(
+        [Range(name=f"largest {kind} without an alarm", low=low, high=high)],
+        on_solver=any(solver_said),
         method="single-classifier axioms, halving" if axioms else "halving, exact verdicts",
         subject=f"largest {kind} that all {len(sketch.classifiers)} classifiers can have",
-        guarantee=promise(sketch, bounds, on_solver=any(solver_said)),
-        counts=described(sketch),
         diagnostics={
             "kind": kind,
-            "denominator": int(denominator),
+            "denominator": denominator,
             "axioms": axioms,
-            "decided": fires - max(fine, 0) <= 1,
+            "decided": decided,
         },
-        notes=()
-        if fires - max(fine, 0) <= 1
-        else ("the border lies between the two numbers; more time would bring them together",),
+        notes=() if decided else (apart,),
         reason=reason,
     )
 
@@ -364,25 +291,15 @@ def _border(status: Callable[[int], str], denominator: int) -> tuple[int, int]:
     (``denominator``: none does).
     """
     fine, fires = -1, denominator
-    low, high = -1, denominator  # where to look for either; an undecided k parts the two searches
-    hard: list[int] = []
-    while high - low > 1:
-        k = (low + high) // 2
+    while fires - fine > 1:
+        k = (fine + fires) // 2
         said = status(k)
         if said == "consistent":
-            fine = low = k
+            fine = k
         elif said == "alarm":
-            fires = high = k
-        else:
-            hard.append(k)
-            break
-    if hard:
-        low, high = fine, hard[0]
-        while high - low > 1:
-            k = (low + high) // 2
-            fine, low, high = (k, k, high) if status(k) == "consistent" else (fine, low, k)
-        low, high = hard[0], fires
-        while high - low > 1:
-            k = (low + high) // 2
-            fires, low, high = (k, low, k) if status(k) == "alarm" else (fires, k, high)
+            fires = k
+        else:  # an undecided k parts the two searches
+            below, above = range(fine + 1, k), range(k + 1, fires)
+            fine += bisect_left(below, True, key=lambda x: status(x) != "consistent")
+            return fine, k + 1 + bisect_left(above, True, key=lambda x: status(x) == "alarm")
     return fine, fires

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noracle._version import __version__
 from noracle.errors import EvidenceError, fault
-from noracle.oversight.analyses import count_statements, take_steps
-from noracle.oversight.asking import Asking
-from noracle.oversight.consistency import find_contradictions
-from noracle.oversight.joint import joint_guarantee, left_out
-from noracle.oversight.lines import system_lines
-from noracle.oversight.loading import Loaded
+from noracle.oversight.findings import find_contradictions, joint_guarantee, left_out, next_steps
+from noracle.oversight.load import Loaded
 from noracle.oversight.model import (
     Finding,
     Inventory,
@@ -25,7 +21,8 @@ from noracle.oversight.model import (
     SystemLine,
     Unused,
 )
-from noracle.oversight.next_step import next_steps
+from noracle.oversight.questions import Asking, count_statements, take_steps
+from noracle.oversight.words import system_lines
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Guarantee, Kind, Result, check_confidence, read_result
 from noracle.results.base import encode, number
@@ -256,7 +253,7 @@ def oversee(
 def _inventory_of(place: Any, settings: Settings | None) -> Inventory:
     if isinstance(place, Inventory):
         return place if settings is None else dataclasses.replace(place, settings=settings)
-    from noracle.oversight.finding import find_evidence
+    from noracle.oversight.find import find_evidence
 
     return find_evidence(place, settings=settings)
 
@@ -370,6 +367,6 @@ def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @content.register
 def _(result: Oversight) -> Content:
-    from noracle.oversight.card import describe
+    from noracle.oversight.page import describe
 
     return describe(result)

@@ -1,9 +1,4 @@
-"""The oversight report as one self-contained HTML page.
-
-It needs no script and asks nothing of the network. The first screen says what can be said of each
-system; every plot links to the command that makes it again; what could not be said is named beside
-what would make it possible. The same report gives the same bytes.
-"""
+"""The oversight report as text card, and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -12,14 +7,15 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from noracle.oversight import plain
-from noracle.oversight.joint import joint_guarantee, left_out
+from noracle.oversight import words as plain
+from noracle.oversight.findings import joint_guarantee, left_out
 from noracle.oversight.model import Finding, Inventory, Step, SystemLine
+from noracle.oversight.oversight import Oversight
 from noracle.report import words
 from noracle.report.card import templates
-from noracle.report.content import Table
+from noracle.report.content import Content, Table, labelled
 from noracle.report.page import (
     Drawing,
     Section,
@@ -31,8 +27,76 @@ from noracle.report.page import (
 )
 from noracle.results import Comparison, Estimate, Kind, Proof
 
-if TYPE_CHECKING:
-    from noracle.oversight.oversight import Oversight
+__all__ = ["render_oversight", "write_oversight"]
+
+_SHOWN = 3
+
+
+def describe(report: Oversight) -> Content:
+    """What is said about an oversight report, for text and pages.
+
+    Examples
+    --------
+    >>> from noracle.oversight.model import Inventory
+    >>> from noracle.results import Guarantee, Kind
+    >>> report = Oversight(
+    ...     title="Demo", inventory=Inventory(place=".", sources=()), systems=(), steps=(), findings=(),
+    ...     guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0), next_steps=(), confidence=0.95, seed=0,
+    ... )
+    >>> describe(report).headline[0]
+    'Demo'
+    """
+    done = [s for s in report.steps if s.status == "done"]
+    failed = [s.name for s in report.steps if s.status == "failed"]
+    missing = [s.name for s in report.steps if s.status == "not possible"]
+    against = report.contradictions
+    first = report.next_steps[0] if report.next_steps else None
+    rate = report.guarantee.error_rate
+    holds = (
+        f"all {words.kind(report.guarantee)} statements hold together at {words.percent(1 - rate)}"
+        if done
+        else ""
+    )
+    return Content(
+        headline=(
+            report.title,
+            f"{len(report.systems)} systems",
+            f"{len(done)} of {len(report.steps)} questions answered",
+        ),
+        alerts=tuple(f"{f.name}{f' ({f.subject})' if f.subject else ''}" for f in against),
+        lines=labelled(
+            *((line.system, line.statement) for line in report.systems[: 2 * _SHOWN]),
+            *(("disagrees", f.statement) for f in against[:_SHOWN]),
+            ("failed", words.listed(failed) if failed else ""),
+            ("not possible", words.listed(missing, most=len(missing)) if missing else ""),
+            ("next", "" if first is None else first.statement),
+            ("command", "" if first is None else first.command),
+            ("guarantee", holds),
+        ),
+        tables=(_table(report),) if report.systems else (),
+        notes=report.notes,
+    )
+
+
+def _table(report: Oversight) -> Table:
+    def shown(value: float) -> str:
+        return "—" if math.isnan(value) else words.number(value)
+
+    return Table(
+        caption=f"Systems, all together at {words.percent(report.confidence)}",
+        header=("system", "accuracy", "low", "high", "rests on", "next step"),
+        rows=tuple(
+            (s.system, shown(s.value), shown(s.low), shown(s.high), s.rests_on, s.next_step)
+            for s in report.systems
+        ),
+        numeric=(False, True, True, True, False, False),
+        shown=(),
+    )
+
+
+# ----------------------------------------------------------------------------
+# The oversight report as one self-contained HTML page.
+
 
 _MOST_PLOTS = 12
 """Plots of one question; further results are shown by their tables."""
@@ -431,6 +495,3 @@ def _first(lines: list[str], most: int) -> list[str]:
         if len(lines) <= most
         else [*lines[:most], f"… and {len(lines) - most:,} more; see below."]
     )
-
-
-__all__ = ["render_oversight", "write_oversight"]

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from noracle.counts.counting import count_accuracy
-from noracle.counts.label import Cell, Tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.counts.count import count_accuracy
+from noracle.counts.tally import AccuracyCounts, Cell, Tally
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.ppi.expected import (
@@ -302,7 +301,7 @@ def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
 
 def _unequal(places: Sequence[Place]) -> bool:
     """Whether named strata were labelled at rates that a random sample would not have."""
-    from noracle.accuracy.strata import DIFFERENT_BELOW, binomial_p_value
+    from noracle.accuracy.score import DIFFERENT_BELOW, binomial_p_value
 
     rows: dict[str, list[int]] = {}
     for p in places:

@@ -1,26 +1,24 @@
 """Column generation: the best allocation over all sets of variables without writing all of them
-down, and how it changes with the budget.
+down.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
+from noracle.ppi.covariance import Array, Mask
 from noracle.ppi.measurements import Measurement, SetPrices, information_of
-from noracle.ppi.problem import Family, Problem
 from noracle.ppi.solver import Allocation, Program, solve
-from noracle.results import Plan
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Set = tuple[int, ...]
 
 SWEEP_TO = 20
 """Up to so many variables all sets are priced in one sweep."""
@@ -29,24 +27,15 @@ _MOST_NODES = 400_000
 _BLOCK = 256
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Columns:
-    """The allocation over the sets that were looked at, with a bound over all sets.
+class Columns(NamedTuple):
+    """The ``sets`` of the last program and its ``allocation``, whose bound and gap hold against all
+    sets.
 
-    Attributes
-    ----------
-    sets
-        The sets of variables in the last program.
-    allocation
-        Its solution; ``lower_bound`` and ``gap`` hold against all sets of variables.
-    ratio
-        f: every set I has q_I(y) ≤ f·C_I·u for the stored y and u.
-    rounds, nodes
-        How many programs were solved, and how many nodes branch and bound looked at (0 where sweeps
-        sufficed).
+    Every set I has q_I(y) ≤ ``ratio``·C_I·u for the stored y and u. ``rounds`` counts the programs
+    that were solved, ``nodes`` what branch and bound looked at (0 where sweeps sufficed).
     """
 
-    sets: tuple[tuple[int, ...], ...]
+    sets: tuple[Set, ...]
     allocation: Allocation
     ratio: float
     rounds: int
@@ -62,33 +51,16 @@ def solve_columns(
     *,
     variables: Sequence[int] | None = None,
     tolerance: float = 1e-6,
-    start: Sequence[tuple[int, ...]] = (),
+    start: Sequence[Set] = (),
     sweep_to: int = SWEEP_TO,
 ) -> Columns:
     """The best allocation over all non-empty sets of the variables.
 
-    Parameters
-    ----------
-    covariance
-        Σ, shape (k, k).
-    prices
-        One :class:`SetPrices` for each budget, over ``variables``.
-    variables
-        The variables that sets are made of; all by default. Others may be in the prior and in the
-        target.
-    budgets, prior, target
-        As in :class:`~noracle.ppi.solver.Program`.
-    tolerance
-        Relative gap to prove. Sweeps prove 1e-6 easily; branch and bound takes longer the smaller
-        it is.
-    start
-        Sets to begin with, besides those of one variable, all of them, and those with a variable of
-        the target.
-
-    Returns
-    -------
-    Columns
-        ``allocation.gap`` is proved against all 2^k − 1 sets, or says how much was.
+    ``prices`` has one :class:`SetPrices` for each budget, over ``variables`` (all by default;
+    others may be in the prior and in the target). ``tolerance`` is the relative gap to prove
+    against all 2^k − 1 sets: sweeps prove 1e-6 easily, branch and bound takes longer the smaller it
+    is; the gap of the allocation says what was proved. ``start`` are sets to begin with, besides
+    those of one variable, all of them, and those with a variable of the target.
 
     Examples
     --------
@@ -104,22 +76,24 @@ def solve_columns(
         raise ArgumentError(
             f"prices must have one entry for each of {len(budgets)} budgets and {k} variables."
         )
-    columns = dict.fromkeys(
-        _first_sets(target[at], k, [tuple(at.index(i) for i in s) for s in start])
-    )
-    best_lower, best_y, best_u, ratio = (
-        0.0,
-        np.zeros(len(covariance)),
-        np.zeros(len(budgets)),
-        np.inf,
-    )
+    first = _first_sets(target[at], k, [tuple(at.index(i) for i in s) for s in start])
+    columns = dict.fromkeys(first)
+    best_lower, ratio = 0.0, np.inf
+    best_y, best_u = np.zeros(len(covariance)), np.zeros(len(budgets))
     nodes = rounds = 0
     while True:
         rounds += 1
         sets = tuple(columns)
-        program = _program(covariance, at, sets, prices, budgets, prior, target)
+        measured = [
+            Measurement(
+                name="", observes=tuple(at[i] for i in s), cost=tuple(p.of(s) for p in prices)
+            )
+            for s in sets
+        ]
+        information, costs = information_of(measured, covariance), [m.cost for m in measured]
+        program = Program(information, np.array(costs), budgets, prior, target)
         answer = solve(program, tolerance=min(1e-8, tolerance / 10))
-        seen = dataclasses.replace(answer, y=answer.y[at])
+        seen = answer._replace(y=answer.y[at])
         if k <= sweep_to:
             f, new = _price_by_sweep(local, seen, prices)
         else:
@@ -128,60 +102,25 @@ def solve_columns(
                 f, new, looked = _price_by_bounds(local, seen, prices, budgets, tolerance)
                 nodes += looked
         if np.isfinite(f):
-            v = answer.y
-            lower = float(target @ v) ** 2 / (
-                float(v @ prior @ v) + f * float(budgets @ answer.prices)
-            )
+            v, u = answer.y, answer.prices
+            lower = float(target @ v) ** 2 / (float(v @ prior @ v) + f * float(budgets @ u))
             if lower > best_lower:
-                best_lower, best_y, best_u, ratio = lower, v, answer.prices, f
+                best_lower, best_y, best_u, ratio = lower, v, u, f
         new = [s for s in new if s not in columns]
         if answer.variance <= best_lower * (1 + tolerance) or not new or rounds == _MOST_ROUNDS:
             break
         columns.update(dict.fromkeys(new))
-    allocation = dataclasses.replace(
-        answer,
-        lower_bound=min(best_lower, answer.variance),
-        gap=max(0.0, answer.variance / best_lower - 1) if best_lower > 0 else np.inf,
-        y=best_y,
-        prices=best_u,
-    )
+    gap = max(0.0, answer.variance / best_lower - 1) if best_lower > 0 else np.inf
+    lower = min(best_lower, answer.variance)
+    proved = answer._replace(lower_bound=lower, gap=gap, y=best_y, prices=best_u)
     named = tuple(tuple(at[i] for i in s) for s in sets)
-    return Columns(
-        sets=named, allocation=allocation, ratio=float(ratio), rounds=rounds, nodes=nodes
-    )
+    return Columns(named, proved, float(ratio), rounds, nodes)
 
 
-def _first_sets(target: Array, k: int, start: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _first_sets(target: Array, k: int, start: Sequence[Set]) -> list[Set]:
     wanted = np.flatnonzero(target)
     pairs = [tuple(sorted((int(i), j))) for i in wanted for j in range(k) if i != j]
     return [*((i,) for i in range(k)), tuple(range(k)), *pairs, *(tuple(sorted(s)) for s in start)]
-
-
-def _program(
-    covariance: Array,
-    at: Sequence[int],
-    sets: Sequence[tuple[int, ...]],
-    prices: Sequence[SetPrices],
-    budgets: Array,
-    prior: Array,
-    target: Array,
-) -> Program:
-    measurements = [
-        Measurement(name="", observes=tuple(at[i] for i in s), cost=tuple(p.of(s) for p in prices))
-        for s in sets
-    ]
-    costs = np.array([m.cost for m in measurements])
-    return Program(
-        information=information_of(measurements, covariance),
-        costs=costs,
-        budgets=budgets,
-        prior=prior,
-        target=target,
-    )
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# sweep
 
 
 def sweep(covariance: Array, y: Array) -> Array:
@@ -211,12 +150,12 @@ def sweep(covariance: Array, y: Array) -> Array:
 
 def sweep_prices(prices: Sequence[SetPrices], u: Array, k: int) -> Array:
     """C_I·u for all 2^k sets, in the order of :func:`sweep`; the empty set has the fee per item."""
-    total = np.full(1, sum(weight * p.per_item for p, weight in zip(prices, u, strict=True)))
+    priced = list(zip(prices, u, strict=True))
+    total = np.full(1, sum(weight * p.per_item for p, weight in priced))
     for i in range(k):
-        total = np.concatenate(
-            [total, total + sum(weight * p.sums[i] for p, weight in zip(prices, u, strict=True))]
-        )
-    for p, weight in zip(prices, u, strict=True):
+        one = sum(weight * p.sums[i] for p, weight in priced)
+        total = np.concatenate([total, total + one])
+    for p, weight in priced:
         if any(p.largest):
             most = np.zeros(1)
             for i in range(k):
@@ -227,7 +166,7 @@ def sweep_prices(prices: Sequence[SetPrices], u: Array, k: int) -> Array:
 
 def _price_by_sweep(
     covariance: Array, answer: Allocation, prices: Sequence[SetPrices]
-) -> tuple[float, list[tuple[int, ...]]]:
+) -> tuple[float, list[Set]]:
     k = len(covariance)
     used = sweep(covariance, answer.y)
     paid = sweep_prices(prices, answer.prices, k)
@@ -237,26 +176,19 @@ def _price_by_sweep(
     most = min(4 * k, len(ratios) - 1)
     top = np.argpartition(ratios, -most)[-most:]
     top = top[np.argsort(-ratios[top])]
-    new = [
-        tuple(i for i in range(k) if index >> i & 1)
-        for index in top.tolist()
-        if ratios[index] > 1 + 1e-10
-    ]
+    over = [index for index in top.tolist() if ratios[index] > 1 + 1e-10]
+    new = [tuple(i for i in range(k) if index >> i & 1) for index in over]
     return float(ratios.max()), new
-
-
-# -------------------------------------------------------------------------------------------------------------
-# local search
 
 
 def _climb(
     covariance: Array,
     answer: Allocation,
-    sets: Sequence[tuple[int, ...]],
+    sets: Sequence[Set],
     prices: Sequence[SetPrices],
     tolerance: float,
     kept: int = 40,
-) -> list[tuple[int, ...]]:
+) -> list[Set]:
     """Sets that are worth more than they cost, by changing one variable at a time in those that are
     bought: quick, and no proof.
     """
@@ -265,7 +197,7 @@ def _climb(
     for row, j in enumerate(np.flatnonzero(answer.n > 0).tolist()):
         inside[row, list(sets[j])] = True
     best = 1 + tolerance / 10
-    found: dict[tuple[int, ...], float] = {}
+    found: dict[Set, float] = {}
     for _ in range(2 * k):
         near = np.unique((inside[:, None, :] ^ np.eye(k, dtype=bool)).reshape(-1, k), axis=0)
         near = near[near.any(axis=1)]
@@ -275,13 +207,8 @@ def _climb(
             break
         best = float(ratios[top[0]])
         inside = near[top]
-        found.update(
-            {
-                tuple(np.flatnonzero(near[j]).tolist()): float(ratios[j])
-                for j in top
-                if ratios[j] > 1 + tolerance / 10
-            }
-        )
+        for j in top[ratios[top] > 1 + tolerance / 10]:
+            found[tuple(np.flatnonzero(near[j]).tolist())] = float(ratios[j])
     return _best_first(found)[:kept]
 
 
@@ -290,23 +217,15 @@ def _ratios(
 ) -> Array:
     """q_I(y)/(C_I·u) of the sets whose variables are marked."""
     both = inside[:, :, None] & inside[:, None, :]
-    S = np.where(both, covariance, 0.0) + np.where(inside, 0.0, 1.0)[:, :, None] * np.eye(
-        inside.shape[1]
-    )
+    outside = np.where(inside, 0.0, 1.0)[:, :, None] * np.eye(inside.shape[1])
+    S = np.where(both, covariance, 0.0) + outside
     y = np.where(inside, answer.y, 0.0)
     used = np.einsum("bk,bk->b", y, np.linalg.solve(S, y[..., None])[..., 0])
     paid = np.zeros(len(inside))
     for p, weight in zip(prices, answer.prices, strict=True):
-        paid += weight * (
-            p.per_item
-            + inside @ np.array(p.sums)
-            + np.where(inside, np.array(p.largest), 0.0).max(axis=1)
-        )
+        largest = np.where(inside, np.array(p.largest), 0.0).max(axis=1)
+        paid += weight * (p.per_item + inside @ np.array(p.sums) + largest)
     return np.asarray(used / paid, dtype=np.float64)
-
-
-# ---------------------------------------------------------------------------------------------------------
-# branch and bound
 
 
 def _price_by_bounds(
@@ -315,10 +234,9 @@ def _price_by_bounds(
     prices: Sequence[SetPrices],
     budgets: Array,
     tolerance: float,
-) -> tuple[float, list[tuple[int, ...]], int]:
-    share = (
-        float(budgets @ answer.prices) / answer.variance
-    )  # how much of the bound the ratio touches; the rest is in hand
+) -> tuple[float, list[Set], int]:
+    # How much of the bound the ratio touches; the rest is in hand.
+    share = float(budgets @ answer.prices) / answer.variance
     f = 1 + 0.95 * tolerance / min(max(share, 1e-3), 1.0)
     found, proved, nodes = refute(covariance, answer.y, prices, answer.prices, f)
     if proved:
@@ -353,14 +271,9 @@ def refute(
     *,
     most_nodes: int = _MOST_NODES,
     enough: int = 30,
-) -> tuple[list[tuple[int, ...]], bool, int]:
-    """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it.
-
-    Returns
-    -------
-    tuple
-        Sets that break the claim (best first), whether the claim is proved, and how many nodes were
-        looked at.
+) -> tuple[list[Set], bool, int]:
+    """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it: these
+    (best first), whether the claim is proved, and how many nodes were looked at.
 
     Notes
     -----
@@ -382,13 +295,11 @@ def refute(
     k = len(covariance)
     scale = 1 / np.sqrt(np.diag(covariance))
     S = covariance * np.outer(scale, scale)
-    sums = f * np.array(
-        [sum(w * p.sums[i] for p, w in zip(prices, u, strict=True)) for i in range(k)]
-    )
-    fee = f * float(sum(w * p.per_item for p, w in zip(prices, u, strict=True)))
-    peaks = f * np.array(
-        [[w * x for x in p.largest] for p, w in zip(prices, u, strict=True) if any(p.largest)]
-    ).reshape(-1, k)
+    priced = list(zip(prices, u, strict=True))
+    sums = f * np.array([sum(w * p.sums[i] for p, w in priced) for i in range(k)])
+    fee = f * float(sum(w * p.per_item for p, w in priced))
+    peaks = [[w * x for x in p.largest] for p, w in priced if any(p.largest)]
+    costs = _Costs(sums, fee, f * np.array(peaks).reshape(-1, k))
     root = _Nodes(
         S=S[None],
         rest=(y * scale)[None],
@@ -399,7 +310,7 @@ def refute(
         start=np.zeros((1, k)),
     )
     stack, nodes = [root], 0
-    found: dict[tuple[int, ...], float] = {}
+    found: dict[Set, float] = {}
     while stack:
         block = stack.pop()
         while stack and len(block.worth) < _BLOCK:
@@ -411,13 +322,12 @@ def refute(
         if nodes > most_nodes:
             return _best_first(found), False, nodes
         bound, v, score, part = _relax(block, sums)
-        hopeful = ~(
-            block.worth - block.most.sum(axis=1) + bound <= 0
-        )  # what is not a number is not proved
+        # What is not a number is not proved.
+        hopeful = ~(block.worth - block.most.sum(axis=1) + bound <= 0)
         if not hopeful.any():
             continue
         block, v, score, part = block.pick(hopeful), v[hopeful], score[hopeful], part[hopeful]
-        _try_sets(block, score > 0, S, y * scale, sums, fee, peaks, found)
+        _try_sets(block, score > 0, S, y * scale, costs, found)
         if len(found) >= enough:
             return _best_first(found), False, nodes
         left: Mask = np.asarray(block.open.any(axis=1))
@@ -426,21 +336,26 @@ def refute(
         block, part = block.pick(left), part[left]
         block.start = v[left]
         # Branch where the relaxation takes the largest part of a variable, but not all of it.
-        i = np.argmax(
-            np.where(block.open, np.where(part < 1, part, 1e-6) + 1e-9 * np.abs(block.rest), -1.0),
-            axis=1,
-        )
-        stack += [_leave(block, i), _take(block, i, sums, peaks)]
+        likely = np.where(part < 1, part, 1e-6) + 1e-9 * np.abs(block.rest)
+        i = np.argmax(np.where(block.open, likely, -1.0), axis=1)
+        stack += [_leave(block, i), _take(block, i, costs)]
     return _best_first(found), not found, nodes
 
 
+class _Costs(NamedTuple):
+    """f times the prices at the dual prices of the budgets: sums, fee per item, and maxima."""
+
+    sums: Array
+    fee: float
+    peaks: Array
+
+
 def _join(a: _Nodes, b: _Nodes) -> _Nodes:
-    return _Nodes(
-        *(np.concatenate([getattr(a, f.name), getattr(b, f.name)]) for f in dataclasses.fields(a))
-    )
+    names = [f.name for f in dataclasses.fields(a)]
+    return _Nodes(*(np.concatenate([getattr(a, n), getattr(b, n)]) for n in names))
 
 
-def _best_first(found: dict[tuple[int, ...], float]) -> list[tuple[int, ...]]:
+def _best_first(found: dict[Set, float]) -> list[Set]:
     return sorted(found, key=lambda s: -found[s])
 
 
@@ -471,9 +386,8 @@ def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array,
         centre = ahead - (2 / L) * ((A @ ahead[..., None])[..., 0] - y)
         size = np.abs(centre)
         small = np.maximum(size - slope / L, 0.0)
-        new = np.where(
-            block.open, np.sign(centre) * np.where(small > knee, L * size / (L + 2 * D), small), 0.0
-        )
+        shrunk = np.where(small > knee, L * size / (L + 2 * D), small)
+        new = np.where(block.open, np.sign(centre) * shrunk, 0.0)
         following = (1 + np.sqrt(1 + 4 * t * t)) / 2
         ahead = new + ((t - 1) / following) * (new - z)
         z, t = new, following
@@ -484,14 +398,7 @@ def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array,
 
 
 def _try_sets(
-    block: _Nodes,
-    likely: Mask,
-    S: Array,
-    y: Array,
-    p: Array,
-    fee: float,
-    peaks: Array,
-    found: dict[tuple[int, ...], float],
+    block: _Nodes, likely: Mask, S: Array, y: Array, costs: _Costs, found: dict[Set, float]
 ) -> None:
     """Look at the sets that the relaxation likes, together with what is taken so far."""
     for mask in {row.tobytes(): row for row in block.taken | likely}.values():
@@ -499,224 +406,33 @@ def _try_sets(
         key = tuple(chosen.tolist())
         if not key or key in found:
             continue
-        value = (
-            float(y[chosen] @ np.linalg.solve(S[np.ix_(chosen, chosen)], y[chosen]))
-            - float(p[chosen].sum())
-            - fee
-        )
-        value -= float(peaks[:, chosen].max(axis=1).sum()) if len(peaks) else 0.0
+        rest = np.linalg.solve(S[np.ix_(chosen, chosen)], y[chosen])
+        value = float(y[chosen] @ rest) - float(costs.sums[chosen].sum()) - costs.fee
+        peaks = costs.peaks[:, chosen]
+        value -= float(peaks.max(axis=1).sum()) if len(peaks) else 0.0
         if value > 1e-12:
             found[key] = value
 
 
 def _leave(block: _Nodes, i: NDArray[np.intp]) -> _Nodes:
     at = np.arange(len(i))
-    still = block.open.copy()
+    still, S = block.open.copy(), block.S.copy()
     still[at, i] = False
-    S = block.S.copy()
-    S[at, i, :] = 0.0
-    S[at, :, i] = 0.0
-    return _Nodes(
-        S=S,
-        rest=block.rest,
-        open=still,
-        taken=block.taken,
-        worth=block.worth,
-        most=block.most,
-        start=block.start,
-    )
+    S[at, i, :] = S[at, :, i] = 0.0
+    return dataclasses.replace(block, S=S, open=still)
 
 
-def _take(block: _Nodes, i: NDArray[np.intp], p: Array, peaks: Array) -> _Nodes:
+def _take(block: _Nodes, i: NDArray[np.intp], costs: _Costs) -> _Nodes:
     at = np.arange(len(i))
     pivot, first, column = block.S[at, i, i], block.rest[at, i], block.S[at, :, i]
     share = column / pivot[:, None]
     still, taken = block.open.copy(), block.taken.copy()
     still[at, i], taken[at, i] = False, True
     S = block.S - share[:, :, None] * column[:, None, :]
-    S[at, i, :] = 0.0
-    S[at, :, i] = 0.0
-    return _Nodes(
-        S=S,
-        rest=block.rest - share * first[:, None],
-        open=still,
-        taken=taken,
-        worth=block.worth + first**2 / pivot - p[i],
-        most=np.maximum(block.most, peaks[:, i].T) if len(peaks) else block.most,
-        start=block.start,
+    S[at, i, :] = S[at, :, i] = 0.0
+    rest, worth = (
+        block.rest - share * first[:, None],
+        block.worth + first**2 / pivot - costs.sums[i],
     )
-
-
-# ---------------------------------------------------------------------------- How the best plan
-# changes with the budget: the plan's own problem, solved again for smaller and larger budgets.
-
-
-_FACTORS = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)
-_FEW_FACTORS = (0.25, 1.0, 4.0)
-_NOTHING = 1e-6
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetPoint:
-    """The best plan for one budget, in real numbers: counts and weights by set, before they are
-    rounded.
-    """
-
-    budget: float
-    half_width: float
-    n: Mapping[str, float]
-    weights: Mapping[str, Mapping[str, float]]
-
-
-def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[BudgetPoint, ...]:
-    """Solve the problem of a plan again for other budgets.
-
-    Parameters
-    ----------
-    plan
-        A plan of :func:`~noracle.ppi.plan.plan_budget`; it may come from a file.
-    budgets
-        Values of the first budget, or of the one that was to be small. By default from an eighth of
-        what the plan spends to eight times as much. Other budgets and caps stay as they are.
-
-    Returns
-    -------
-    tuple of BudgetPoint
-        From the smallest budget to the largest. Counts are real numbers, so that the curves do not
-        jump with the rounding.
-
-    Notes
-    -----
-    The weights of a set I are λ_I = n_I Σ_I⁻¹ P_I M⁻¹ a, with M the information of all that is
-    bought and in hand. With growing budgets the sets of cheap raters saturate and the share of gold
-    labels rises.
-
-    References
-    ----------
-    Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), Figures 2-5.
-
-    Examples
-    --------
-    >>> from noracle.ppi import plan_budget
-    >>> plan = plan_budget(cov=[[1.0, 0.9], [0.9, 1.0]], target="gold", costs={"gold": 1.0, "judge": 0.05}, budgets=100)
-    >>> [sorted(point.n) for point in budget_path(plan, budgets=[50, 200])]
-    [['gold+judge', 'judge'], ['gold+judge', 'judge']]
-    """
-    if plan.inputs.get("planner") != "budget":
-        raise ArgumentError(
-            "plan must be a plan across raters, made by plan_budget; got another plan."
-        )
-    problem = _problem(plan.diagnostics["problem"])
-    names = list(problem.budgets)
-    place = next((i for i, name in enumerate(names) if math.isnan(problem.budgets[name])), 0)
-    spent = plan.cost if plan.cost > 0 else float(plan.wanted)
-    factors = _FEW_FACTORS if problem.generated else _FACTORS
-    values = [f * spent for f in factors] if budgets is None else [float(b) for b in budgets]
-    if not all(v > 0 and math.isfinite(v) for v in values):
-        raise ArgumentError(f"budgets must be positive numbers; got {values}.")
-    limits = np.array(
-        [math.nan if i == place else problem.budgets[name] for i, name in enumerate(names)]
-    )
-    z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
-    prior = problem.prior()
-    fixed = None if problem.generated else problem.measurements()
-    return tuple(
-        _point(problem, fixed, prior, np.where(np.isnan(limits), v, limits), v, z)
-        for v in sorted(values)
-    )
-
-
-def _point(
-    problem: Problem,
-    fixed: tuple[Measurement, ...] | None,
-    prior: Array,
-    budgets: Array,
-    budget: float,
-    z: float,
-) -> BudgetPoint:
-    if fixed is None:
-        (family,) = problem.families
-        tolerance = 1e-6 if len(family.variables) <= SWEEP_TO else 1e-3
-        columns = solve_columns(
-            problem.covariance,
-            family.prices,
-            budgets,
-            prior,
-            problem.target,
-            variables=family.variables,
-            tolerance=tolerance,
-        )
-        sets, found = (
-            tuple(family.measurement(s, problem.names) for s in columns.sets),
-            columns.allocation,
-        )
-    else:
-        sets, found = fixed, solve(problem.program(fixed, budgets, prior))
-    bought: list[int] = np.flatnonzero(
-        found.n > _NOTHING * max(1.0, float(found.n.max(initial=0.0)))
-    ).tolist()
-    return BudgetPoint(
-        budget=budget,
-        half_width=z * math.sqrt(found.variance),
-        n={sets[j].name: float(found.n[j]) for j in bought},
-        weights={sets[j].name: _weights(problem, sets[j], found, j) for j in bought},
-    )
-
-
-def _weights(problem: Problem, one: Measurement, found: Allocation, j: int) -> dict[str, float]:
-    """λ = n Σ_I⁻¹ H y, y being M⁻¹a."""
-    values = found.n[j] * np.linalg.solve(
-        one.seen(problem.covariance), one.rows(len(problem.target)) @ found.y
-    )
-    said = (
-        [problem.names[i] for i in one.observes]
-        if one.matrix is None
-        else [f"row {r}" for r in range(len(values))]
-    )
-    return dict(zip(said, values.tolist(), strict=True))
-
-
-def _problem(stored: Mapping[str, Any]) -> Problem:
-    """The problem that a plan carries; the reverse of ``Problem.to_dict``."""
-    return Problem(
-        names=tuple(stored["names"]),
-        covariance=np.array(stored["covariance"], dtype=np.float64),
-        target=np.array(stored["target"], dtype=np.float64),
-        budgets={
-            name: math.nan if v is None else float(v) for name, v in stored["budgets"].items()
-        },
-        families=tuple(
-            Family(
-                variables=tuple(f["variables"]),
-                prices=tuple(
-                    SetPrices(
-                        per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"])
-                    )
-                    for p in f["prices"]
-                ),
-                label=f["label"],
-                noise=f["noise"],
-                called=f["called"],
-                prefix=f["prefix"],
-            )
-            for f in stored["families"]
-        ),
-        listed=tuple(_measurement(m) for m in stored["listed"]),
-        have=tuple(
-            (_measurement(entry["measurement"]), int(entry["n"])) for entry in stored["have"]
-        ),
-        set_caps=dict(stored["set_caps"]),
-    )
-
-
-def _measurement(stored: Mapping[str, Any]) -> Measurement:
-    def rows(value: Any) -> tuple[tuple[float, ...], ...] | None:
-        return None if value is None else tuple(tuple(float(v) for v in row) for row in value)
-
-    return Measurement(
-        name=stored["name"],
-        observes=tuple(stored["observes"]),
-        cost=tuple(float(c) for c in stored["cost"]),
-        matrix=rows(stored.get("matrix")),
-        noise=rows(stored.get("noise")),
-    )
+    most = np.maximum(block.most, costs.peaks[:, i].T) if len(costs.peaks) else block.most
+    return _Nodes(S, rest, still, taken, worth, most, block.start)

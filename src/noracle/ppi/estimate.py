@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noracle.bounds.special import ndtri, stdtrit
+from noracle.bounds.binomial import ndtri, stdtrit
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, GuaranteeWarning, fault
 from noracle.ppi.covariance import Array
 from noracle.ppi.intervals import (

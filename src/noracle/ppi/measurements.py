@@ -25,10 +25,6 @@ Array = NDArray[np.float64]
 PriceFunction = Callable[[tuple[str, ...]], float | None]
 
 
-# -------------------------------------------------------------------------------------------------------------------
-# prices
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SetPrices:
     """Prices of sets of variables in one budget: a fee per item, a sum and a maximum over the set."""
@@ -44,6 +40,11 @@ class SetPrices:
             + sum(self.sums[i] for i in chosen)
             + max((self.largest[i] for i in chosen), default=0.0)
         )
+
+    def among(self, chosen: Sequence[int]) -> SetPrices:
+        """The same prices for some of the variables."""
+        sums, largest = (tuple(row[i] for i in chosen) for row in (self.sums, self.largest))
+        return SetPrices(per_item=self.per_item, sums=sums, largest=largest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,8 @@ class Additive:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        return SetPrices(
-            per_item=self.per_item, sums=_priced(self.prices, names), largest=(0.0,) * len(names)
-        )
+        sums, none = _priced(self.prices, names), (0.0,) * len(names)
+        return SetPrices(per_item=self.per_item, sums=sums, largest=none)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,8 @@ class Maximum:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        return SetPrices(
-            per_item=self.per_item, sums=(0.0,) * len(names), largest=_priced(self.prices, names)
-        )
+        largest, none = _priced(self.prices, names), (0.0,) * len(names)
+        return SetPrices(per_item=self.per_item, sums=none, largest=largest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +121,10 @@ class Cascade:
                 f"costs must price a variable once; got {', '.join(sorted(both))} in lengths and in prices."
             )
         sums = {**{v: self.input * n for v, n in self.lengths.items()}, **self.prices}
-        largest = {
-            **{v: self.output * n for v, n in self.lengths.items()},
-            **dict.fromkeys(self.prices, 0.0),
-        }
-        return SetPrices(
-            per_item=self.per_item, sums=_priced(sums, names), largest=_priced(largest, names)
-        )
+        largest = {v: self.output * n for v, n in self.lengths.items()}
+        largest |= dict.fromkeys(self.prices, 0.0)
+        added, most = _priced(sums, names), _priced(largest, names)
+        return SetPrices(per_item=self.per_item, sums=added, largest=most)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,10 +179,6 @@ def price_model(model: CostModel) -> Additive | Maximum | Cascade | PriceFunctio
     )
 
 
-# -------------------------------------------------------------------------------------------------------------
-# measurements
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Something that can be done to one item.
@@ -238,16 +230,19 @@ class Measurement:
         G = H.T @ np.linalg.solve(self.seen(covariance), H)
         return np.asarray((G + G.T) / 2, dtype=np.float64)
 
+    def weights(
+        self, n: float, covariance: Array, names: Sequence[str], y: Array
+    ) -> dict[str, float]:
+        """λ = n (H Σ Hᵀ + noise)⁻¹ H y of what is seen in n measurements, y being M⁻¹a."""
+        values = n * np.linalg.solve(self.seen(covariance), self.rows(len(covariance)) @ y)
+        said = [names[i] for i in self.observes]
+        if self.matrix is not None:
+            said = [f"row {r}" for r in range(len(values))]
+        return dict(zip(said, values.tolist(), strict=True))
+
 
 def information_of(measurements: Sequence[Measurement], covariance: Array) -> Array:
-    """All information matrices, shape (J, k, k); sets of one size are inverted together.
-
-    Examples
-    --------
-    >>> plain = [Measurement(name="x", observes=(0,), cost=(1.0,)), Measurement(name="xy", observes=(0, 1), cost=(2.0,))]
-    >>> information_of(plain, np.eye(2)).shape
-    (2, 2, 2)
-    """
+    """All information matrices, shape (J, k, k); sets of one size are inverted together."""
     k = len(covariance)
     G = np.zeros((len(measurements), k, k))
     by_size: dict[int, list[int]] = {}
@@ -266,10 +261,6 @@ def information_of(measurements: Sequence[Measurement], covariance: Array) -> Ar
         inverse = (inverse + np.swapaxes(inverse, 1, 2)) / 2
         G[np.array(members)[:, None, None], index[:, :, None], index[:, None, :]] = inverse
     return G
-
-
-# --------------------------------------------------------------------------------------------------------------
-# label kinds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,9 +319,8 @@ def complementary(
             f"n_ruled_out must be in [1, n_classes) with n_classes at least 2; got {n_ruled_out} and {n_classes}."
         )
     called = name or ("complementary" if n_ruled_out == 1 else f"complementary-{n_ruled_out}")
-    return Label(
-        name=called, price=_label_price(called, price), n_classes=n_classes, n_ruled_out=n_ruled_out
-    )
+    price = _label_price(called, price)
+    return Label(name=called, price=price, n_classes=n_classes, n_ruled_out=n_ruled_out)
 
 
 def _label_price(name: str, price: float) -> float:
@@ -339,35 +329,7 @@ def _label_price(name: str, price: float) -> float:
     return float(price)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# enumeration
-
-
 def subsets(k: int) -> Iterator[tuple[int, ...]]:
-    """All non-empty sets of k variables, small ones first.
-
-    Examples
-    --------
-    >>> list(subsets(2))
-    [(0,), (1,), (0, 1)]
-    """
+    """All non-empty sets of k variables, small ones first."""
     for size in range(1, k + 1):
         yield from itertools.combinations(range(k), size)
-
-
-def restricted(k: int) -> Iterator[tuple[int, ...]]:
-    """The linear collection of the paper's section D.4: everything, all raters (variables 1, 2, …),
-    and each rater alone.
-
-    It grows with k only and can cost much variance; column generation makes it unnecessary.
-
-    Examples
-    --------
-    >>> list(restricted(3))
-    [(0, 1, 2), (1, 2), (1,), (2,)]
-    """
-    yield from (
-        dict.fromkeys((tuple(range(k)), tuple(range(1, k)), *((i,) for i in range(1, k))))
-        if k > 1
-        else ((0,),)
-    )

@@ -4,42 +4,36 @@ half-width.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from noracle.bounds.special import ndtri
+from noracle.bounds.binomial import ndtri
 from noracle.errors import ArgumentError
-from noracle.ppi.measurements import CostModel, Label, Measurement, information_of
+from noracle.ppi.covariance import Array
+from noracle.ppi.measurements import CostModel, Label, Measurement
 from noracle.ppi.planner import Found, Planner
-from noracle.ppi.problem import Problem, Setting, Target, make_setting
-from noracle.ppi.solver import Program, solve, target_variance
+from noracle.ppi.problem import (
+    Problem,
+    Setting,
+    Target,
+    make_setting,
+    priced_raters,
+    read_budgets,
+    read_costs,
+    read_population,
+)
+from noracle.ppi.solver import target_variance
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Stability:
-    """Bounds of the variance of a plan made for an estimated covariance, in units of the least
-    variance.
-
-    ``multiplicative`` is (1 + e)/(1 − e), infinite if e ≥ 1. ``theorem4`` and ``theorem5`` are the
-    paper's (Frobenius and operator norm), NaN where they do not apply.
-    """
-
-    error: float
-    multiplicative: float
-    theorem4: float
-    theorem5: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CovarianceLoss:
+class CovarianceLoss(NamedTuple):
     """What the estimation of the covariance from ``n`` rows can cost, as factors of the variance.
 
     ``typical`` is (n − 2)/(n − p − 2), the expected factor for p = k − 1 tuned Gaussian raters.
@@ -54,63 +48,9 @@ class CovarianceLoss:
     confidence: float
 
 
-def stability(
-    true: ArrayLike, estimated: ArrayLike, *, least_variance: float, classical_variance: float
-) -> Stability:
-    """Bounds of R(n̂, λ̂)/R(n*, λ*) for a plan made with ``estimated`` where ``true`` holds.
-
-    Parameters
-    ----------
-    true, estimated
-        Σ and Σ̂.
-    least_variance
-        R(n*, λ*), the variance of the best plan under Σ.
-    classical_variance
-        σ²_classical, the least variance of a sample mean within the budgets.
-
-    Notes
-    -----
-    For fixed (n, λ) the variance R(n, λ) is linear in Σ, so (1 − e)R ≤ R̂ ≤ (1 + e)R, and R(n̂, λ̂)
-    ≤ R̂(n̂, λ̂)/(1 − e) ≤ R̂(n*, λ*)/(1 − e) ≤ (1 + e)/(1 − e)·R(n*, λ*). Theorems 4 and 5: R(n̂,
-    λ̂) ≤ R(n*, λ*) + 4 σ²_classical δ/γ_min for δ ≤ γ_min/2. All three need an estimate that is
-    independent of the samples that are averaged.
-
-    Examples
-    --------
-    >>> found = stability([[1.0, 0.5], [0.5, 1.0]], [[1.1, 0.55], [0.55, 1.1]], least_variance=0.01, classical_variance=0.012)
-    >>> round(found.error, 6), round(found.multiplicative, 4)
-    (0.1, 1.2222)
-    """
-    S, E = np.asarray(true, dtype=np.float64), np.asarray(estimated, dtype=np.float64)
-    if S.shape != E.shape or S.ndim != 2:
-        raise ArgumentError(
-            f"true and estimated must be covariances of one size; got {S.shape} and {E.shape}."
-        )
-    L = np.linalg.cholesky(S)
-    relative = np.linalg.solve(L, np.linalg.solve(L, E).T)
-    e = float(np.abs(np.linalg.eigvalsh((relative + relative.T) / 2) - 1).max())
-    least = float(np.linalg.eigvalsh(S)[0])
-
-    def printed(delta: float) -> float:
-        return (
-            1 + 4 * classical_variance * delta / least / least_variance
-            if delta <= least / 2
-            else math.nan
-        )
-
-    return Stability(
-        error=e,
-        multiplicative=(1 + e) / (1 - e) if e < 1 else math.inf,
-        theorem4=printed(float(np.linalg.norm(E - S))),
-        theorem5=printed(float(np.linalg.norm(E - S, 2))),
-    )
-
-
 def covariance_loss(*, n: int, k: int, confidence: float = 0.95) -> CovarianceLoss:
     """What a covariance of k variables, estimated from n rows, can cost.
 
-    Notes
-    -----
     For Gaussian rows the singular values of the whitened sample lie in √n ± (√k + t) with
     probability 1 − 2exp(−t²/2), which gives e and the bound (1 + e)/(1 − e).
 
@@ -118,131 +58,13 @@ def covariance_loss(*, n: int, k: int, confidence: float = 0.95) -> CovarianceLo
     ----------
     Davidson and Szarek, "Local operator theory, random matrices and Banach spaces" (2001), Theorem
     II.13.
-
-    Examples
-    --------
-    >>> loss = covariance_loss(n=250, k=11)
-    >>> round(loss.typical, 3), loss.bound > 1.5
-    (1.042, True)
     """
     p = k - 1
     typical = (n - 2) / (n - p - 2) if n - p - 2 > 0 else math.inf
     t = math.sqrt(2 * math.log(2 / (1 - confidence)))
     r = (math.sqrt(k) + t) / math.sqrt(max(n - 1, 1))
     e = (1 + r) ** 2 - 1
-    return CovarianceLoss(
-        n=n,
-        k=k,
-        typical=typical,
-        bound=(1 + e) / (1 - e) if e < 1 else math.inf,
-        confidence=confidence,
-    )
-
-
-def theorem9_rate(covariance: ArrayLike, *, n: int, proxy: float) -> tuple[float, float]:
-    """The two terms under the root of Theorem 9, without its unknown constants: K⁴γ²_max k²/N and
-    K⁸γ⁴_max k³/(a²N).
-
-    The paper prints γ_max in the second term; only γ⁴_max has the units of a squared covariance.
-    The terms say how the loss with Ledoit–Wolf shrinkage falls with N; they are no bound without
-    the constants.
-
-    Examples
-    --------
-    >>> first, second = theorem9_rate([[1.0, 0.5], [0.5, 2.0]], n=100, proxy=1.0)
-    >>> halved = theorem9_rate([[1.0, 0.5], [0.5, 2.0]], n=200, proxy=1.0)
-    >>> round(first / halved[0], 6), round(second / halved[1], 6)
-    (2.0, 2.0)
-    """
-    S = np.asarray(covariance, dtype=np.float64)
-    k = len(S)
-    largest = float(np.linalg.eigvalsh(S)[-1])
-    spread = float(np.linalg.norm(S - np.eye(k) * np.trace(S) / k) ** 2) / k
-    if spread <= 0:
-        raise ArgumentError(
-            "covariance must not be a multiple of the identity (Theorem 9 excludes it)."
-        )
-    return proxy**4 * largest**2 * k**2 / n, proxy**8 * largest**4 * k**3 / (spread * n)
-
-
-def restricted_loss(program: Program, kept: Sequence[int]) -> float:
-    """How many times the least variance a restricted collection needs: V over ``kept`` measurements
-    divided by V over all.
-
-    Examples
-    --------
-    >>> from noracle.ppi.solver import make_program
-    >>> program = make_program([[[4.0]], [[2.0]]], [1.0, 1.0], 10.0, None, [1.0])
-    >>> round(restricted_loss(program, [1]), 6)
-    2.0
-    """
-    index = list(kept)
-    small = dataclasses.replace(
-        program, information=program.information[index], costs=program.costs[index]
-    )
-    return solve(small).variance / solve(program).variance
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Where plans tend when budgets are small or large beside what is in hand.
-
-    ``first`` is the set that the first unit of budget buys and ``rate`` what it lowers the variance
-    by, per unit. ``floor`` is the variance when everything for sale is known exactly.
-    """
-
-    first: str
-    rate: float
-    floor: float
-
-
-def limits(
-    covariance: ArrayLike,
-    measurements: Sequence[Measurement],
-    prior: ArrayLike,
-    target: ArrayLike,
-    *,
-    budget: int = 0,
-) -> Limits:
-    """The low- and high-budget limits of a plan with information in hand (Theorem 10, the right way
-    round).
-
-    Notes
-    -----
-    dV/dn_I = −yᵀ G_I y with y = M0⁻¹a, so that the first unit of budget goes to the set with the
-    *largest* yᵀG_I y/c_I. With N full rows in hand y = Σa/N and yᵀG_I y = ρ_I/N², ρ_I = Cov_Iᵀ
-    Σ_I⁻¹ Cov_I: the set with the largest ρ_I/c_I (printed: smallest). With a large budget the
-    observed means are known, and only what they leave open remains.
-
-    Examples
-    --------
-    >>> cov = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.2], [0.3, 0.2, 1.0]])
-    >>> raters = [Measurement(name="good", observes=(1,), cost=(1.0,)), Measurement(name="poor", observes=(2,), cost=(1.0,))]
-    >>> found = limits(cov, raters, 100 * np.linalg.inv(cov), [1.0, 0.0, 0.0])
-    >>> found.first, round(found.floor * 100, 4) < 0.36
-    ('good', True)
-    """
-    S, M0, a = (np.asarray(v, dtype=np.float64) for v in (covariance, prior, target))
-    G = information_of(measurements, S)
-    prices = np.array([m.cost[budget] for m in measurements])
-    if not (prices > 0).all():
-        raise ArgumentError(
-            "measurements must have positive prices in this budget; a free one has no limit."
-        )
-    y = np.linalg.solve(M0, a)
-    rates = np.einsum("jkl,k,l->j", G, y, y) / prices
-    best = int(np.argmax(rates))
-    known = sorted({i for m in measurements for i in m.observes})
-    rest = [i for i in range(len(S)) if i not in known]
-    floor = (
-        float(a[rest] @ np.linalg.solve(M0[np.ix_(rest, rest)], a[rest]))
-        if rest and a[rest].any()
-        else 0.0
-    )
-    return Limits(first=measurements[best].name, rate=float(rates[best]), floor=floor)
-
-
-# ----------------------------------------------------------------------------
+    return CovarianceLoss(n, k, typical, (1 + e) / (1 - e) if e < 1 else math.inf, confidence)
 
 
 def plan_budget(
@@ -358,21 +180,21 @@ def plan_budget(
         )
     if half_width is not None and not (half_width > 0 and math.isfinite(half_width)):
         raise ArgumentError(f"half_width must be positive; got {half_width}.")
+    limits, free = read_budgets(budgets)
+    models = read_costs(costs, tuple(limits))
+    called = names if names is not None else priced_raters(models, target, labels)
+    population = read_population(pilot, cov, called, labels, strata, shares, shrink)
     setting = make_setting(
-        pilot,
-        cov=cov,
-        names=names,
+        population,
         target=target,
-        costs=costs,
-        budgets=budgets,
-        caps=caps,
+        models=models,
+        limits=limits,
+        free=free,
+        caps=caps or {},
         have=have,
         labels=tuple(labels),
         accuracy=accuracy,
         measurements=measurements,
-        strata=strata,
-        shares=shares,
-        shrink=shrink,
     )
     if half_width is not None and setting.free is None:
         raise ArgumentError(
@@ -382,11 +204,7 @@ def plan_budget(
     wanted = None if half_width is None else (half_width / z) ** 2
     planner = Planner(setting.problem, setting.free, wanted)
     found = planner.find(None, setting.problem.prior())
-    return _as_plan(setting, planner, found, z, confidence, half_width, target, pilot is not None)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# the result
+    return _as_plan(setting, planner, found, z, confidence, half_width, target)
 
 
 def _as_plan(
@@ -397,72 +215,71 @@ def _as_plan(
     confidence: float,
     half_width: float | None,
     target: Target,
-    piloted: bool,
 ) -> Plan:
-    problem = setting.problem
-    place = planner.place or 0
-    bought: list[int] = np.flatnonzero(found.n).tolist()
-    weights, hand = _weights(problem, [(found.measurements[j], int(found.n[j])) for j in bought])
-    shown_budgets = {
-        name: (float(found.budgets[i]) if i != planner.place else None)
-        for i, name in enumerate(planner.names)
-    }
-    lower = found.real.lower_bound
+    problem, real, place = setting.problem, found.real, planner.place or 0
+    weights, hand = _weights(problem, found)
+    lower = real.lower_bound
+    gap = max(0.0, found.variance / lower - 1) if lower > 0 else math.nan
+    if half_width is not None:
+        gap = max(0.0, found.spent[place] / found.least - 1) if found.least > 0 else 0.0
+    predicted = z * math.sqrt(found.variance)
     diagnostics: dict[str, Any] = {
         "variance": found.variance,
         "standard_error": math.sqrt(found.variance),
-        "half_width": z * math.sqrt(found.variance),
+        "half_width": predicted,
         "lower_bound": lower,
-        "gap": max(0.0, found.variance / lower - 1) if lower > 0 else math.nan,
-        "relaxed_variance": found.real.variance,
-        "relaxed_gap": found.real.gap,
-        "prices": dict(zip(planner.names, found.real.prices.tolist(), strict=True)),
+        "gap": gap,
+        "relaxed_variance": real.variance,
+        "relaxed_gap": real.gap,
+        "prices": dict(zip(planner.names, real.prices.tolist(), strict=True)),
         "spent": dict(zip(planner.names, found.spent.tolist(), strict=True)),
         "weights": weights,
         "weights_in_hand": hand,
-        "y": found.real.y.tolist(),
+        "y": real.y.tolist(),
         "problem": problem.to_dict(),
         "generated": problem.generated,
     }
     if half_width is not None:
         diagnostics["least_budget"] = found.least
-        diagnostics["gap"] = (
-            max(0.0, found.spent[place] / found.least - 1) if found.least > 0 else 0.0
-        )
     if setting.n_pilot is not None:
-        diagnostics["covariance_loss"] = dataclasses.asdict(
-            covariance_loss(n=setting.n_pilot, k=len(setting.raters))
-        )
-    alternatives = _alternatives(setting, planner, z)
+        loss = covariance_loss(n=setting.n_pilot, k=len(setting.raters))
+        diagnostics["covariance_loss"] = loss._asdict()
+    alternatives = [
+        _alternative(planner, z, name, sold, prior)
+        for name, sold, prior in planner.simpler(setting)
+    ]
     classical = next(a for a in alternatives if a["name"] == "classical")
     diagnostics["classical"] = classical
     if classical["feasible"] and half_width is None:
         diagnostics["variance_ratio"] = found.variance * z**2 / classical["predicted"] ** 2
-    wanted = half_width if half_width is not None else float(found.budgets[place])
-    rows = dict.fromkeys(m.name for m, _ in problem.have)
+    limits = {
+        name: float(found.budgets[i]) if i != planner.place else None
+        for i, name in enumerate(planner.names)
+    }
+    in_hand: Counter[str] = Counter()
+    for one, n in problem.have:
+        in_hand[one.name] += n
+    shown = dict(target) if isinstance(target, Mapping) else target
+    inputs = {
+        "planner": "budget",
+        "target": shown if isinstance(shown, (str, dict)) else [float(v) for v in shown],
+        "raters": list(setting.raters),
+        "strata": list(setting.strata) or None,
+        "budgets": limits,
+        "in_hand": dict(in_hand),
+        "pilot_rows": setting.n_pilot,
+    }
     return Plan(
-        goal="half-width" if half_width is not None else "budget",
-        wanted=wanted,
-        predicted=z * math.sqrt(found.variance),
-        buy={found.measurements[j].name: int(found.n[j]) for j in bought},
+        goal="budget" if half_width is None else "half-width",
+        wanted=float(found.budgets[place]) if half_width is None else half_width,
+        predicted=predicted,
+        buy=found.buy,
         cost=float(found.spent[place]),
         confidence=confidence,
         method="least variance over sets of raters within the budgets, rounded",
         interval="normal approximation",
-        guarantee=_promise(confidence, setting, piloted),
-        inputs={
-            "planner": "budget",
-            "target": target
-            if isinstance(target, str)
-            else dict(target)
-            if isinstance(target, Mapping)
-            else [float(v) for v in target],
-            "raters": list(setting.raters),
-            "strata": list(setting.strata) or None,
-            "budgets": shown_budgets,
-            "in_hand": {name: sum(n for m, n in problem.have if m.name == name) for name in rows},
-            "pilot_rows": setting.n_pilot,
-        },
+        guarantee=_promise(confidence, setting),
+        inputs=inputs,
         alternatives=tuple(alternatives),
         diagnostics=diagnostics,
         notes=_notes(setting, planner, found),
@@ -470,106 +287,63 @@ def _as_plan(
 
 
 def _weights(
-    problem: Problem, bought: Sequence[tuple[Measurement, int]]
+    problem: Problem, found: Found
 ) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """λ_I = n_I Σ_I⁻¹ H_I M⁻¹ a for what is bought, and the share M0 M⁻¹ a of what is in hand;
     together they sum to the target.
     """
-    prior = problem.prior()
-    k = len(problem.covariance)
-    M = prior + sum((n * m.information(problem.covariance) for m, n in bought), np.zeros((k, k)))
+    bought = [(found.measurements[j], int(found.n[j])) for j in np.flatnonzero(found.n)]
+    prior, cov, a = problem.prior(), problem.covariance, problem.target
+    M = prior + sum((n * m.information(cov) for m, n in bought), np.zeros_like(cov))
     d = np.where(np.diag(M) > 0, 1 / np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0)), 1.0)
-    y = d * (np.linalg.pinv(M * np.outer(d, d), rcond=1e-11, hermitian=True) @ (d * problem.target))
-    y = y + d * (
-        np.linalg.pinv(M * np.outer(d, d), rcond=1e-11, hermitian=True)
-        @ (d * (problem.target - M @ y))
-    )
-    weights = {}
-    for one, n in bought:
-        values = n * np.linalg.solve(one.seen(problem.covariance), one.rows(k) @ y)
-        said = (
-            [problem.names[i] for i in one.observes]
-            if one.matrix is None
-            else [f"row {r}" for r in range(len(values))]
-        )
-        weights[one.name] = dict(zip(said, values.tolist(), strict=True))
-    share = prior @ y
-    return weights, {
-        name: float(v) for name, v in zip(problem.names, share, strict=True)
-    } if problem.have else {}
+    inverse = np.linalg.pinv(M * np.outer(d, d), rcond=1e-11, hermitian=True)
+    y = d * (inverse @ (d * a))
+    y = y + d * (inverse @ (d * (a - M @ y)))
+    weights = {m.name: m.weights(n, cov, problem.names, y) for m, n in bought}
+    share = dict(zip(problem.names, (prior @ y).tolist(), strict=True))
+    return weights, share if problem.have else {}
 
 
-def _alternatives(setting: Setting, planner: Planner, z: float) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    place = planner.place or 0
-    for name, measurements, prior in planner.simpler(setting):
-        row: dict[str, Any] = {
-            "name": name,
-            "buy": {},
-            "cost": math.nan,
-            "predicted": math.nan,
-            "feasible": False,
-        }
-        try:
-            if not measurements:
-                variance = float(target_variance(prior[None], planner.problem.target[None])[0])
-                enough = math.isfinite(variance) and (
-                    planner.wanted is None or variance <= planner.wanted
-                )
-                row |= (
-                    {"cost": 0.0, "predicted": z * math.sqrt(variance), "feasible": True}
-                    if enough
-                    else {"why": "nothing for sale is enough"}
-                )
-            else:
-                plan = planner.find(measurements, prior)
-                row |= {
-                    "buy": {
-                        plan.measurements[j].name: int(plan.n[j]) for j in np.flatnonzero(plan.n)
-                    },
-                    "cost": float(plan.spent[place]),
-                    "predicted": z * math.sqrt(plan.variance),
-                    "feasible": True,
-                }
-        except ArgumentError as error:
-            row["why"] = str(error)
-        found.append(row)
-    return found
+def _alternative(
+    planner: Planner, z: float, name: str, sold: Sequence[Measurement], prior: Array
+) -> dict[str, Any]:
+    row = {"name": name, "buy": {}, "cost": math.nan, "predicted": math.nan, "feasible": False}
+    try:
+        if sold:
+            plan = planner.find(sold, prior)
+            buy, cost, variance = plan.buy, float(plan.spent[planner.place or 0]), plan.variance
+        else:
+            buy, cost = {}, 0.0
+            variance = float(target_variance(prior, planner.problem.target))
+            if not (math.isfinite(variance) and variance <= (planner.wanted or math.inf)):
+                raise ArgumentError("nothing for sale is enough")
+    except ArgumentError as error:
+        return row | {"why": str(error)}
+    predicted = z * math.sqrt(variance)
+    return row | {"buy": buy, "cost": cost, "predicted": predicted, "feasible": True}
 
 
-def _promise(confidence: float, setting: Setting, piloted: bool) -> Guarantee:
-    known = (
-        f"estimated from a pilot, at least {setting.n_pilot} rows for each pair"
-        if piloted
-        else "as given"
-    )
-    assumptions = [
-        Assumption(name="known covariance", detail=known),
-        Assumption(name="iid items"),
-        *(
-            [Assumption(name="rows in hand are missing completely at random")]
-            if setting.problem.have
-            else []
-        ),
-    ]
-    if any(f.noise for f in setting.problem.families) or any(
-        m.noise for m in setting.problem.listed
-    ):
-        assumptions.append(
-            Assumption(
-                name="ruled-out classes are drawn uniformly, whatever raters and answers say"
-            )
-        )
-    return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=tuple(assumptions))
+def _promise(confidence: float, setting: Setting) -> Guarantee:
+    known = "as given"
+    if setting.n_pilot is not None:
+        known = f"estimated from a pilot, at least {setting.n_pilot} rows for each pair"
+    names = {"known covariance": known, "iid items": ""}
+    problem = setting.problem
+    if problem.have:
+        names["rows in hand are missing completely at random"] = ""
+    if any(f.noise for f in problem.families) or any(m.noise for m in problem.listed):
+        names["ruled-out classes are drawn uniformly, whatever raters and answers say"] = ""
+    assumptions = tuple(Assumption(name=name, detail=detail) for name, detail in names.items())
+    return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=assumptions)
 
 
 def _notes(setting: Setting, planner: Planner, found: Found) -> tuple[str, ...]:
     notes = ["the plan rests on the covariance; the estimate and its interval do not"]
-    for name, price in zip(planner.names, found.real.prices.tolist(), strict=True):
-        if price * found.budgets[planner.names.index(name)] > 1e-6 * found.variance:
+    prices = found.real.prices.tolist()
+    for name, price, budget in zip(planner.names, prices, found.budgets, strict=True):
+        if price * budget > 1e-6 * found.variance:
             notes.append(f"one more unit of {name!r} lowers the variance by {price:.3g}")
-    if setting.n_pilot is not None and setting.n_pilot < 50:
-        notes.append(
-            f"the pilot has only {setting.n_pilot} rows; 50 or more make the plan dependable"
-        )
+    n = setting.n_pilot
+    if n is not None and n < 50:
+        notes.append(f"the pilot has only {n} rows; 50 or more make the plan dependable")
     return tuple(notes)

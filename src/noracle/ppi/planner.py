@@ -7,27 +7,28 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import ArgumentError
 from noracle.ppi.columns import SWEEP_TO, solve_columns
+from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import Measurement
 from noracle.ppi.problem import Problem, Setting, least_cover
 from noracle.ppi.solver import Allocation, Program, solve, solve_batch, target_variance, variance_of
+from noracle.results import Plan
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 LEAST = 2
 """The smallest sample that is taken at all."""
 _BEAM = 12
-_TINY, _SMALL = (
-    12,
-    30,
-)  # up to these counts all smaller numbers, or a few more neighbours and none at all, are tried
+_TINY, _SMALL = 12, 30
+"""Up to these counts all smaller numbers, or a few more neighbours and none at all, are tried."""
 _POLISHED = 8
 _SLACK = 1e-12
 _MOST_NEAR = 32
@@ -63,50 +64,17 @@ def round_counts(
 ) -> Counts:
     """Whole counts near an allocation, each 0 or at least ``least``, within every budget.
 
-    Parameters
-    ----------
-    program
-        The problem that ``allocation`` solves.
-    allocation
-        Real counts with their dual vector and prices.
-    least
-        The smallest count that is not 0.
-    seeds
-        Beginnings to fill up where the dive ends nowhere: budgets that hardly cover the target.
-
-    Returns
-    -------
-    numpy.ndarray
-        Counts (J,).
-
-    Raises
-    ------
-    ArgumentError
-        If no whole counts within the budgets cover the target.
-
-    Examples
-    --------
-    >>> from noracle.ppi.solver import make_program
-    >>> from noracle.ppi.solver import solve
-    >>> program = make_program([[[4.0]]], [3.0], 100.0, None, [1.0])
-    >>> round_counts(program, solve(program)).tolist()
-    [33]
+    ``seeds`` are beginnings to fill up where the dive ends nowhere: budgets that hardly cover the
+    target. It is an error if no whole counts within the budgets cover the target.
     """
     near = _near(program, allocation, seeds)
-    small = Program(
-        information=program.information[near],
-        costs=program.costs[near],
-        budgets=program.budgets,
-        prior=program.prior,
-        target=program.target,
+    small = dataclasses.replace(
+        program, information=program.information[near], costs=program.costs[near]
     )
     best = _best_end(small, _dive(small, allocation.n[near], least), least)
     if best is None:
-        best = _best_end(
-            small,
-            [_fill(small, seed[near], least) for seed in seeds if within(program, seed)],
-            least,
-        )
+        filled = [_fill(small, seed[near], least) for seed in seeds if within(program, seed)]
+        best = _best_end(small, filled, least)
     if best is None:
         raise ArgumentError(
             "budgets must buy at least two measurements of every part of the target; nothing within them covers it."
@@ -182,25 +150,21 @@ def _keep(program: Program, n: Counts, least: int, ends: dict[bytes, Counts], be
     return min(best, float(_variances(program, filled[None])[0]))
 
 
+def _room(program: Program, left: Array) -> Array:
+    """How many of each measurement what is left of the budgets could pay, as real numbers."""
+    paid = program.costs > 0
+    ratio = np.where(paid, left[..., None, :] / np.where(paid, program.costs, 1.0), np.inf)
+    return np.asarray(ratio.min(axis=-1))
+
+
 def _choices(program: Program, state: _State, j: int, least: int) -> list[int]:
     """The whole numbers next to the real one that keep every budget."""
     floor = int(snap(state.rest[j : j + 1])[0])
-    left = program.budgets - state.n @ program.costs
-    cost = program.costs[j]
-    with np.errstate(divide="ignore"):
-        most = int(
-            np.floor(
-                np.min(np.where(cost > 0, left / np.where(cost > 0, cost, 1.0), np.inf))
-                * (1 + 1e-12)
-                + 1e-9
-            )
-        )
-    if floor <= _TINY:
-        near = tuple(range(floor + 3))
-    else:
-        near = (
-            (0, *range(floor - 2, floor + 3)) if floor <= _SMALL else (floor - 1, floor, floor + 1)
-        )
+    room = _room(program, program.budgets - state.n @ program.costs)[j]
+    most = int(np.floor(room * (1 + 1e-12) + 1e-9))
+    near: tuple[int, ...] = (floor - 1, floor, floor + 1)
+    if floor <= _SMALL:
+        near = (0, *range(floor - 2, floor + 3)) if floor > _TINY else tuple(range(floor + 3))
     values = {0 if v < 1 else max(v, least) for v in near}
     return sorted(v for v in values if v <= most) or [0]
 
@@ -213,41 +177,29 @@ def _solve_rest(program: Program, trials: list[_State]) -> Array:
     n = np.array([t.n for t in trials], dtype=np.float64)
     prior = program.prior + np.einsum("bj,jkl->bkl", n, program.information)
     left = np.maximum(program.budgets - n @ program.costs, 0.0)
-    nothing = fixed.all(axis=1)
-    # A measurement that is fixed, or too dear for what is left, gives no information in the rest of
-    # the problem.
-    dear = (program.costs[None] > left[:, None, :] * (1 + 1e-9)).any(axis=-1)
-    shut = fixed | dear
-    nothing |= shut.all(axis=1)
-    variances = target_variance(
-        prior, np.broadcast_to(program.target, (len(trials), program.target.size))
-    )
+    # A measurement that is fixed, or too expensive for what is left, gives no information in the
+    # rest of the problem.
+    shut = fixed | (program.costs[None] > left[:, None, :] * (1 + 1e-9)).any(axis=-1)
+    variances = target_variance(prior, program.target)
     for state in trials:
         state.rest = np.zeros(len(program.costs))
-    going = np.flatnonzero(~nothing)
+    going = np.flatnonzero(~shut.all(axis=1))
     if len(going):
         G = np.where(shut[going][:, :, None, None], 0.0, program.information[None])
-        floor = 1e-9 * program.budgets
-        batch = solve_batch(
-            G,
-            program.costs,
-            np.maximum(left[going], floor),
-            prior[going],
-            program.target,
-            tolerance=1e-6,
-        )
+        budgets = np.maximum(left[going], 1e-9 * program.budgets)
+        batch = solve_batch(G, program.costs, budgets, prior[going], program.target, tolerance=1e-6)
         for place, i in enumerate(going):
             if batch.variance[place] < variances[i]:
                 variances[i] = batch.variance[place]
-                trials[i].rest = np.where(shut[i], 0.0, batch.n[place])
-                share = trials[i].rest * (program.costs / program.budgets).max(axis=-1)
-                trials[i].rest[share < 1e-7] = 0.0
+                rest = np.where(shut[i], 0.0, batch.n[place])
+                rest[rest * (program.costs / program.budgets).max(axis=-1) < 1e-7] = 0.0
+                trials[i].rest = rest
     return variances
 
 
-def _variances(program: Program, n: NDArray[np.int64]) -> Array:
+def _variances(program: Program, n: Counts) -> Array:
     M = program.prior + np.einsum("bj,jkl->bkl", n.astype(np.float64), program.information)
-    return target_variance(M, np.broadcast_to(program.target, (len(n), program.target.size)))
+    return target_variance(M, program.target)
 
 
 def _fill(program: Program, n: Counts, least: int) -> Counts:
@@ -257,17 +209,7 @@ def _fill(program: Program, n: Counts, least: int) -> Counts:
     n = n.copy()
     for _ in range(200):
         left = program.budgets * (1 + _SLACK) - n @ program.costs
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fits = np.floor(
-                np.min(
-                    np.where(
-                        program.costs > 0,
-                        left / np.where(program.costs > 0, program.costs, 1.0),
-                        np.inf,
-                    ),
-                    axis=-1,
-                )
-            )
+        fits = np.floor(_room(program, left))
         one = np.where(n >= least, 1, least - n)
         able = np.flatnonzero(fits >= one)
         if not len(able):
@@ -307,15 +249,12 @@ def _exchanges(program: Program, n: Counts, least: int) -> Counts:
     is then left allows.
     """
     bought = np.repeat(np.flatnonzero(n), 3)
-    less = n[bought] - np.where(
-        np.arange(len(bought)) % 3 == 2, n[bought], 1 + np.arange(len(bought)) % 3
-    )
+    step = np.arange(len(bought)) % 3
+    less = n[bought] - np.where(step == 2, n[bought], 1 + step)
     fewer = np.repeat(n[None], len(bought), axis=0)
     fewer[np.arange(len(bought)), bought] = np.where(less >= least, less, 0)
     left = program.budgets * (1 + _SLACK) - fewer @ program.costs
-    paid = program.costs > 0
-    ratio = np.where(paid, left[:, None, :] / np.where(paid, program.costs, 1.0), np.inf)
-    more = np.floor(ratio.min(axis=-1)).astype(np.int64)
+    more = np.floor(_room(program, left)).astype(np.int64)
     able = (more >= 1) & (fewer + more >= least) & (np.arange(len(n)) != bought[:, None])
     which, i = np.nonzero(able)
     trials = fewer[which]
@@ -323,23 +262,29 @@ def _exchanges(program: Program, n: Counts, least: int) -> Counts:
     return trials
 
 
-# ----------------------------------------------------------------------------
-
-
 _MANY_RATERS = 8
+_FACTORS = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)
+_FEW_FACTORS = (0.25, 1.0, 4.0)
+_NOTHING = 1e-6
+Chosen = Sequence[Measurement] | None
+"""Some measurements, or None for all of the problem."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """Whole counts, what they give, and the real solution with its bound."""
 
     measurements: tuple[Measurement, ...]
-    n: NDArray[np.int64]
+    n: Counts
     variance: float
     real: Allocation
     budgets: Array
     spent: Array
-    least: float  # with a wanted half-width: what the free budget must be at least
+    least: float = math.nan  # with a wanted half-width: what the free budget must be at least
+
+    @property
+    def buy(self) -> dict[str, int]:
+        """The counts by name."""
+        return {self.measurements[j].name: int(self.n[j]) for j in np.flatnonzero(self.n)}
 
 
 class Planner:
@@ -351,23 +296,20 @@ class Planner:
         self.place = None if free is None else self.names.index(free)
         self.given = np.array(list(problem.budgets.values()), dtype=np.float64)
 
-    def find(self, chosen: Sequence[Measurement] | None, prior: Array) -> Found:
+    def find(self, chosen: Chosen, prior: Array) -> Found:
         """The best plan over ``chosen`` measurements (all, if None) with this information in hand."""
         cover = self._cover(chosen, prior)
         if self.wanted is None or self.place is None:
             return self._best(chosen, prior, self.given, cover)
         return self._smallest(chosen, prior, self.wanted, self.place, cover)
 
-    # -------------------------------------------------------------------------------------------------------
-    # fixed budgets
-
-    def _relaxed(
-        self, chosen: Sequence[Measurement] | None, prior: Array, budgets: Array
+    def relaxed(
+        self, chosen: Chosen, prior: Array, budgets: Array
     ) -> tuple[tuple[Measurement, ...], Program, Allocation]:
+        """The best real counts for these budgets, and what they count."""
         problem = self.problem
         if chosen is None and problem.generated:
             (family,) = problem.families
-            tolerance = 1e-6 if len(family.variables) <= SWEEP_TO else 1e-3
             found = solve_columns(
                 problem.covariance,
                 family.prices,
@@ -375,37 +317,24 @@ class Planner:
                 prior,
                 problem.target,
                 variables=family.variables,
-                tolerance=tolerance,
+                tolerance=1e-6 if len(family.variables) <= SWEEP_TO else 1e-3,
             )
-            measurements = problem.capped(
-                [family.measurement(s, problem.names) for s in found.sets]
-            )
+            measurements = problem.members(found.sets)
             return measurements, problem.program(measurements, budgets, prior), found.allocation
         measurements = problem.measurements() if chosen is None else tuple(chosen)
         program = problem.program(measurements, budgets, prior)
         return measurements, program, solve(program)
 
     def _best(
-        self,
-        chosen: Sequence[Measurement] | None,
-        prior: Array,
-        budgets: Array,
-        cover: Sequence[Measurement],
+        self, chosen: Chosen, prior: Array, budgets: Array, cover: Sequence[Measurement]
     ) -> Found:
-        measurements, program, real = self._relaxed(chosen, prior, budgets)
+        measurements, program, real = self.relaxed(chosen, prior, budgets)
         seed = np.array([LEAST if m in cover else 0 for m in measurements], dtype=np.int64)
         n = round_counts(program, real, seeds=[seed] if cover else [])
-        return Found(
-            measurements=measurements,
-            n=n,
-            variance=variance_of(program, n),
-            real=real,
-            budgets=budgets,
-            spent=n @ program.costs,
-            least=math.nan,
-        )
+        variance, spent = variance_of(program, n), n @ program.costs
+        return Found(measurements, n, variance, real, budgets, spent)
 
-    def _cover(self, chosen: Sequence[Measurement] | None, prior: Array) -> list[Measurement]:
+    def _cover(self, chosen: Chosen, prior: Array) -> list[Measurement]:
         """The cheapest measurements that cover what is not in hand; an error if there are none, or
         if they break a budget.
         """
@@ -418,18 +347,14 @@ class Planner:
         missing = missing if missing.any() else problem.target
         measurements = list(chosen) if chosen is not None else self._small_sets(missing)
         cover: list[Measurement] = []
-        for place, limit in enumerate(self.given):
+        for place in range(len(self.given)):
             least, which = least_cover(measurements, missing, place, LEAST)
             if not math.isfinite(least):
                 hidden = ", ".join(problem.names[i] for i in np.flatnonzero(missing))
                 raise ArgumentError(
                     f"target must be covered by what is for sale or in hand; nothing observes all of {hidden}."
                 )
-            if least > limit * (1 + 1e-12):
-                raise ArgumentError(
-                    f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of "
-                    f"{', '.join(measurements[j].name for j in which)}; got {limit:g}."
-                )
+            self._affordable(least, place, [measurements[j] for j in which])
             cover = cover or [measurements[j] for j in which]
         return cover
 
@@ -452,15 +377,18 @@ class Planner:
         for one in sorted(chosen, key=lambda m: -sum(m.cost)):
             fewer = [m for m in cover if m is not one]
             cover = fewer if known(fewer) else cover
-        for place, limit in enumerate(self.given):
-            least = LEAST * sum(m.cost[place] for m in cover)
-            if least > limit * (1 + 1e-12):
-                names = ", ".join(m.name for m in cover)
-                raise ArgumentError(
-                    f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of {names}; "
-                    f"got {limit:g}."
-                )
+        for place in range(len(self.given)):
+            self._affordable(LEAST * sum(m.cost[place] for m in cover), place, cover)
         return cover
+
+    def _affordable(self, least: float, place: int, cover: Sequence[Measurement]) -> None:
+        limit = self.given[place]
+        if least > limit * (1 + 1e-12):
+            names = ", ".join(m.name for m in cover)
+            raise ArgumentError(
+                f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of {names}; "
+                f"got {limit:g}."
+            )
 
     def _small_sets(self, missing: Array) -> list[Measurement]:
         if not self.problem.generated:
@@ -468,51 +396,41 @@ class Planner:
         (family,) = self.problem.families
         wanted = tuple(i for i in np.flatnonzero(missing).tolist() if i in family.variables)
         sets = dict.fromkeys([*((i,) for i in wanted), *([wanted] if wanted else [])])
-        return list(self.problem.capped([family.measurement(s, self.problem.names) for s in sets]))
-
-    # ----------------------------------------------------------------------------------------------------
-    # smallest budget
+        return list(self.problem.members(sets))
 
     def _smallest(
         self,
-        chosen: Sequence[Measurement] | None,
+        chosen: Chosen,
         prior: Array,
         wanted: float,
         place: int,
         cover: Sequence[Measurement],
     ) -> Found:
         budgets = self.given.copy()
-        measurements = self._listing(chosen)
-        prices = np.array([m.cost[place] for m in measurements])
+        prices = np.array([m.cost[place] for m in self._listing(chosen)])
         if not (prices > 0).any():
             raise ArgumentError(
                 f"budgets must leave a budget open that something costs; nothing costs any of {self.names[place]!r}."
             )
         cheapest = float(prices[prices > 0].min())
-        if float(target_variance(prior[None], self.problem.target[None])[0]) <= wanted:
+        held = float(target_variance(prior, self.problem.target))
+        if held <= wanted:
             budgets[place] = cheapest
             found = self._best(chosen, prior, budgets, [])
-            n = np.zeros_like(found.n)
-            return dataclasses.replace(
-                found,
-                n=n,
-                variance=float(target_variance(prior[None], self.problem.target[None])[0]),
-                spent=0.0 * found.spent,
-                least=0.0,
-            )
+            n, spent = np.zeros_like(found.n), 0.0 * found.spent
+            return found._replace(n=n, variance=held, spent=spent, least=0.0)
         start = max(sum(m.cost[place] for m in cover) * LEAST, 100 * cheapest)
         budgets[place] = 1e7 * start
-        best = self._relaxed(chosen, prior, budgets)[2].variance
+        best = self.relaxed(chosen, prior, budgets)[2].variance
         if best > wanted:
             raise ArgumentError(
                 f"half_width cannot be reached whatever the budget {self.names[place]!r}: the standard error stays above "
                 f"{math.sqrt(best):.4g} where {math.sqrt(wanted):.4g} is needed. Raise the caps, widen the goal or sell more variables."
             )
         budgets[place] = start
-        for _ in range(
-            60
-        ):  # 1/V is concave in the budget: from the left, Newton's steps never pass the solution
-            real = self._relaxed(chosen, prior, budgets)[2]
+        # 1/V is concave in the budget: from the left, Newton's steps never pass the solution.
+        for _ in range(60):
+            real = self.relaxed(chosen, prior, budgets)[2]
             missing = 1 / wanted - 1 / real.variance
             slope = real.prices[place] / real.variance**2
             move = missing / slope if slope > 0 else budgets[place]
@@ -520,10 +438,15 @@ class Planner:
             if abs(move) <= 1e-9 * budgets[place]:
                 break
         least = float(budgets[place])
-        found = self._enough(chosen, prior, budgets, place, wanted, cover, cheapest)
-        return self._trimmed(dataclasses.replace(found, least=least, real=real), prior, wanted)
 
-    def _listing(self, chosen: Sequence[Measurement] | None) -> list[Measurement]:
+        def at(budget: float) -> Found:
+            budgets[place] = budget
+            return self._best(chosen, prior, budgets.copy(), cover)
+
+        found = _enough(at, least, wanted, cheapest)
+        return self._trimmed(found._replace(least=least, real=real), prior, wanted)
+
+    def _listing(self, chosen: Chosen) -> list[Measurement]:
         if chosen is not None:
             return list(chosen)
         if not self.problem.generated:
@@ -531,47 +454,9 @@ class Planner:
         (family,) = self.problem.families
         return [family.measurement((i,), self.problem.names) for i in family.variables]
 
-    def _enough(
-        self,
-        chosen: Sequence[Measurement] | None,
-        prior: Array,
-        budgets: Array,
-        place: int,
-        wanted: float,
-        cover: Sequence[Measurement],
-        cheapest: float,
-    ) -> Found:
-        """Raise the budget a little until whole counts reach the goal, then lower it again as far
-        as they still do.
-        """
-        low, step = float(budgets[place]), max(cheapest, 1e-6 * float(budgets[place]))
-        least = low
-        good: Found | None = None
-        for _ in range(40):
-            budgets[place] = high = low + step
-            found = self._best(chosen, prior, budgets.copy(), cover)
-            if found.variance <= wanted:
-                good = found
-                break
-            low, step = high, 2 * step
-        if good is None:
-            raise ArgumentError(
-                "half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal."
-            )
-        for _ in range(7):
-            if high - low <= max(cheapest, 1e-5 * least):
-                break
-            budgets[place] = (low + high) / 2
-            found = self._best(chosen, prior, budgets.copy(), cover)
-            if found.variance <= wanted:
-                good, high = found, float(budgets[place])
-            else:
-                low = float(budgets[place])
-        return good
-
     def _trimmed(self, found: Found, prior: Array, wanted: float) -> Found:
-        """Take away what the goal does not need, the dearest first; then exchange one measurement
-        for cheaper ones while that saves.
+        """Take away what the goal does not need, the most expensive first; then exchange one
+        measurement for cheaper ones while that saves.
         """
         program = self.problem.program(found.measurements, found.budgets, prior)
         prices = program.costs[:, self.place or 0]
@@ -581,61 +466,42 @@ class Planner:
             if cheaper is None:
                 break
             n = cheaper
-        return dataclasses.replace(
-            found, n=n, variance=variance_of(program, n), spent=n @ program.costs
-        )
-
-    # ---------------------------------------------------------------------------------------------------------
-    # simpler plans
+        return found._replace(n=n, variance=variance_of(program, n), spent=n @ program.costs)
 
     def simpler(self, setting: Setting) -> Iterable[tuple[str, list[Measurement], Array]]:
         """Names, measurements and information in hand of simpler plans."""
-        problem = self.problem
-        k = len(setting.raters)
-        of = problem.of
-        wanted = sorted({of[i] for i in np.flatnonzero(problem.target)})
+        problem, k = self.problem, len(setting.raters)
+        wanted = sorted({problem.of[i] for i in np.flatnonzero(problem.target)})
         raters = [i for i in range(k) if i not in wanted]
-        alone = set(wanted)
-        yield (
-            "classical",
-            [m for m in self._with(lambda s: len(s) == 1 and s <= alone) if m.noise is None],
-            problem.prior(self._all(alone)),
-        )
-        if any(f.label is not None for f in problem.families) or any(
-            m.noise for m in problem.listed
-        ):
-            yield "labels only", self._with(lambda s: s <= alone), problem.prior(self._all(alone))
+        alone, everyone = set(wanted), set(raters)
+
+        def prior(kinds: set[int]) -> Array:
+            return problem.prior([i for i, r in enumerate(problem.of) if r in kinds])
+
+        single = self._with(lambda s: len(s) == 1 and s <= alone)
+        yield "classical", [m for m in single if m.noise is None], prior(alone)
+        noisy = any(m.noise for m in problem.listed)
+        if noisy or any(f.label is not None for f in problem.families):
+            yield "labels only", self._with(lambda s: s <= alone), prior(alone)
         first = int(np.flatnonzero(problem.target)[0]) // k * k
         block = problem.covariance[first : first + k, first : first + k]
-        strength = {
-            r: block[wanted[0], r] ** 2 / (block[wanted[0], wanted[0]] * block[r, r])
-            for r in raters
-        }
-        shown = (
-            raters
-            if len(raters) <= _MANY_RATERS
-            else sorted(sorted(raters, key=lambda r: -strength[r])[:5])
-        )
+        at = wanted[0]
+        strength = {r: block[at, r] ** 2 / (block[at, at] * block[r, r]) for r in raters}
+        strongest = sorted(raters, key=lambda r: -strength[r])
+        shown = raters if len(raters) <= _MANY_RATERS else sorted(strongest[:5])
         for r in shown:
             both = alone | {r}
+            sold = self._with(_one_of(both, {r}))
             if len(alone) == 1:
-                sold = [self._plain(m, wanted[0], r) for m in self._with(_one_of(both, {r}))]
-                yield (
-                    f"PPI {setting.raters[r]}",
-                    [m for m in sold if m is not None],
-                    self._plain_prior(wanted[0], r),
-                )
-            yield (
-                f"PPI++ {setting.raters[r]}",
-                self._with(_one_of(both, {r})),
-                problem.prior(self._all(both)),
-            )
+                taken = [m for m in (self._plain(one, at, r) for one in sold) if m is not None]
+                yield f"PPI {setting.raters[r]}", taken, self._plain_prior(at, r)
+            yield f"PPI++ {setting.raters[r]}", sold, prior(both)
         if len(raters) > 1:
-            everyone = set(raters)
-            yield "PPI++ vector", self._with(_one_of(alone | everyone, everyone)), problem.prior()
+            every = problem.prior()
+            yield "PPI++ vector", self._with(_one_of(alone | everyone, everyone)), every
             left = sorted(raters, key=lambda r: -self._price_alone(r))
             chain = [alone | everyone, *(set(left[drop:]) for drop in range(len(left)))]
-            yield "cascade", self._with(_one_of(*chain)), problem.prior()
+            yield "cascade", self._with(_one_of(*chain)), every
 
     def _plain(self, one: Measurement, wanted: int, rater: int) -> Measurement | None:
         """What plain PPI takes of a measurement: the difference of target and rater, or the rater
@@ -654,9 +520,8 @@ class Planner:
         place = one.observes.index(at[wanted])
         noise = None if one.noise is None else ((one.noise[place][place],),)
         seen = tuple(sorted((at[wanted], at[rater])))
-        return Measurement(
-            name=one.name, observes=seen, cost=one.cost, matrix=(tuple(row.tolist()),), noise=noise
-        )
+        name, cost, matrix = one.name, one.cost, (tuple(row.tolist()),)
+        return Measurement(name=name, observes=seen, cost=cost, matrix=matrix, noise=noise)
 
     def _plain_prior(self, wanted: int, rater: int) -> Array:
         """The information in hand as plain PPI uses it."""
@@ -666,13 +531,8 @@ class Planner:
             M += 0.0 if part is None else n * part.information(self.problem.covariance)
         return M
 
-    def _all(self, kinds: set[int]) -> list[int]:
-        return [i for i, r in enumerate(self.problem.of) if r in kinds]
-
     def _price_alone(self, rater: int) -> float:
-        for one in self._with(_one_of({rater})):
-            return one.cost[0]
-        return 0.0
+        return next((one.cost[0] for one in self._with(_one_of({rater}))), 0.0)
 
     def _with(self, wanted: Callable[[set[int]], bool]) -> list[Measurement]:
         """The measurements whose set of raters is ``wanted``."""
@@ -685,25 +545,47 @@ class Planner:
             ]
         (family,) = problem.families
         at = family.variables
-        sets = [
-            *((i,) for i in at),
-            *((i, j) for i in at for j in at if i < j),
-            *(at[d:] for d in range(len(at) - 2)),
-        ]
         order = sorted(at, key=lambda i: -family.measurement((i,), problem.names).cost[0])
-        sets += [tuple(sorted(order[d:])) for d in range(len(order) - 2)]
+        sets = [*((i,) for i in at), *((i, j) for i in at for j in at if i < j)]
+        for chain in (at, order):
+            sets += [tuple(sorted(chain[d:])) for d in range(len(at) - 2)]
         picked = [s for s in dict.fromkeys(sets) if wanted({problem.of[i] for i in s})]
-        return list(problem.capped([family.measurement(s, problem.names) for s in picked]))
+        return list(problem.members(picked))
 
 
 def _one_of(*sets: set[int]) -> Callable[[set[int]], bool]:
     return lambda s: s in sets
 
 
-def _fewest(
-    program: Program, n: NDArray[np.int64], prices: Array, wanted: float
-) -> NDArray[np.int64]:
-    """Counts lowered one by one, the dearest first, as long as the variance stays as wanted."""
+def _enough(at: Callable[[float], Found], least: float, wanted: float, cheapest: float) -> Found:
+    """Raise the budget a little until whole counts reach the goal, then lower it again as far as
+    they still do.
+    """
+    low, step = least, max(cheapest, 1e-6 * least)
+    for _ in range(40):
+        high = low + step
+        good = at(high)
+        if good.variance <= wanted:
+            break
+        low, step = high, 2 * step
+    else:
+        raise ArgumentError(
+            "half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal."
+        )
+    for _ in range(7):
+        if high - low <= max(cheapest, 1e-5 * least):
+            break
+        middle = (low + high) / 2
+        found = at(middle)
+        if found.variance <= wanted:
+            good, high = found, middle
+        else:
+            low = middle
+    return good
+
+
+def _fewest(program: Program, n: Counts, prices: Array, wanted: float) -> Counts:
+    """Counts lowered one by one, the most expensive first, while the variance stays as wanted."""
     n = n.copy()
     for j in np.argsort(-prices):
         while n[j]:
@@ -715,9 +597,7 @@ def _fewest(
     return n
 
 
-def _cheaper(
-    program: Program, n: NDArray[np.int64], prices: Array, wanted: float
-) -> NDArray[np.int64] | None:
+def _cheaper(program: Program, n: Counts, prices: Array, wanted: float) -> Counts | None:
     """The cheapest counts that give up some of one measurement for more of another; None if nothing
     is saved.
     """
@@ -728,14 +608,8 @@ def _cheaper(
         for fewer in {0, int(n[j]) - 1, int(n[j]) - 2}:
             trial = n.copy()
             trial[j] = fewer if fewer >= LEAST else 0
-            other = _raised(
-                program,
-                trial,
-                i,
-                wanted,
-                price=float(prices[i]),
-                limit=cost - float(prices @ trial),
-            )
+            limit = cost - float(prices @ trial)
+            other = _raised(program, trial, i, wanted, price=float(prices[i]), limit=limit)
             if other is not None and prices @ other < cost * (1 - 1e-12):
                 best = _fewest(program, other, prices, wanted)
                 cost = float(prices @ best)
@@ -743,8 +617,8 @@ def _cheaper(
 
 
 def _raised(
-    program: Program, n: NDArray[np.int64], i: int, wanted: float, *, price: float, limit: float
-) -> NDArray[np.int64] | None:
+    program: Program, n: Counts, i: int, wanted: float, *, price: float, limit: float
+) -> Counts | None:
     """The counts with just enough more of measurement i, for less than ``limit``; None if there is
     no such number.
     """
@@ -760,3 +634,60 @@ def _raised(
         low, high = (low, middle) if variance_of(program, trial) <= wanted else (middle, high)
     trial[i] = max(n[i] + high, LEAST)
     return trial if within(program, trial) else None
+
+
+class BudgetPoint(NamedTuple):
+    """The best plan for one budget, in real numbers: counts and weights by set, before they are
+    rounded.
+    """
+
+    budget: float
+    half_width: float
+    n: Mapping[str, float]
+    weights: Mapping[str, Mapping[str, float]]
+
+
+def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[BudgetPoint, ...]:
+    """Solve the problem of a plan again for other budgets, from the smallest to the largest.
+
+    ``budgets`` are values of the first budget, or of the one that was to be small; by default from
+    an eighth of what the plan spends to eight times as much. Other budgets and caps stay as they
+    are. Counts are real numbers, so that the curves do not jump with the rounding. With growing
+    budgets the sets of cheap raters saturate and the share of gold labels rises.
+
+    References
+    ----------
+    Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), Figures 2-5.
+
+    Examples
+    --------
+    >>> from noracle.ppi import plan_budget
+    >>> plan = plan_budget(cov=[[1.0, 0.9], [0.9, 1.0]], target="gold", costs={"gold": 1.0, "judge": 0.05}, budgets=100)
+    >>> [sorted(point.n) for point in budget_path(plan, budgets=[50, 200])]
+    [['gold+judge', 'judge'], ['gold+judge', 'judge']]
+    """
+    if plan.inputs.get("planner") != "budget":
+        raise ArgumentError(
+            "plan must be a plan across raters, made by plan_budget; got another plan."
+        )
+    problem = Problem.from_dict(plan.diagnostics["problem"])
+    planner = Planner(problem, None, None)
+    place = int(np.argmax(np.isnan(planner.given)))
+    spent = plan.cost if plan.cost > 0 else float(plan.wanted)
+    factors = _FEW_FACTORS if problem.generated else _FACTORS
+    values = [f * spent for f in factors] if budgets is None else [float(b) for b in budgets]
+    if not all(v > 0 and math.isfinite(v) for v in values):
+        raise ArgumentError(f"budgets must be positive numbers; got {values}.")
+    z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
+    prior, every = problem.prior(), None if problem.generated else problem.measurements()
+    points = []
+    for value in sorted(values):
+        limits = np.where(np.arange(len(planner.given)) == place, value, planner.given)
+        sets, _, found = planner.relaxed(every, prior, limits)
+        least = _NOTHING * max(1.0, float(found.n.max(initial=0.0)))
+        bought = [(sets[j], float(found.n[j])) for j in np.flatnonzero(found.n > least)]
+        about = problem.covariance, problem.names, found.y
+        weights = {m.name: m.weights(n, *about) for m, n in bought}
+        half = z * math.sqrt(found.variance)
+        points.append(BudgetPoint(value, half, {m.name: n for m, n in bought}, weights))
+    return tuple(points)

@@ -5,20 +5,17 @@ hand.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import ArgumentError
-from noracle.ppi.covariance import pilot_covariance
+from noracle.errors import ArgumentError, refuse
+from noracle.ppi.covariance import Array, pilot_covariance
 from noracle.ppi.measurements import (
     Additive,
     Cascade,
-    CostModel,
     Label,
     Maximum,
     Measurement,
@@ -26,11 +23,13 @@ from noracle.ppi.measurements import (
     Table,
     information_of,
     price_model,
+    subsets,
 )
 from noracle.ppi.solver import Program
 from noracle.ppi.table import Scores, patterns, read_scores
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 MOST_SETS = 4095
 """Up to so many sets are written down (12 variables); beyond, sets are generated as they are
@@ -40,23 +39,10 @@ needed.
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """All non-empty sets of some variables, priced in the same way.
+    """All non-empty sets of some variables, with one :class:`SetPrices` for each budget.
 
-    Attributes
-    ----------
-    variables
-        Indices of the variables.
-    prices
-        One :class:`SetPrices` for each budget, over ``variables``.
-    label
-        The variable that every set of this family must hold and that is observed with ``noise``;
-        None for plain sets.
-    noise
-        The variance that the label adds.
-    called
-        What to call the label in names.
-    prefix
-        What stands before the names, for example the stratum.
+    With a ``label`` every set holds that variable, which is observed with the further variance
+    ``noise`` and ``called`` by the kind of label. ``prefix`` stands before the names: the stratum.
     """
 
     variables: tuple[int, ...]
@@ -72,10 +58,10 @@ class Family:
 
     def sets(self) -> Iterable[tuple[int, ...]]:
         """All sets, small ones first."""
-        for size in range(1, len(self.variables) + 1):
-            for chosen in itertools.combinations(self.variables, size):
-                if self.label is None or self.label in chosen:
-                    yield chosen
+        for places in subsets(len(self.variables)):
+            chosen = tuple(self.variables[p] for p in places)
+            if self.label is None or self.label in chosen:
+                yield chosen
 
     def measurement(self, chosen: tuple[int, ...], names: Sequence[str]) -> Measurement:
         """One set as a measurement."""
@@ -88,12 +74,8 @@ class Family:
             noise = tuple(
                 tuple(self.noise if i == j == self.label else 0.0 for j in chosen) for i in chosen
             )
-        return Measurement(
-            name=self.prefix + said,
-            observes=chosen,
-            cost=tuple(p.of(places) for p in self.prices),
-            noise=noise,
-        )
+        cost = tuple(p.of(places) for p in self.prices)
+        return Measurement(name=self.prefix + said, observes=chosen, cost=cost, noise=noise)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,24 +98,22 @@ class Problem:
     set_caps: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
-    def size(self) -> int:
-        """How many measurements there are to choose from."""
-        return len(self.listed) + sum(len(f) for f in self.families)
-
-    @property
     def generated(self) -> bool:
         """Whether there are too many sets to write down."""
-        return self.size > MOST_SETS
+        return len(self.listed) + sum(len(f) for f in self.families) > MOST_SETS
 
     def measurements(self) -> tuple[Measurement, ...]:
         """All measurements, written down."""
         named = [f.measurement(s, self.names) for f in self.families for s in f.sets()]
         return self.capped((*self.listed, *named))
 
+    def members(self, sets: Iterable[tuple[int, ...]]) -> tuple[Measurement, ...]:
+        """Some sets of the one family from which sets are generated."""
+        (family,) = self.families
+        return self.capped([family.measurement(s, self.names) for s in sets])
+
     def capped(self, measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
         """The same with the caps on single measurements in their costs."""
-        if not self.set_caps:
-            return tuple(measurements)
         changed = []
         for one in measurements:
             cost = list(one.cost)
@@ -145,31 +125,25 @@ class Problem:
     def prior(self, keep: Iterable[int] | None = None) -> Array:
         """The information in hand, M0; of the variables ``keep`` only, where given."""
         M = np.zeros_like(self.covariance)
-        kept = None if keep is None else set(keep)
+        kept = set(range(len(M))) if keep is None else set(keep)
         for one, n in self.have:
-            seen = one.observes if kept is None else tuple(i for i in one.observes if i in kept)
+            seen = tuple(i for i in one.observes if i in kept)
             if not seen:
                 continue
             part = one
             if seen != one.observes:
-                places = [one.observes.index(i) for i in seen]
-                noise = (
-                    None
-                    if one.noise is None
-                    else tuple(tuple(one.noise[a][b] for b in places) for a in places)
-                )
+                at, noise = [one.observes.index(i) for i in seen], one.noise
+                noise = noise and tuple(tuple(noise[a][b] for b in at) for a in at)
                 part = dataclasses.replace(one, observes=seen, noise=noise)
             M += n * part.information(self.covariance)
         return M
 
     def program(self, measurements: Sequence[Measurement], budgets: Array, prior: Array) -> Program:
         """The allocation program over some measurements."""
-        costs = np.array([m.cost for m in measurements], dtype=np.float64).reshape(
-            len(measurements), len(budgets)
-        )
+        costs = np.array([m.cost for m in measurements], dtype=np.float64)
         return Program(
             information=information_of(measurements, self.covariance),
-            costs=costs,
+            costs=costs.reshape(len(measurements), len(budgets)),
             budgets=budgets,
             prior=prior,
             target=self.target,
@@ -182,24 +156,41 @@ class Problem:
             "covariance": self.covariance.tolist(),
             "target": self.target.tolist(),
             "budgets": dict(self.budgets),
-            "families": [
-                {
-                    "variables": list(f.variables),
-                    "prices": [
-                        {"per_item": p.per_item, "sums": list(p.sums), "largest": list(p.largest)}
-                        for p in f.prices
-                    ],
-                    "label": f.label,
-                    "noise": f.noise,
-                    "called": f.called,
-                    "prefix": f.prefix,
-                }
-                for f in self.families
-            ],
+            "families": [dataclasses.asdict(f) for f in self.families],
             "listed": [dataclasses.asdict(m) for m in self.listed],
             "have": [{"measurement": dataclasses.asdict(m), "n": n} for m, n in self.have],
             "set_caps": dict(self.set_caps),
         }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """The problem that a plan carries, which may come from a file."""
+
+        def family(f: Mapping[str, Any]) -> Family:
+            prices = tuple(SetPrices(**_tuples(p)) for p in f["prices"])
+            return Family(**{**_tuples(f), "prices": prices})
+
+        budgets = {n: math.nan if v is None else float(v) for n, v in stored["budgets"].items()}
+        have = [(entry["measurement"], int(entry["n"])) for entry in stored["have"]]
+        return cls(
+            names=tuple(stored["names"]),
+            covariance=np.array(stored["covariance"], dtype=np.float64),
+            target=np.array(stored["target"], dtype=np.float64),
+            budgets=budgets,
+            families=tuple(family(f) for f in stored["families"]),
+            listed=tuple(Measurement(**_tuples(m)) for m in stored["listed"]),
+            have=tuple((Measurement(**_tuples(m)), n) for m, n in have),
+            set_caps=dict(stored["set_caps"]),
+        )
+
+
+def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with lists, and lists of lists, as tuples."""
+
+    def plain(value: Any) -> Any:
+        return tuple(map(plain, value)) if isinstance(value, (list, tuple)) else value
+
+    return {name: plain(value) for name, value in record.items()}
 
 
 def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
@@ -219,18 +210,19 @@ def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
             f"cov must have positive variances; got 0 for {constant}. A variable that never varies is known: leave it out."
         )
     correlation = cov / np.outer(scale, scale)
-    if np.abs(correlation - correlation.T).max() > 1e-9:
-        raise ArgumentError("cov must be symmetric.")
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
-    if values[0] < -1e-9:
-        raise ArgumentError(
-            f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {values[0]:.2g}."
-        )
-    if values[0] < 1e-10:
-        among = [names[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
-        raise ArgumentError(
-            f"cov must not be singular; got raters that determine each other ({' and '.join(among)} among them). Leave one out."
-        )
+    among = " and ".join(names[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:2])
+    lopsided = np.abs(correlation - correlation.T).max() > 1e-9
+    least = values[0]
+    refuse(
+        {
+            "cov must be symmetric.": lopsided,
+            f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {least:.2g}.": least
+            < -1e-9,
+            f"cov must not be singular; got raters that determine each other ({among} among them). Leave one out.": least
+            < 1e-10,
+        }
+    )
     return np.asarray((cov + cov.T) / 2, dtype=np.float64)
 
 
@@ -246,22 +238,21 @@ def least_cover(
     >>> least_cover(plain, np.array([1.0, -1.0]), 0, 2)
     (8.0, [0, 1])
     """
-    wanted = np.flatnonzero(target).tolist()
-    bit = {i: 1 << place for place, i in enumerate(wanted)}
+    bit = {i: 1 << place for place, i in enumerate(np.flatnonzero(target).tolist())}
     cheapest: dict[int, tuple[float, int]] = {}
     for j, one in enumerate(measurements):
         mask = sum(bit.get(i, 0) for i in one.observes)
         price = one.cost[budget]
         if mask and math.isfinite(price) and (mask not in cheapest or price < cheapest[mask][0]):
             cheapest[mask] = (price, j)
-    everything = (1 << len(wanted)) - 1
-    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
-    if len(wanted) > 16:  # many strata: each wanted variable by its cheapest set
+    if len(bit) > 16:  # many strata: each wanted variable by its cheapest set
+        nothing = (math.inf, -1)
         chosen = [
-            min((p for m, p in cheapest.items() if m & b), default=(math.inf, -1))
-            for b in bit.values()
+            min((p for m, p in cheapest.items() if m & b), default=nothing) for b in bit.values()
         ]
         return least * sum(price for price, _ in chosen), sorted({j for _, j in chosen})
+    everything = (1 << len(bit)) - 1
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for state in range(everything):
         if state not in best:
             continue
@@ -273,12 +264,28 @@ def least_cover(
     return best.get(everything, (math.inf, []))
 
 
-# ----------------------------------------------------------------------------
-# From what a user gives (pilot, prices, budgets, caps, rows in hand) to a problem in numbers.
-
-
 Target = str | Mapping[str, float] | Sequence[float]
-Have = Literal["pilot"] | Mapping[str | tuple[str, ...], int] | ArrayLike | object
+_MODELS = (Additive, Maximum, Cascade)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Population:
+    """Covariance, mean and share of each stratum (one without a name where there are none), from a
+    pilot or as given.
+    """
+
+    raters: tuple[str, ...]
+    blocks: Mapping[str, Array]
+    means: Mapping[str, Array | None]
+    shares: list[float]
+    n_pilot: int | None
+    scores: Scores | None
+    column: str | None
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The names of the strata."""
+        return () if tuple(self.blocks) == ("",) else tuple(self.blocks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -289,131 +296,136 @@ class Setting:
     raters: tuple[str, ...]
     strata: tuple[str, ...]
     n_pilot: int | None
-    mean: Array | None
     free: str | None
-    caps: Mapping[str, float]
 
 
-def make_setting(
+def read_population(
     pilot: object,
-    *,
     cov: ArrayLike | Mapping[str, ArrayLike] | None,
-    names: Sequence[str] | None,
-    target: Target,
-    costs: CostModel | Mapping[str, CostModel],
-    budgets: float | Mapping[str, float | None] | None,
-    caps: Mapping[str, float] | None,
-    have: Have | None,
+    names: Sequence[str],
     labels: Sequence[Label],
-    accuracy: float | None,
-    measurements: Literal["auto"] | Sequence[Any],
     strata: str | Sequence[object] | None,
     shares: Mapping[str, float] | None,
     shrink: bool,
-) -> Setting:
-    """Read, check and number everything; see :func:`~noracle.ppi.plan.plan_budget` for the
-    arguments.
-    """
+) -> Population:
+    """Read and check the pilot, or the covariance that is given instead."""
     if (pilot is None) == (cov is None):
-        raise ArgumentError(
-            "one of pilot and cov must be given; got " + ("none." if pilot is None else "both.")
-        )
-    limits, free = _budgets(budgets)
-    models = _models(costs, tuple(limits))
-    raters = list(names) if names is not None else _named(models, target, labels)
-    scores: Scores | None = None
+        got = "none." if pilot is None else "both."
+        raise ArgumentError(f"one of pilot and cov must be given; got {got}")
+    raters, scores = tuple(names), None
+    column = strata if isinstance(strata, str) else None
     if pilot is not None:
-        column = strata if isinstance(strata, str) else None
-        wanted = raters or None
-        scores = read_scores(pilot, names=wanted, strata=column)
-        raters = list(scores.names)
+        scores = read_scores(pilot, names=raters or None, strata=column)
+        raters, n_rows = scores.names, len(scores.rows)
         if strata is not None and column is None:
             scores = dataclasses.replace(scores, strata=tuple(str(s) for s in strata))
-            if len(scores.strata) != len(scores.rows):
+            if len(scores.strata) != n_rows:
                 raise ArgumentError(
-                    f"strata must have one entry for each of {len(scores.rows)} pilot rows; got {len(scores.strata)}."
+                    f"strata must have one entry for each of {n_rows} pilot rows; got {len(scores.strata)}."
                 )
-    if len(set(raters)) != len(raters) or not raters:
-        raise ArgumentError(
-            f"names must be different and not empty; got {', '.join(raters) or 'none'}."
-        )
-    joined = [n for n in (*raters, *(label.name for label in labels)) if "+" in n]
-    if joined:
-        raise ArgumentError(
-            f"names must not hold '+', which joins the variables of a set; got {', '.join(joined)}."
-        )
-    blocks, means, groups, n_pilot = _covariances(scores, cov, raters, shrink)
-    weights = _shares(groups, shares, scores)
-    k = len(raters)
-    a = _target(target, raters)
-    covariance = np.zeros((k * len(groups), k * len(groups)))
-    for g, block in enumerate(blocks):
-        covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
-    full_target = np.concatenate([w * a for w in weights])
-    prefixes = [f"{g}/" for g in groups] if groups != ("",) else [""]
-    coordinates = tuple(prefix + name for prefix in prefixes for name in raters)
-    builder = _Builder(raters=tuple(raters), prefixes=tuple(prefixes), a=a, limits=dict(limits))
-    builder.add_caps(caps or {}, [label.name for label in labels])
-    mean = means[0] if len(means) == 1 else None
-    noises = [_noises(labels, accuracy, means, g, a, raters) for g in range(len(groups))]
-    if isinstance(measurements, str):
-        if measurements != "auto":
-            raise ArgumentError(f"measurements must be 'auto' or a list; got {measurements!r}.")
-        families, listed = builder.all_sets(models, labels, noises)
+    joined = ", ".join(n for n in (*raters, *(label.name for label in labels)) if "+" in n)
+    said = ", ".join(raters) or "none"
+    refuse(
+        {
+            f"names must be different and not empty; got {said}.": len(set(raters)) != len(raters)
+            or not raters,
+            f"names must not hold '+', which joins the variables of a set; got {joined}.": joined,
+        }
+    )
+    blocks: dict[str, Array] = {}
+    means: dict[str, Array | None] = {}
+    fewest = []
+    if scores is None:
+        given: Mapping[str, Any] = cov if isinstance(cov, Mapping) else {"": cov}
+        for group, block in given.items():
+            blocks[group] = check_covariance(np.asarray(block, dtype=np.float64), raters)
+            means[group] = None
     else:
-        families, listed = (), builder.chosen_sets(measurements, models, labels, noises)
+        for group in dict.fromkeys(scores.strata) or ("",):
+            means[group], block, n = pilot_covariance(scores.of(group), shrink, names=raters)
+            blocks[group] = check_covariance(block, raters)
+            fewest.append(n)
+    return Population(
+        raters=raters,
+        blocks=blocks,
+        means=means,
+        shares=_shares(tuple(blocks), shares, scores),
+        n_pilot=min(fewest, default=None),
+        scores=scores,
+        column=column,
+    )
+
+
+def make_setting(
+    population: Population,
+    *,
+    target: Target,
+    models: Sequence[Any],
+    limits: Mapping[str, float],
+    free: str | None,
+    caps: Mapping[str, float],
+    have: object,
+    labels: Sequence[Label],
+    accuracy: float | None,
+    measurements: Literal["auto"] | Sequence[Any],
+) -> Setting:
+    """Number everything; see :func:`~noracle.ppi.plan.plan_budget` for the arguments."""
+    raters, k = population.raters, len(population.raters)
+    a = _target(target, raters)
+    builder = _Builder(population, a, dict(limits), models, labels, accuracy, caps)
+    families, listed = builder.for_sale(measurements)
+    names = tuple(prefix + name for prefix in builder.prefixes for name in raters)
+    covariance = np.zeros((len(names), len(names)))
+    for g, block in enumerate(population.blocks.values()):
+        covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
     problem = Problem(
-        names=coordinates,
+        names=names,
         covariance=covariance,
-        target=full_target,
+        target=np.concatenate([share * a for share in population.shares]),
         budgets=builder.limits,
         families=families,
         listed=listed,
-        have=_in_hand(have, scores, strata, raters, prefixes, labels, noises, a),
-        of=tuple(i % k for i in range(len(coordinates))),
+        have=builder.in_hand(have),
+        of=tuple(i % k for i in range(len(names))),
         set_caps=builder.set_caps,
     )
     return Setting(
         problem=problem,
-        raters=tuple(raters),
-        strata=() if groups == ("",) else tuple(groups),
-        n_pilot=n_pilot,
-        mean=mean,
+        raters=raters,
+        strata=population.strata,
+        n_pilot=population.n_pilot,
         free=free,
-        caps=dict(caps or {}),
     )
 
 
-def _budgets(
+def read_budgets(
     budgets: float | Mapping[str, float | None] | None,
 ) -> tuple[dict[str, float], str | None]:
-    given: Mapping[str, float | None] = (
-        budgets if isinstance(budgets, Mapping) else {"budget": budgets}
-    )
-    if not given:
-        raise ArgumentError("budgets must name at least one budget; got none.")
+    """The budgets, NaN where one is open, and the name of that one."""
+    given = budgets if isinstance(budgets, Mapping) else {"budget": budgets}
     free = [name for name, value in given.items() if value is None]
-    if len(free) > 1:
-        raise ArgumentError(f"budgets must leave at most one budget open; got {', '.join(free)}.")
+    refuse(
+        {
+            "budgets must name at least one budget; got none.": not given,
+            f"budgets must leave at most one budget open; got {', '.join(free)}.": len(free) > 1,
+        }
+    )
     for name, value in given.items():
-        if value is not None and not (
-            isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)
-        ):
+        number = isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)
+        if value is not None and not number:
             raise ArgumentError(f"budgets must be positive numbers; got {value} for {name!r}.")
-    return {str(n): math.nan if v is None else float(v) for n, v in given.items()}, free[
-        0
-    ] if free else None
+    limits = {str(n): math.nan if v is None else float(v) for n, v in given.items()}
+    return limits, free[0] if free else None
 
 
-def _models(costs: object, names: tuple[str, ...]) -> list[Any]:
+def read_costs(costs: object, names: Sequence[str]) -> list[Any]:
     """One price model for each budget."""
     if (
         isinstance(costs, Mapping)
         and costs
-        and all(not isinstance(v, (int, float, np.number)) for v in costs.values())
+        and not any(isinstance(v, (int, float, np.number)) for v in costs.values())
     ):
-        missing = [n for n in names if n not in costs]
-        if missing or len(costs) != len(names):
+        if set(names) - set(costs) or len(costs) != len(names):
             raise ArgumentError(
                 f"costs must have prices for each budget ({', '.join(names)}); got {', '.join(map(str, costs))}."
             )
@@ -425,13 +437,12 @@ def _models(costs: object, names: tuple[str, ...]) -> list[Any]:
     return [price_model(costs)]  # type: ignore[arg-type]
 
 
-def _named(models: Sequence[Any], target: Target, labels: Sequence[Label]) -> list[str]:
+def priced_raters(models: Sequence[Any], target: Target, labels: Sequence[Label]) -> list[str]:
     """The raters that prices and target speak of, target first; none where a function prices sets."""
-    if any(not isinstance(m, (Additive, Maximum, Cascade, Table)) for m in models):
+    if any(not isinstance(m, (*_MODELS, Table)) for m in models):
         return []
-    wanted = (
-        [target] if isinstance(target, str) else list(target) if isinstance(target, Mapping) else []
-    )
+    wanted: list[str] = [target] if isinstance(target, str) else []
+    wanted += target if isinstance(target, Mapping) else []
     for model in models:
         if isinstance(model, Table):
             for key in model.prices:
@@ -465,31 +476,6 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
     return a
 
 
-def _covariances(
-    scores: Scores | None,
-    cov: ArrayLike | Mapping[str, ArrayLike] | None,
-    raters: Sequence[str],
-    shrink: bool,
-) -> tuple[list[Array], list[Array | None], tuple[str, ...], int | None]:
-    if scores is None:
-        given: Mapping[str, Any] = cov if isinstance(cov, Mapping) else {"": cov}
-        blocks = [check_covariance(np.asarray(c, dtype=np.float64), raters) for c in given.values()]
-        return blocks, [None] * len(blocks), tuple(given), None
-    groups = tuple(dict.fromkeys(scores.strata)) or ("",)
-    blocks, means, fewest = [], [], []
-    for group in groups:
-        rows = (
-            scores.rows
-            if group == ""
-            else scores.rows[np.array([s == group for s in scores.strata])]
-        )
-        mean, block, n = pilot_covariance(rows, shrink, names=raters)
-        blocks.append(check_covariance(block, raters))
-        means.append(mean)
-        fewest.append(n)
-    return blocks, list(means), groups, min(fewest)
-
-
 def _shares(
     groups: tuple[str, ...], shares: Mapping[str, float] | None, scores: Scores | None
 ) -> list[float]:
@@ -501,8 +487,7 @@ def _shares(
                 "shares must say how much of the population each stratum is; got none."
             )
         return [sum(s == g for s in scores.strata) / len(scores.strata) for g in groups]
-    unknown = sorted(set(groups) ^ set(shares))
-    if unknown or not all(v > 0 for v in shares.values()):
+    if set(groups) != set(shares) or not all(v > 0 for v in shares.values()):
         raise ArgumentError(
             f"shares must be positive and name the strata {', '.join(groups)}; got {dict(shares)}."
         )
@@ -510,188 +495,138 @@ def _shares(
     return [shares[g] / total for g in groups]
 
 
-def _noises(
-    labels: Sequence[Label],
-    accuracy: float | None,
-    means: Sequence[Array | None],
-    group: int,
-    a: Array,
-    raters: Sequence[str],
-) -> dict[str, float]:
-    """The variance that each kind of label adds in one stratum."""
-    if not labels:
-        return {}
-    wanted = np.flatnonzero(a)
-    if len(wanted) != 1:
-        raise ArgumentError(
-            "labels must be of one target variable; got a target that combines several. Pass measurements instead."
-        )
-    for kind in labels:
-        if kind.name in raters:
-            raise ArgumentError(
-                f"labels must not share their names with variables; got {kind.name!r}."
-            )
-    known = means[group]
-    level = accuracy if accuracy is not None else None if known is None else float(known[wanted[0]])
-    if level is None and any(label.noise(0.5) for label in labels):
-        raise ArgumentError(
-            "accuracy must be given with cov: the noise of these kinds of label depends on it."
-        )
-    if level is not None and not 0 <= level <= 1:
-        raise ArgumentError(
-            f"accuracy must be in [0, 1]; got {level:g}. Labels of this kind need a target of zeros and ones."
-        )
-    return {label.name: label.noise(0.0 if level is None else level) for label in labels}
-
-
 class _Builder:
-    """Sets and caps, with one price for each budget; caps are further budgets."""
+    """Sets with one price for each budget, where caps are further budgets; and what is in hand."""
 
     def __init__(
         self,
-        *,
-        raters: tuple[str, ...],
-        prefixes: tuple[str, ...],
+        population: Population,
         a: Array,
         limits: dict[str, float],
+        models: Sequence[Any],
+        labels: Sequence[Label],
+        accuracy: float | None,
+        caps: Mapping[str, float],
     ) -> None:
-        self.raters, self.prefixes, self.a, self.limits = raters, prefixes, a, limits
-        self.n_priced = len(limits)
+        self.population, self.raters, self.models = population, population.raters, models
+        self.prefixes = [f"{g}/" for g in population.strata] or [""]
+        self.wanted = int(np.flatnonzero(a)[0])
+        self.limits, self.n_priced = limits, len(limits)
+        self.labels = labels
+        self.kinds = {label.name: label for label in labels}
         self.rater_caps: dict[str, int] = {}  # rater → place among the budgets
         self.label_caps: dict[str, int] = {}
         self.set_caps: dict[str, int] = {}
         self.shut: set[str] = set()
-
-    def add_caps(self, caps: Mapping[str, float], kinds: Sequence[str]) -> None:
-        """A budget for each cap; a cap of 0 shuts a rater or a kind of label."""
         for name, most in caps.items():
-            if not (
-                isinstance(most, (int, float, np.integer)) and most >= 0 and math.isfinite(most)
-            ):
+            number = isinstance(most, (int, float, np.integer))
+            if not (number and most >= 0 and math.isfinite(most)):
                 raise ArgumentError(f"caps must be numbers of at least 0; got {most} for {name!r}.")
             if most == 0:
                 self.shut.add(name)
                 continue
-            place = len(self.limits)
-            self.limits[f"cap {name}"] = float(most)
-            if name in self.raters:
-                self.rater_caps[name] = place
-            elif name in kinds:
-                self.label_caps[name] = place
-            else:
-                self.set_caps[name] = place
+            places = self.label_caps if name in self.kinds else self.set_caps
+            places = self.rater_caps if name in self.raters else places
+            places[name] = len(limits)
+            limits[f"cap {name}"] = float(most)
+        several = int(np.count_nonzero(a)) != 1
+        self.noises = [self._noises(accuracy, m, several) for m in population.means.values()]
 
-    def _prices(
-        self, models: Sequence[Any], kind: Label | None
-    ) -> tuple[list[int], tuple[SetPrices, ...]]:
-        """Raters that are for sale and their prices in each budget, caps included."""
-        wanted = int(np.flatnonzero(self.a)[0])
-        rows = []
-        for number, model in enumerate(models):
-            p = model.set_prices(self.raters)
-            if kind is not None:
-                sums, largest = list(p.sums), list(p.largest)
-                sums[wanted] = (
-                    kind.price
-                    if number == 0
-                    else (sums[wanted] if math.isfinite(sums[wanted]) else 0.0)
-                )
-                largest[wanted] = (
-                    0.0 if number == 0 or not math.isfinite(largest[wanted]) else largest[wanted]
-                )
-                p = dataclasses.replace(p, sums=tuple(sums), largest=tuple(largest))
-            rows.append(p)
-        zero = (0.0,) * len(self.raters)
-        for place in range(self.n_priced, len(self.limits)):
-            sums = list(zero)
-            for name, at in self.rater_caps.items():
-                plain = kind is None or name != self.raters[wanted]
-                if at == place and plain:
-                    sums[self.raters.index(name)] = 1.0
-            if kind is not None and self.label_caps.get(kind.name) == place:
-                sums[wanted] = 1.0
-            rows.append(SetPrices(per_item=0.0, sums=tuple(sums), largest=zero))
-        shut = {
-            i
-            for i, name in enumerate(self.raters)
-            if name in self.shut and not (kind is not None and i == wanted)
-        }
-        sold = [
-            i
-            for i in range(len(self.raters))
-            if i not in shut
-            and all(math.isfinite(p.sums[i]) and math.isfinite(p.largest[i]) for p in rows)
-        ]
-        cut = tuple(
-            SetPrices(
-                per_item=p.per_item,
-                sums=tuple(p.sums[i] for i in sold),
-                largest=tuple(p.largest[i] for i in sold),
-            )
-            for p in rows
+    def _noises(
+        self, accuracy: float | None, mean: Array | None, several: bool
+    ) -> dict[str, float]:
+        """The variance that each kind of label adds in one stratum."""
+        if not self.labels:
+            return {}
+        taken = next((name for name in self.kinds if name in self.raters), None)
+        known = None if mean is None else float(mean[self.wanted])
+        level = known if accuracy is None else accuracy
+        blind = level is None and any(label.noise(0.5) for label in self.labels)
+        said = 0.0 if level is None else level
+        outside = not 0 <= said <= 1
+        refuse(
+            {
+                "labels must be of one target variable; got a target that combines several. Pass measurements instead.": several,
+                f"labels must not share their names with variables; got {taken!r}.": taken,
+                "accuracy must be given with cov: the noise of these kinds of label depends on it.": blind,
+                f"accuracy must be in [0, 1]; got {said:g}. Labels of this kind need a target of zeros and ones.": outside,
+            }
         )
-        for place, i in enumerate(sold):
-            if all(p.per_item + p.sums[place] + p.largest[place] == 0 for p in cut):
-                name = kind.name if kind is not None and i == wanted else self.raters[i]
-                raise ArgumentError(
-                    f"costs must be positive, or capped; got 0 for {name!r}. Give it a cap, or count what is there among have."
-                )
-        return sold, cut
+        return {label.name: label.noise(said) for label in self.labels}
 
-    def all_sets(
-        self, models: Sequence[Any], labels: Sequence[Label], noises: Sequence[Mapping[str, float]]
+    def for_sale(
+        self, measurements: Literal["auto"] | Sequence[Any]
     ) -> tuple[tuple[Family, ...], tuple[Measurement, ...]]:
-        """Every set that is for sale."""
-        k, wanted = len(self.raters), int(np.flatnonzero(self.a)[0])
-        if any(not isinstance(m, (Additive, Maximum, Cascade)) for m in models):
-            if k > 12:
-                raise ArgumentError(
-                    f"costs must be additive, a maximum or a cascade beyond 12 variables; got {k}. Pass a list of measurements."
-                )
-            from noracle.ppi.measurements import subsets
-
-            return (), self.chosen_sets(
-                [tuple(self.raters[i] for i in s) for s in subsets(k)],
-                models,
-                labels,
-                noises,
-                skip=True,
+        """Families of sets, and sets that are listed."""
+        if not isinstance(measurements, str):
+            return (), self._chosen_sets(measurements)
+        if measurements != "auto":
+            raise ArgumentError(f"measurements must be 'auto' or a list; got {measurements!r}.")
+        k = len(self.raters)
+        if all(isinstance(m, _MODELS) for m in self.models):
+            return self._families(), ()
+        if k > 12:
+            raise ArgumentError(
+                f"costs must be additive, a maximum or a cascade beyond 12 variables; got {k}. Pass a list of measurements."
             )
-        families = []
+        every = [tuple(self.raters[i] for i in s) for s in subsets(k)]
+        return (), self._chosen_sets(every, skip=True)
+
+    def _families(self) -> tuple[Family, ...]:
+        k, families = len(self.raters), []
         for g, prefix in enumerate(self.prefixes):
-            for kind in (None, *(label for label in labels if label.name not in self.shut)):
-                sold, prices = self._prices(models, kind)
-                if not sold or (kind is not None and wanted not in sold):
+            for kind in (None, *(label for label in self.labels if label.name not in self.shut)):
+                sold, prices = self._prices(kind)
+                if not sold or (kind is not None and self.wanted not in sold):
                     continue
-                families.append(
-                    Family(
-                        variables=tuple(g * k + i for i in sold),
-                        prices=prices,
-                        label=None if kind is None else g * k + wanted,
-                        noise=0.0 if kind is None else noises[g][kind.name],
-                        called="" if kind is None else kind.name,
-                        prefix=prefix,
-                    )
+                plain = Family(
+                    variables=tuple(g * k + i for i in sold), prices=prices, prefix=prefix
                 )
+                if kind is not None:
+                    noise, at = self.noises[g][kind.name], g * k + self.wanted
+                    plain = dataclasses.replace(plain, label=at, noise=noise, called=kind.name)
+                families.append(plain)
         total = sum(len(f) for f in families)
         if total > MOST_SETS and len(families) > 1:
             raise ArgumentError(
                 f"measurements must be listed beyond {MOST_SETS} sets when there are strata or kinds of label; got {total} sets. "
                 "Pass measurements=[…], or fewer raters."
             )
-        return tuple(families), ()
+        return tuple(families)
 
-    def chosen_sets(
-        self,
-        chosen: Sequence[Any],
-        models: Sequence[Any],
-        labels: Sequence[Label],
-        noises: Sequence[Mapping[str, float]],
-        *,
-        skip: bool = False,
-    ) -> tuple[Measurement, ...]:
-        """The sets that a user names, in every stratum."""
-        k = len(self.raters)
+    def _prices(self, kind: Label | None) -> tuple[list[int], tuple[SetPrices, ...]]:
+        """Raters that are for sale and their prices in each budget, caps included."""
+        k, at = len(self.raters), self.wanted
+        rows = [model.set_prices(self.raters) for model in self.models]
+        caps = {place: self.raters.index(name) for name, place in self.rater_caps.items()}
+        if kind is not None:  # it stands in the place of the target
+            for number, p in enumerate(rows):
+                sums, largest, first = list(p.sums), list(p.largest), number == 0
+                sums[at] = kind.price if first else sums[at] if math.isfinite(sums[at]) else 0.0
+                largest[at] = largest[at] if not first and math.isfinite(largest[at]) else 0.0
+                rows[number] = dataclasses.replace(p, sums=tuple(sums), largest=tuple(largest))
+            caps = {place: i for place, i in caps.items() if i != at}
+            if kind.name in self.label_caps:
+                caps[self.label_caps[kind.name]] = at
+        for place in range(self.n_priced, len(self.limits)):
+            ones = tuple(float(caps.get(place) == i) for i in range(k))
+            rows.append(SetPrices(per_item=0.0, sums=ones, largest=(0.0,) * k))
+        sold = [
+            i
+            for i, name in enumerate(self.raters)
+            if (name not in self.shut or (kind is not None and i == at))
+            and all(math.isfinite(p.sums[i] + p.largest[i]) for p in rows)
+        ]
+        for i in sold:
+            if all(p.of([i]) == 0 for p in rows):
+                name = kind.name if kind is not None and i == at else self.raters[i]
+                raise ArgumentError(
+                    f"costs must be positive, or capped; got 0 for {name!r}. Give it a cap, or count what is there among have."
+                )
+        return sold, tuple(p.among(sold) for p in rows)
+
+    def _chosen_sets(self, chosen: Sequence[Any], *, skip: bool = False) -> tuple[Measurement, ...]:
+        """The sets that a user names, in every stratum; those that are not for sale may be skipped."""
         found: list[Measurement] = []
         for entry in chosen:
             if isinstance(entry, Measurement):
@@ -699,31 +634,13 @@ class _Builder:
                 continue
             words = tuple(entry.split("+")) if isinstance(entry, str) else tuple(entry)
             for g, prefix in enumerate(self.prefixes):
-                cost = self._cost(words, models, labels)
-                if cost is None:
-                    if skip:
-                        continue
+                cost = self._cost(words)
+                if cost is not None:
+                    found.append(self._measured(prefix + "+".join(words), words, g, cost))
+                elif not skip:
                     raise ArgumentError(
                         f"measurements must be for sale; got {'+'.join(words)} without a price."
                     )
-                kinds = {label.name: label for label in labels}
-                wanted = int(np.flatnonzero(self.a)[0])
-                order = [
-                    (wanted, noises[g][w]) if w in kinds else (self._place(w), 0.0) for w in words
-                ]
-                order.sort()
-                noise = tuple(
-                    tuple(v if r == c else 0.0 for c in range(len(order)))
-                    for r, (_, v) in enumerate(order)
-                )
-                found.append(
-                    Measurement(
-                        name=prefix + "+".join(words),
-                        observes=tuple(g * k + i for i, _ in order),
-                        cost=cost,
-                        noise=noise if any(v for _, v in order) else None,
-                    )
-                )
         if len({m.name for m in found}) != len(found) or not found:
             raise ArgumentError("measurements must have different names, and there must be some.")
         for one in found:
@@ -732,6 +649,23 @@ class _Builder:
                     f"costs must be positive, or capped; got 0 for {one.name!r}. Give it a cap, or count it among have."
                 )
         return tuple(found)
+
+    def _measured(
+        self, name: str, words: Sequence[str], g: int, cost: tuple[float, ...] = ()
+    ) -> Measurement:
+        """The raters and kinds of label ``words`` observed together in stratum ``g``."""
+        order = sorted(
+            (self.wanted, self.noises[g][w]) if w in self.kinds else (self._place(w), 0.0)
+            for w in words
+        )
+        noise = None
+        if any(v for _, v in order):
+            noise = tuple(
+                tuple(v if r == c else 0.0 for c in range(len(order)))
+                for r, (_, v) in enumerate(order)
+            )
+        at = tuple(g * len(self.raters) + i for i, _ in order)
+        return Measurement(name=name, observes=at, cost=cost, noise=noise)
 
     def _place(self, name: str) -> int:
         if name not in self.raters:
@@ -749,123 +683,74 @@ class _Builder:
         return dataclasses.replace(one, cost=(*one.cost, *self._cap_costs(seen, set())))
 
     def _cap_costs(self, raters: set[str], kinds: set[str]) -> tuple[float, ...]:
-        spread = {
-            **{at: n in raters for n, at in self.rater_caps.items()},
-            **{at: n in kinds for n, at in self.label_caps.items()},
-        }
-        return tuple(float(spread.get(at, False)) for at in range(self.n_priced, len(self.limits)))
+        taken = {at for n, at in self.rater_caps.items() if n in raters}
+        taken |= {at for n, at in self.label_caps.items() if n in kinds}
+        return tuple(float(at in taken) for at in range(self.n_priced, len(self.limits)))
 
-    def _cost(
-        self, words: tuple[str, ...], models: Sequence[Any], labels: Sequence[Label]
-    ) -> tuple[float, ...] | None:
-        kinds = {label.name: label for label in labels}
-        used = [kinds[w] for w in words if w in kinds]
-        plain = tuple(w for w in words if w not in kinds)
+    def _cost(self, words: tuple[str, ...]) -> tuple[float, ...] | None:
+        used = [self.kinds[w] for w in words if w in self.kinds]
+        plain = tuple(w for w in words if w not in self.kinds)
         if set(words) & self.shut:
             return None
+        said = "+".join(words)
         if len(used) > 1:
-            raise ArgumentError(
-                f"measurements must hold one kind of label at most; got {'+'.join(words)}."
-            )
+            raise ArgumentError(f"measurements must hold one kind of label at most; got {said}.")
         cost = []
-        for number, model in enumerate(models):
-            if isinstance(model, (Additive, Maximum, Cascade)):
-                price: float | None = model.set_prices(self.raters).of(
-                    [self._place(w) for w in plain]
-                )
+        for number, model in enumerate(self.models):
+            if isinstance(model, _MODELS):
+                price = model.set_prices(self.raters).of([self._place(w) for w in plain])
             else:
-                known = model(plain) if plain else 0.0
-                price = None if known is None else float(known)
+                price = model(plain) if plain else 0.0
             if price is None or not math.isfinite(price):
                 return None
             if price < 0:
-                raise ArgumentError(
-                    f"costs must not be negative; got {price:g} for {'+'.join(words)}."
-                )
-            cost.append(price + (used[0].price if used and number == 0 else 0.0))
+                raise ArgumentError(f"costs must not be negative; got {price:g} for {said}.")
+            cost.append(float(price) + (used[0].price if used and number == 0 else 0.0))
         return (*cost, *self._cap_costs(set(plain), {label.name for label in used}))
 
-
-def _in_hand(
-    have: Have | None,
-    scores: Scores | None,
-    strata: str | Sequence[object] | None,
-    raters: Sequence[str],
-    prefixes: Sequence[str],
-    labels: Sequence[Label],
-    noises: Sequence[Mapping[str, float]],
-    a: Array,
-) -> tuple[tuple[Measurement, int], ...]:
-    """What is in hand as measurements with counts."""
-    if have is None:
-        return ()
-    k = len(raters)
-    if isinstance(have, str) and have == "pilot":
+    def in_hand(self, have: object) -> tuple[tuple[Measurement, int], ...]:
+        """What is in hand as measurements with counts."""
+        if have is None:
+            return ()
+        scores = self.population.scores
+        if isinstance(have, Mapping) and all(
+            isinstance(v, (int, np.integer)) for v in have.values()
+        ):
+            return self._counted(have)
+        if not (isinstance(have, str) and have == "pilot"):
+            column = self.population.column
+            scores = read_scores(have, names=self.raters, strata=column, what="have")
+            if self.prefixes != [""] and not scores.strata:
+                raise ArgumentError(
+                    "have must name the stratum of each row, in a column as the pilot does; got rows without strata."
+                )
         if scores is None:
             raise ArgumentError("have='pilot' needs a pilot; got cov.")
-        table = scores
-    elif isinstance(have, Mapping) and all(isinstance(v, (int, np.integer)) for v in have.values()):
-        return _counted(have, raters, prefixes, labels, noises, a)
-    else:
-        column = strata if isinstance(strata, str) else None
-        table = read_scores(have, names=raters, strata=column, what="have")
-        if prefixes != [""] and not table.strata:
+        if np.isinf(scores.rows).any():
             raise ArgumentError(
-                "have must name the stratum of each row, in a column as the pilot does; got rows without strata."
+                "have must be finite numbers, NaN where not observed; got infinity."
             )
-    if np.isinf(table.rows).any():
-        raise ArgumentError("have must be finite numbers, NaN where not observed; got infinity.")
-    found: list[tuple[Measurement, int]] = []
-    for g, prefix in enumerate(prefixes):
-        rows = (
-            table.rows
-            if prefix == ""
-            else table.rows[np.array([s == prefix[:-1] for s in table.strata], dtype=bool)]
-        )
-        for seen, n in patterns(rows).items():
-            name = prefix + "+".join(raters[i] for i in seen)
-            found.append(
-                (Measurement(name=name, observes=tuple(g * k + i for i in seen), cost=()), n)
-            )
-    return tuple(found)
+        found = []
+        for g, prefix in enumerate(self.prefixes):
+            for seen, n in patterns(scores.of(prefix[:-1])).items():
+                words = [self.raters[i] for i in seen]
+                found.append((self._measured(prefix + "+".join(words), words, g), n))
+        return tuple(found)
 
-
-def _counted(
-    have: Mapping[Any, int],
-    raters: Sequence[str],
-    prefixes: Sequence[str],
-    labels: Sequence[Label],
-    noises: Sequence[Mapping[str, float]],
-    a: Array,
-) -> tuple[tuple[Measurement, int], ...]:
-    """Counts by pattern as measurements."""
-    k = len(raters)
-    found: list[tuple[Measurement, int]] = []
-    kinds = {label.name for label in labels}
-    wanted = int(np.flatnonzero(a)[0])
-    for key, n in have.items():
-        if n < 0:
-            raise ArgumentError(f"have must be counts of at least 0; got {n} for {key!r}.")
-        said = key if isinstance(key, str) else "+".join(key)
-        g = next((g for g, p in enumerate(prefixes) if p and said.startswith(p)), 0)
-        words = said.removeprefix(prefixes[g]).split("+")
-        unknown = [w for w in words if w not in raters and w not in kinds]
-        if unknown:
-            raise ArgumentError(
-                f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(raters)}."
-            )
-        order = sorted(
-            (wanted, noises[g][w]) if w in kinds else (list(raters).index(w), 0.0) for w in words
-        )
-        noise = tuple(
-            tuple(v if r == c else 0.0 for c in range(len(order))) for r, (_, v) in enumerate(order)
-        )
-        one = Measurement(
-            name=said,
-            observes=tuple(g * k + i for i, _ in order),
-            cost=(),
-            noise=noise if any(v for _, v in order) else None,
-        )
-        if n:
-            found.append((one, int(n)))
-    return tuple(found)
+    def _counted(self, have: Mapping[Any, int]) -> tuple[tuple[Measurement, int], ...]:
+        """Counts by pattern as measurements."""
+        found = []
+        for key, n in have.items():
+            if n < 0:
+                raise ArgumentError(f"have must be counts of at least 0; got {n} for {key!r}.")
+            said = key if isinstance(key, str) else "+".join(key)
+            g = next((g for g, p in enumerate(self.prefixes) if p and said.startswith(p)), 0)
+            words = said.removeprefix(self.prefixes[g]).split("+")
+            unknown = [w for w in words if w not in self.raters and w not in self.kinds]
+            if unknown:
+                raise ArgumentError(
+                    f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(self.raters)}."
+                )
+            if n:
+                found.append((self._measured(said, words, g), int(n)))
+        return tuple(found)

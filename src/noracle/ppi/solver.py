@@ -1,8 +1,6 @@
 """How often to take each measurement: the allocation program solved, with its certificate.
 
-The program and its units are in :mod:`noracle.ppi.solver`, the iteration is in
-:mod:`noracle.ppi.solver` and the bounds that prove an answer are in
-:mod:`noracle.ppi.solver`. The dual is small, whatever the number of measurements:
+The dual is small, whatever the number of measurements:
 
     max over y and u ≥ 0 of   2 aᵀy − yᵀ M0 y − bᵀu   subject to   yᵀ G_j y ≤ C_j·u  for every j.
 
@@ -18,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, refuse
 
 Array = NDArray[np.float64]
 
@@ -26,23 +24,13 @@ NULL = 1e-11
 """Eigenvalues below this share of the largest are directions that nothing measures."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One allocation problem.
+    """One allocation problem over J measurements, m budgets and k variables.
 
-    Attributes
-    ----------
-    information
-        G_j, shape (J, k, k): what one more measurement j adds to the information matrix; symmetric,
-        positive semi-definite.
-    costs
-        C, shape (J, m): what it takes from each budget.
-    budgets
-        b, shape (m,), positive.
-    prior
-        M0, shape (k, k): the information in hand.
-    target
-        a, shape (k,): the wanted combination of means.
+    ``information`` (J, k, k) is what one more of each measurement adds to the information matrix,
+    ``costs`` (J, m) what it takes from the ``budgets`` (m,), ``prior`` (k, k) the information in
+    hand, and ``target`` (k,) the wanted combination of means.
     """
 
     information: Array
@@ -52,26 +40,13 @@ class Program:
     target: Array
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Allocation:
+class Allocation(NamedTuple):
     """The answer to a :class:`Program` and its proof.
 
-    Attributes
-    ----------
-    n
-        Counts (J,), real, within the budgets.
-    variance
-        V(n), an upper bound of the optimum.
-    lower_bound
-        What no allocation can beat, from ``y`` and ``prices``.
-    gap
-        ``variance / lower_bound − 1``.
-    prices
-        u, shape (m,): what the variance loses per unit of each budget.
-    y
-        The dual vector (k,), close to M(n)⁻¹a; yᵀ G_j y ≤ C_j·u for every measurement.
-    iterations
-        How many steps the method took.
+    Real counts ``n`` (J,) within the budgets and their ``variance``; the ``lower_bound`` that no
+    allocation can beat, and ``gap`` = variance/lower_bound − 1. It follows from ``prices`` u (m,),
+    what the variance loses per unit of each budget, and the dual vector ``y`` (k,), close to
+    M(n)⁻¹a, with yᵀ G_j y ≤ C_j·u for every measurement.
     """
 
     n: Array
@@ -83,8 +58,7 @@ class Allocation:
     iterations: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AllocationBatch:
+class AllocationBatch(NamedTuple):
     """The answers to many problems, with one more leading axis; ``variance`` is infinite where the
     target cannot be reached.
     """
@@ -98,59 +72,22 @@ class AllocationBatch:
     iterations: NDArray[np.int64]
 
 
-def make_program(
-    information: ArrayLike,
-    costs: ArrayLike,
-    budgets: ArrayLike,
-    prior: ArrayLike | None,
-    target: ArrayLike,
-) -> Program:
-    """A :class:`Program` from arrays of the obvious shapes; costs (J,) and one number for the
-    budget are understood.
-
-    Examples
-    --------
-    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
-    >>> program.costs.shape, program.budgets.shape
-    ((1, 1), (1,))
-    """
-    G = np.asarray(information, dtype=np.float64)
-    a = np.asarray(target, dtype=np.float64)
-    b = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
-    C = np.asarray(costs, dtype=np.float64)
-    C = C[:, None] if C.ndim == 1 else C
-    if G.ndim != 3 or G.shape[1:] != (a.size, a.size) or C.shape != (len(G), b.size):
-        raise ArgumentError(
-            f"information, costs and budgets must have shapes (J, k, k), (J, m) and (m,) for a target of k numbers; "
-            f"got {G.shape}, {C.shape}, {b.shape} and k = {a.size}."
-        )
-    M0 = np.zeros((a.size, a.size)) if prior is None else np.asarray(prior, dtype=np.float64)
-    return Program(information=G, costs=C, budgets=b, prior=M0, target=a)
-
-
-def check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
+def _check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
     """Refuse what no solver can use; every array may have a leading axis of problems."""
-    for name, values in (
-        ("information", G),
-        ("costs", C),
-        ("budgets", b),
-        ("prior", M0),
-        ("target", a),
-    ):
+    given = {"information": G, "costs": C, "budgets": b, "prior": M0, "target": a}
+    for name, values in given.items():
         if not np.isfinite(values).all():
             raise ArgumentError(f"{name} must be finite numbers; got NaN or infinity.")
-    if not (b > 0).all():
-        raise ArgumentError(
-            f"budgets must be positive; got {b.min():g}. Leave out what a budget of zero forbids."
-        )
-    if not (C >= 0).all():
-        raise ArgumentError(f"costs must not be negative; got {C.min():g}.")
-    if not C.any(axis=-1).all():
-        raise ArgumentError(
-            "costs must be positive in some budget; got a free measurement. Put a cap on it or count it among what is in hand."
-        )
-    if not a.any(axis=-1).all():
-        raise ArgumentError("target must not be zero.")
+    free, zero = not C.any(axis=-1).all(), not a.any(axis=-1).all()
+    empty, negative = not (b > 0).all(), not (C >= 0).all()
+    refuse(
+        {
+            f"budgets must be positive; got {b.min():g}. Leave out what a budget of zero forbids.": empty,
+            f"costs must not be negative; got {C.min():g}.": negative,
+            "costs must be positive in some budget; got a free measurement. Cap it or count it as in hand.": free,
+            "target must not be zero.": zero,
+        }
+    )
 
 
 class Scaled(NamedTuple):
@@ -168,7 +105,7 @@ class Scaled(NamedTuple):
     covered: NDArray[np.bool_]
 
 
-def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
+def _scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
     """Bring problems (leading axis) to these units; a target that nothing measures is marked and
     replaced by a harmless one.
     """
@@ -178,13 +115,10 @@ def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
     shares = shares / unit[..., None]
     per_share = (1 / unit)[:, None, :]
     reference = M0 + (per_share @ G.reshape(size, J, k * k)).reshape(size, k, k) / J
-    d, values, vectors = unit_eigen(reference)
+    d, values, vectors = _unit_eigen(reference)
     kept = values > NULL * np.maximum(values[:, -1:], 1e-300)
-    W = (
-        d[:, :, None]
-        * vectors
-        * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
-    )
+    widths = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    W = d[:, :, None] * vectors * widths[:, None, :]
     parts = ((a * d)[:, None, :] @ vectors)[:, 0] ** 2
     covered = np.where(kept, 0.0, parts).sum(axis=-1) <= 1e-12 * parts.sum(axis=-1)
     scaled_a = (a[:, None, :] @ W)[:, 0]
@@ -196,22 +130,18 @@ def scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
     scaled_a = scaled_a / np.sqrt(value)[:, None]
     # Wᵀ G_j W in two products of all G_j stacked; between them each G_j W is turned. The budgets
     # are measurements that say nothing.
-    turned = (G.reshape(size, J * k, k) @ W).reshape(size, J, k, k).swapaxes(2, 3).reshape(
-        size, J * k, k
-    ) @ W
+    turned = (G.reshape(size, J * k, k) @ W).reshape(size, J, k, k).swapaxes(2, 3)
+    seen = (turned.reshape(size, J * k, k) @ W).reshape(size, J, k * k).swapaxes(1, 2)
     information = np.zeros((size, k, k, J + b.shape[-1]))
-    np.divide(
-        turned.reshape(size, J, k * k).swapaxes(1, 2),
-        unit[:, None, :],
-        out=information.reshape(size, k * k, -1)[..., :J],
-    )
+    inside = information.reshape(size, k * k, -1)[..., :J]
+    np.divide(seen, unit[:, None, :], out=inside)
     prior = W.swapaxes(1, 2) @ M0 @ W
     if not kept.all():
         prior[:, np.arange(k), np.arange(k)] += ~kept
     return Scaled(information, shares, prior, scaled_a, unit, W, value, covered)
 
 
-def unit_eigen(M: Array) -> tuple[Array, Array, Array]:
+def _unit_eigen(M: Array) -> tuple[Array, Array, Array]:
     """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal, so that no
     decision depends on the units.
     """
@@ -221,21 +151,8 @@ def unit_eigen(M: Array) -> tuple[Array, Array, Array]:
     return d, values, vectors
 
 
-# ---------------------------------------------------------------------------- How good an
-# allocation is, and what no allocation can beat: the two bounds whose gap is the proof of an
-# answer.
-
-
 def variance_of(program: Program, n: ArrayLike) -> float:
-    """V(n) = aᵀ M(n)⁺ a, infinite if the target is not in the range of M(n).
-
-    Examples
-    --------
-    >>> from noracle.ppi.solver import make_program
-    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
-    >>> variance_of(program, [50]), variance_of(program, [0])
-    (0.005, inf)
-    """
+    """V(n) = aᵀ M(n)⁺ a, infinite if the target is not in the range of M(n)."""
     counts = np.asarray(n, dtype=np.float64)
     k = program.target.size
     M = program.prior + (counts @ program.information.reshape(len(counts), k * k)).reshape(k, k)
@@ -248,7 +165,7 @@ def target_variance(M: Array, a: Array) -> Array:
     The matrix is brought to a unit diagonal first, so that the decision does not depend on the
     scale of the variables.
     """
-    d, values, vectors = unit_eigen(M)
+    d, values, vectors = _unit_eigen(M)
     parts = ((a * d)[..., None, :] @ vectors)[..., 0, :] ** 2
     kept = values > NULL * np.maximum(values[..., -1:], 1e-300)
     inside = np.where(kept, parts / np.where(kept, values, 1.0), 0.0).sum(axis=-1)
@@ -276,31 +193,11 @@ def interior_variance(M: Array, a: Array) -> Array:
     return value
 
 
-def certified_bound(program: Program, y: ArrayLike, prices: ArrayLike) -> float:
-    """The lower bound (aᵀy)² / (yᵀ M0 y + f·bᵀu), f the largest yᵀ G_j y / (C_j·u); 0 if ``y`` or
-    ``prices`` prove nothing.
-
-    Examples
-    --------
-    >>> from noracle.ppi.solver import make_program
-    >>> program = make_program([[[4.0]]], [2.0], 100.0, None, [1.0])
-    >>> round(certified_bound(program, [3.0], [1.0]), 12)
-    0.005
-    """
-    v, u = np.asarray(y, dtype=np.float64), np.maximum(np.asarray(prices, dtype=np.float64), 0.0)
-    used = program.information @ v @ v
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        bound, _, _ = dual_bound(
-            program.target @ v, v @ program.prior @ v, used, program.costs @ u, program.budgets @ u
-        )
-    return float(bound)
-
-
 def dual_bound(
     gain: ArrayLike, held: ArrayLike, used: Array, paid: Array, worth: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """The bound of many problems at once, and what to multiply y and u by so that 2aᵀy − yᵀ M0 y −
-    bᵀu is the bound itself.
+    """The bound (aᵀy)² / (yᵀ M0 y + f·bᵀu) of many problems, f the largest yᵀ G_j y / (C_j·u), and
+    what to multiply y and u by so that 2aᵀy − yᵀ M0 y − bᵀu is the bound itself.
 
     ``gain`` is aᵀy, ``held`` is yᵀ M0 y, ``worth`` is bᵀu; ``used`` and ``paid`` have yᵀ G_j y and
     C_j·u for each measurement j. With the multipliers yᵀ G_j y ≤ C_j·u holds for all j. Call it
@@ -314,10 +211,8 @@ def dual_bound(
     return np.where(fine, bound, 0.0), np.where(fine, t, 0.0), np.where(fine, f * t**2, 0.0)
 
 
-# ---------------------------------------------------------------------------- The iteration behind
-# an allocation: a primal–dual interior-point method with slacks of their own, for many problems at
+# The iteration: a primal–dual interior-point method with slacks of their own, for many problems at
 # once.
-
 
 _MOST_ITERATIONS = 80
 _LEAST_LEFT = 0.01  # a step that goes further loses digits of n: slacks are small differences of large numbers
@@ -326,9 +221,7 @@ _LOOK = 16  # the bounds are looked at after so many steps, however far from the
 
 @dataclasses.dataclass(slots=True)
 class Best:
-    """The best bounds found so far, with the counts behind the upper and the dual point behind the
-    lower one.
-    """
+    """The best bounds so far, the counts behind the upper and the dual point behind the lower one."""
 
     n: Array
     upper: Array
@@ -365,16 +258,13 @@ class _State:
 
     def refresh(self) -> None:
         """Bring M and the rows −G_j y up to date."""
-        size, k, L = self.a.shape[0], self.a.shape[1], self.n.shape[1]
+        (size, k), L = self.a.shape, self.n.shape[1]
         self.M = self.M0 + (self.G.reshape(size, k * k, L) @ self.n[..., None]).reshape(size, k, k)
-        np.matmul(
-            -self.z[:, None, :k],
-            self.G.reshape(size, k, k * L),
-            out=self.table[:, :k].reshape(size, 1, k * L),
-        )
+        rows = self.table[:, :k].reshape(size, 1, k * L)
+        np.matmul(-self.z[:, None, :k], self.G.reshape(size, k, k * L), out=rows)
 
 
-def interior_point(s: Scaled, tolerance: float) -> Best:
+def _interior_point(s: Scaled, tolerance: float) -> Best:
     """Newton steps on the optimality conditions with n_j s_j = μ → 0. Call it where numpy may
     divide by zero.
 
@@ -389,28 +279,20 @@ def interior_point(s: Scaled, tolerance: float) -> Best:
     """
     state = _start(s)
     (size, J, m), k = s.C.shape, s.a.shape[-1]
-    best = Best(
-        np.zeros((size, J)),
-        np.full(size, np.inf),
-        np.zeros((size, k)),
-        np.zeros((size, m)),
-        np.zeros(size),
-        np.zeros(size, dtype=np.int64),
-    )
-    halves = np.ones(k + m)
-    halves[:k] = 0.5
+    n, y, u = np.zeros((size, J)), np.zeros((size, k)), np.zeros((size, m))
+    steps = np.zeros(size, dtype=np.int64)
+    best = Best(n, np.full(size, np.inf), y, u, np.zeros(size), steps)
+    halves = np.where(np.arange(k + m) < k, 0.5, 1.0)
     for iteration in range(_MOST_ITERATIONS):
         wanted = ((state.z * halves)[:, None, :] @ state.table[:, :-2])[:, 0]  # C_j·v − ½yᵀ G_j y
         product = state.n * state.slack
         total = np.add.reduce(product, axis=-1, keepdims=True)
-        if iteration % _LOOK == _LOOK - 1 or (
-            (total <= 2 * tolerance).any() and _near(state, total, tolerance)
-        ):
+        end = (total <= 2 * tolerance).any() and _near(state, total, tolerance)
+        if end or iteration % _LOOK == _LOOK - 1:
             _look(state, best, wanted, iteration)
             upper, lower = best.upper[state.live], best.lower[state.live]
-            going = (upper > lower * (1 + tolerance * _moved(state.before, upper))) & (
-                total[:, 0] > 1e-18 * (J + m)
-            )
+            apart = upper > lower * (1 + tolerance * _moved(state.before, upper))
+            going = apart & (total[:, 0] > 1e-18 * (J + m))
             if not going.any():
                 break
             if 2 * going.sum() <= len(going):
@@ -472,11 +354,8 @@ def _look(state: _State, best: Best, wanted: Array, iteration: int) -> None:
     at = np.flatnonzero(upper < best.upper[live])
     best.upper[live[at]], best.n[live[at]] = upper[at], n[at] / spent[at]
     at = np.flatnonzero(lower > best.lower[live])
-    best.lower[live[at]], best.y[live[at]], best.u[live[at]] = (
-        lower[at],
-        (y * by_y[:, None])[at],
-        (v * by_v[:, None])[at],
-    )
+    best.lower[live[at]] = lower[at]
+    best.y[live[at]], best.u[live[at]] = (y * by_y[:, None])[at], (v * by_v[:, None])[at]
     best.iterations[live] = iteration
 
 
@@ -491,9 +370,8 @@ def _step(state: _State, wanted: Array, product: Array, total: Array) -> None:
     towards = newton[..., -2]
     towards[:, :k] += (state.M0 @ state.z[:, :k, None])[..., 0] - state.a
     towards[:, k:] += 1.0
-    both = _solved(newton[..., :-2], newton[..., -2:]).swapaxes(
-        1, 2
-    )  # away from μ = 0, and what one unit of μ adds
+    # Away from μ = 0, and what one unit of μ adds.
+    both = _solved(newton[..., :-2], newton[..., -2:]).swapaxes(1, 2)
     change = both @ A
     # Relative changes: ds/s, and dn/n = μ/(n s) − 1 − ds/s.
     rises, per_mu = (residual - change[:, 0]) / slack, change[:, 1] / slack
@@ -519,16 +397,11 @@ def _most(values: Array) -> Array:
 
 def _solved(H: Array, rhs: Array) -> Array:
     try:
-        return np.asarray(np.linalg.solve(H, rhs), dtype=np.float64)
+        found = np.linalg.solve(H, rhs)
     except np.linalg.LinAlgError:
         trace = np.trace(H, axis1=-2, axis2=-1)
-        return np.asarray(
-            np.linalg.solve(H + 1e-14 * trace[:, None, None] * np.eye(H.shape[-1]), rhs),
-            dtype=np.float64,
-        )
-
-
-# ----------------------------------------------------------------------------
+        found = np.linalg.solve(H + 1e-14 * trace[:, None, None] * np.eye(H.shape[-1]), rhs)
+    return np.asarray(found, dtype=np.float64)
 
 
 TOLERANCE = 1e-9
@@ -540,24 +413,8 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
     """Solve one allocation problem to a certified gap, with at most k + m − 1 measurements taken
     (where rounding allows).
 
-    Parameters
-    ----------
-    program
-        See :class:`Program`.
-    tolerance
-        Relative gap at which to stop; smaller by as much as the budgets move the variance of what
-        is in hand, down to a thousandth.
-
-    Returns
-    -------
-    Allocation
-        ``gap`` says how far from the optimum the counts can be, whatever the solver did.
-
-    Raises
-    ------
-    ArgumentError
-        If a measurement is free, a budget is not positive, or the target is not covered by the
-        measurements and the prior.
+    ``tolerance`` is the relative gap at which to stop; smaller by as much as the budgets move the
+    variance of what is in hand, down to a thousandth. A target that nothing covers is an error.
 
     Notes
     -----
@@ -570,23 +427,10 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
     Schaden and Ullmann, "On multilevel best linear unbiased estimators", SIAM/ASA J. Uncertainty
     Quantification 8 (2020); Harman and Jurík, "Computing c-optimal experimental designs using the
     simplex method", Computational Statistics & Data Analysis 53 (2008).
-
-    Examples
-    --------
-    One variable of variance 0.25, price 2, budget 100: V = σ²c/B.
-
-    >>> from noracle.ppi.solver import make_program
-    >>> answer = solve(make_program([[[4.0]]], [2.0], 100.0, None, [1.0]))
-    >>> round(answer.variance, 9), answer.n.round(6).tolist(), answer.gap < 1e-8
-    (0.005, [50.0], True)
     """
+    p = program
     batch = solve_batch(
-        program.information[None],
-        program.costs,
-        program.budgets,
-        program.prior,
-        program.target,
-        tolerance=tolerance,
+        p.information[None], p.costs, p.budgets, p.prior, p.target, tolerance=tolerance
     )
     if not np.isfinite(batch.variance[0]):
         raise ArgumentError(
@@ -594,22 +438,16 @@ def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
         )
     n, variance = batch.n[0], float(batch.variance[0])
     for least, forced in ((1e-8, False), (1e-6, False), (1e-6, True)):
-        if np.sum(n > 0) < program.target.size + program.budgets.size:
+        if np.sum(n > 0) < p.target.size + p.budgets.size:
             break
         pure = _purify(program, n, batch.y[0], least=least, forced=forced)
         found = variance_of(program, pure)
         if found <= variance * (1 + 50 * tolerance):
             n, variance = pure, found
     lower = float(batch.lower_bound[0])
-    return Allocation(
-        n=n,
-        variance=variance,
-        lower_bound=min(lower, variance),
-        gap=max(0.0, variance / lower - 1) if lower > 0 else np.inf,
-        prices=batch.prices[0],
-        y=batch.y[0],
-        iterations=int(batch.iterations[0]),
-    )
+    gap = max(0.0, variance / lower - 1) if lower > 0 else np.inf
+    prices, y, steps = batch.prices[0], batch.y[0], int(batch.iterations[0])
+    return Allocation(n, variance, min(lower, variance), gap, prices, y, steps)
 
 
 def solve_batch(
@@ -623,30 +461,12 @@ def solve_batch(
 ) -> AllocationBatch:
     """Solve many allocation problems with the same measurements and the same number of budgets.
 
-    Parameters
-    ----------
-    information
-        (B, J, k, k).
-    costs
-        (J, m) or (B, J, m).
-    budgets
-        A number, (m,) or (B, m).
-    prior
-        (k, k), (B, k, k) or None.
-    target
-        (k,) or (B, k).
-    tolerance
-        Relative gap at which to stop.
-
-    Returns
-    -------
-    AllocationBatch
-        Arrays with the leading axis B; the counts are not thinned out to few measurements, as
-        :func:`solve` does.
+    Shapes are (B, J, k, k) of the information, (J, m) or (B, J, m) of the costs, a number, (m,) or
+    (B, m) of the budgets, None, (k, k) or (B, k, k) of the prior, and (k,) or (B, k) of the target.
+    The counts are not thinned out to few measurements, as :func:`solve` does.
 
     Examples
     --------
-    >>> import numpy as np
     >>> batch = solve_batch(np.array([[[[4.0]]], [[[1.0]]]]), [[2.0]], 100.0, None, [1.0])
     >>> batch.variance.round(9).tolist()
     [0.005, 0.02]
@@ -656,56 +476,29 @@ def solve_batch(
     b = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
     b = np.broadcast_to(b, (size, b.shape[-1]))
     C = np.broadcast_to(np.asarray(costs, dtype=np.float64), (size, J, b.shape[-1]))
-    M0 = np.broadcast_to(
-        np.zeros((k, k)) if prior is None else np.asarray(prior, dtype=np.float64), (size, k, k)
-    )
+    M0 = np.zeros((k, k)) if prior is None else np.asarray(prior, dtype=np.float64)
+    M0 = np.broadcast_to(M0, (size, k, k))
     a = np.broadcast_to(np.asarray(target, dtype=np.float64), (size, k))
-    check_numbers(G, C, b, M0, a)
+    given = G, C, b, M0, a
+    _check_numbers(*given)
     step = max(1, _CHUNK // (J * k * k))
-    parts = [
-        _solve_chunk(
-            G[i : i + step],
-            C[i : i + step],
-            b[i : i + step],
-            M0[i : i + step],
-            a[i : i + step],
-            tolerance,
-        )
-        for i in range(0, size, step)
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return AllocationBatch(
-        n=np.concatenate([p.n for p in parts]),
-        variance=np.concatenate([p.variance for p in parts]),
-        lower_bound=np.concatenate([p.lower_bound for p in parts]),
-        gap=np.concatenate([p.gap for p in parts]),
-        prices=np.concatenate([p.prices for p in parts]),
-        y=np.concatenate([p.y for p in parts]),
-        iterations=np.concatenate([p.iterations for p in parts]),
-    )
+    chunks = [[x[i : i + step] for x in given] for i in range(0, size, step)]
+    parts = [_solve_chunk(tolerance, *chunk) for chunk in chunks]
+    return AllocationBatch(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _solve_chunk(
-    G: Array, C: Array, b: Array, M0: Array, a: Array, tolerance: float
-) -> AllocationBatch:
-    s = scale(G, C, b, M0, a)
-    with np.errstate(
-        divide="ignore", invalid="ignore", over="ignore"
-    ):  # a problem that is done may go on beside one that is not
-        best = interior_point(s, tolerance)
+def _solve_chunk(tolerance: float, *given: Array) -> AllocationBatch:
+    s = _scale(*given)
+    # A problem that is done may go on beside one that is not.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        best = _interior_point(s, tolerance)
         upper = np.where(s.covered, best.upper * s.value, np.inf)
         lower = np.where(s.covered, best.lower * s.value, np.inf)
         gap = np.where(s.covered, np.maximum(upper / lower - 1, 0.0), np.nan)
-    return AllocationBatch(
-        n=best.n / s.unit,
-        variance=upper,
-        lower_bound=np.minimum(lower, upper),
-        gap=gap,
-        prices=best.u * s.value[:, None] / b,
-        y=(s.W @ best.y[..., None])[..., 0] * np.sqrt(s.value)[:, None],
-        iterations=best.iterations,
-    )
+    prices = best.u * s.value[:, None] / given[2]
+    y = (s.W @ best.y[..., None])[..., 0] * np.sqrt(s.value)[:, None]
+    lower = np.minimum(lower, upper)
+    return AllocationBatch(best.n / s.unit, upper, lower, gap, prices, y, best.iterations)
 
 
 def _purify(program: Program, n: Array, y: Array, *, least: float, forced: bool) -> Array:

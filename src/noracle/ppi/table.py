@@ -36,6 +36,11 @@ class Scores:
     rows: Array
     strata: tuple[str, ...] = ()
 
+    def of(self, stratum: str) -> Array:
+        """The rows of a stratum; all of them where it has no name."""
+        mine = np.array([s == stratum for s in self.strata], dtype=bool)
+        return self.rows[mine] if stratum else self.rows
+
 
 def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | None = None) -> Any:
     """Several files or frames as one wide table; anything else as it is.

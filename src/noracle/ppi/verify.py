@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.counts.label import Cell, Label, Tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
 from noracle.ppi.labels import simulated_power
 from noracle.results import Plan
 

@@ -16,7 +16,7 @@ from noracle.results import Estimate, Plan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from noracle.ppi.columns import BudgetPoint
+    from noracle.ppi.planner import BudgetPoint
 
 _MOST_LINES = 8
 

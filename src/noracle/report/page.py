@@ -266,7 +266,7 @@ def _budget_drawings(
     """The plan beside simpler ones, and allocation and weights over the budget, each before the
     table with its numbers.
     """
-    from noracle.ppi.columns import budget_path
+    from noracle.ppi.planner import budget_path
 
     points = budget_path(plan)
     counts, weights = budgets.path_tables(points)

@@ -17,15 +17,26 @@ undefined number is NaN in Python, ``null`` with a ``reason`` in JSON.
 from __future__ import annotations
 
 from noracle.results.analysis import LabelAnalysis
-from noracle.results.arguments import Side, check_confidence, choose, tails
-from noracle.results.base import NaN, Result
+from noracle.results.base import (
+    FAILED_BELOW,
+    Assumption,
+    Guarantee,
+    Kind,
+    NaN,
+    Result,
+    Side,
+    Status,
+    check_confidence,
+    choose,
+    results_dict,
+    tails,
+)
 from noracle.results.certificate import Certificate
 from noracle.results.check import Check, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
-from noracle.results.guarantee import FAILED_BELOW, Assumption, Guarantee, Kind, Status
 from noracle.results.plan import Plan, Routing
 from noracle.results.proof import Proof, Verdict
-from noracle.results.reading import RESULT_TYPES, read_result, results_dict
+from noracle.results.registry import RESULT_TYPES, read_result
 
 __all__ = [
     "FAILED_BELOW",

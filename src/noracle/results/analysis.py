@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
-from noracle.results.base import NaN, Result, number
+from noracle.results.base import Guarantee, NaN, Result, number
 from noracle.results.check import Check
 from noracle.results.estimate import Estimate
-from noracle.results.guarantee import Guarantee
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from noracle._version import __version__
-from noracle.results.base import NaN, Result
-from noracle.results.guarantee import Guarantee
+from noracle.results.base import Guarantee, NaN, Result
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.results.base import Result, number
-from noracle.results.guarantee import FAILED_BELOW, Guarantee
+from noracle.results.base import FAILED_BELOW, Guarantee, Result, number
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

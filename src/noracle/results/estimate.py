@@ -8,9 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.results.arguments import Side
-from noracle.results.base import NaN, Result, number
-from noracle.results.guarantee import Guarantee
+from noracle.results.base import Guarantee, NaN, Result, Side, number
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
-from noracle.results.base import Result
-from noracle.results.guarantee import Guarantee
+from noracle.results.base import Guarantee, Result
 
 Verdict = Literal["alarm", "consistent", "undecided"]
 

@@ -1,17 +1,12 @@
-"""The archive of a search: an append-only journal that a killed search goes on from, a snapshot of
-it, and what the search found.
-"""
+"""The journal of a search, from which a killed search goes on, and what the search found."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
@@ -19,26 +14,15 @@ from noracle.report import plots
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
-from noracle.search.candidates import Entry, Outcome, Proposal
-from noracle.search.model import BudgetReached, Usage
+from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
+from noracle.search.journal import Journal, write_whole
+from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "CALLS",
-    "JOURNAL",
-    "SCHEMA",
-    "SNAPSHOT",
-    "Archive",
-    "entry_event",
-    "entry_of",
-    "outcome_columns",
-    "outcomes_of",
-    "proposal_event",
-]
-
+_R = TypeVar("_R", bound=Result)
 SCHEMA = "archive/1"
 JOURNAL, SNAPSHOT, CALLS = "journal.jsonl", "archive.json", "calls.sqlite"
 _LONGEST_CHANGE = 200
@@ -53,10 +37,9 @@ class Archive:
     it in a ``with`` block.
     """
 
-    def __init__(self, folder: Path, events: list[Event], journal: Any) -> None:
-        self.folder = folder
-        self._events = events
-        self._journal = journal
+    def __init__(self, folder: Path, journal: Journal) -> None:
+        self.folder, self._journal = folder, journal
+        self._events = list(journal.records(_event, self._no_journal))
 
     @classmethod
     def open(cls, folder: str | Path, settings: Mapping[str, Any]) -> Self:
@@ -70,15 +53,14 @@ class Archive:
         """
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        journal = (where / JOURNAL).open("a+b")
+        busy = (
+            f"folder must not be in use; another search is running in {str(where)!r}. Wait for it."
+        )
+        journal = Journal(where / JOURNAL, busy=busy)
         try:
-            _lock(journal, where)
-            events = _read(journal, where)
-            archive = cls(where, events, journal)
-            if not events:
-                archive.append(
-                    {"event": "begin", "schema": SCHEMA, "settings": _plain(dict(settings))}
-                )
+            archive = cls(where, journal)
+            if not archive._events:
+                archive.append({"event": "begin", "schema": SCHEMA, "settings": dict(settings)})
             archive._check(settings)
         except BaseException:
             journal.close()
@@ -101,48 +83,25 @@ class Archive:
 
     def append(self, event: Mapping[str, Any]) -> Event:
         """Write an event; it is on disk when this returns."""
-        line = json.dumps(_plain(event), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        self._journal.seek(0, os.SEEK_END)
-        self._journal.write(line.encode() + b"\n")
-        self._journal.flush()
-        os.fsync(self._journal.fileno())
-        self._events.append(json.loads(line))
+        self._events.append(json.loads(self._journal.append(event)))
         return self._events[-1]
 
     def snapshot(self) -> Path:
-        """Write ``archive.json`` under another name and rename it, so that a reader never sees half
-        of it.
-        """
-        target = self.folder / SNAPSHOT
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{SNAPSHOT}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(
-                    json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(
-                (self.folder / JOURNAL).stat().st_mode
-            )  # a temporary file is private to the user
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        return target
+        """Write ``archive.json``, whole."""
+        text = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1)
+        return write_whole(self.folder / SNAPSHOT, text + "\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Settings, candidates, challenges and the end, as plain JSON values."""
         made = {e["number"]: e for e in self.of("proposal")}
         entries = [{**_without(made[e["number"]]), **_without(e)} for e in self.of("entry")]
-        ends = self.of("end")
-        end = _without(ends[-1]) if ends else None
+        ends = [_without(e) for e in self.of("end")]
         return {
             "schema": SCHEMA,
             "settings": self.settings,
             "entries": entries,
             "challenges": [_without(e) for e in self.of("challenge")],
-            "end": end,
+            "end": ends[-1] if ends else None,
         }
 
     def entries(self) -> list[Entry]:
@@ -151,10 +110,8 @@ class Archive:
         """
         made = {e["number"]: e for e in self.of("proposal")}
         accepted = {e["number"] for e in self.of("challenge") if e["accepted"]}
-        return [
-            entry_of(made[e["number"]], e, accepted=e["number"] in accepted)
-            for e in self.of("entry")
-        ]
+        done = {e["number"]: e for e in self.of("entry")}
+        return [entry_of(made[n], done[n], accepted=n in accepted) for n in done]
 
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
@@ -172,35 +129,44 @@ class Archive:
         self.close()
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        began, now = self.settings, _plain(dict(settings))
+        where = repr(str(self.folder))
         if self._events[0].get("schema") != SCHEMA:
             raise ArgumentError(
-                f"folder must hold a journal of schema {SCHEMA}; got another in {str(self.folder)!r}. Name a new folder."
+                f"folder must hold a journal of schema {SCHEMA}; got another in {where}. Name a new folder."
             )
-        other = [
-            name
-            for name in {**began, **now}
-            if began.get(name) != now.get(name) and name not in _FREE
-        ]
+        began, now = self.settings, json.loads(json.dumps(dict(settings)))
+        other = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
         if other:
             raise ArgumentError(
                 f"folder must hold a search with the same settings to go on; got another {', '.join(sorted(other))} in "
-                f"{str(self.folder)!r}. Use the settings it began with, or name a new folder."
+                f"{where}. Use the settings it began with, or name a new folder."
             )
+
+    def _no_journal(self, line: int) -> ArgumentError:
+        where = f"line {line} of {str(self.folder / JOURNAL)!r}"
+        return ArgumentError(
+            f"folder must hold the journal of a search; got something else in {where}. Name a new folder."
+        )
+
+
+def _event(number: int, data: Any) -> Event:
+    """A line of the journal; the first one, and only that, begins a search."""
+    if not isinstance(data, dict) or (number == 1) != (data["event"] == "begin"):
+        raise ValueError
+    return data
 
 
 def proposal_event(
     number: int, proposal: Proposal, *, origin: str, generation: int, cost: Mapping[str, float]
 ) -> Event:
     """A candidate before it is run. Thoughts of a designer are left out: they may quote items."""
-    change = " ".join(proposal.change.split())[:_LONGEST_CHANGE]
     return {
         "event": "proposal",
         "number": number,
         "origin": origin,
         "generation": generation,
         "parents": list(proposal.parents),
-        "change": change,
+        "change": " ".join(proposal.change.split())[:_LONGEST_CHANGE],
         "problem": proposal.problem,
         "share": proposal.share,
         "workflow": proposal.workflow.to_dict(),
@@ -230,125 +196,19 @@ def entry_event(
 
 def entry_of(made: Event, done: Event, *, accepted: bool) -> Entry:
     """The record of a candidate from its two events."""
-    return Entry(
-        number=made["number"],
-        workflow=parse_workflow(made["workflow"]),
-        origin=made["origin"],
-        parents=tuple(made["parents"]),
-        change=made["change"],
-        generation=made["generation"],
-        outcomes=outcomes_of(done["outcomes"]),
-        fitness=None if done["fitness"] is None else Estimate.from_dict(done["fitness"]),
-        accepted=accepted,
-        problem=done["problem"],
-        cost={
-            **done["cost"],
-            **{f"design_{name}": value for name, value in made["design"].items()},
-        },
-    )
-
-
-def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
-    """Outcomes as columns, which takes a third of the space of rows."""
-    return {
-        "item": [o.item for o in outcomes],
-        "answer": [o.answer for o in outcomes],
-        "state": [o.state for o in outcomes],
-        "repeat": [o.repeat for o in outcomes],
-        "calls": [o.calls for o in outcomes],
-        "input_tokens": [o.usage.input_tokens for o in outcomes],
-        "output_tokens": [o.usage.output_tokens for o in outcomes],
-    }
+    design = {f"design_{name}": value for name, value in made["design"].items()}
+    whole = {**made, **done, "cost": {**done["cost"], **design}, "accepted": accepted}
+    return dataclasses.replace(_entry_from(whole), outcomes=outcomes_of(done["outcomes"]))
 
 
 def outcomes_of(columns: Mapping[str, Sequence[Any]]) -> tuple[Outcome, ...]:
     """Read back what :func:`outcome_columns` wrote."""
-    rows = zip(
-        *(
-            columns[name]
-            for name in (
-                "item",
-                "answer",
-                "state",
-                "repeat",
-                "calls",
-                "input_tokens",
-                "output_tokens",
-            )
-        ),
-        strict=True,
-    )
-    return tuple(
-        Outcome(
-            item=item,
-            answer=answer,
-            state=state,
-            repeat=repeat,
-            calls=calls,
-            usage=Usage(read, written),
-        )
-        for item, answer, state, repeat, calls, read, written in rows
-    )
+    rows = zip(*columns.values(), strict=True)
+    return tuple(Outcome.from_dict(dict(zip(columns, row, strict=True))) for row in rows)
 
 
 def _without(event: Event) -> Event:
     return {name: value for name, value in event.items() if name != "event"}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON gives back for a value, so that a search that goes on sees what one that was not
-    stopped sees.
-    """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    return json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False))
-
-
-def _read(journal: Any, folder: Path) -> list[Event]:
-    """All whole lines; half a line at the end is what a killed search left, and is cut off."""
-    journal.seek(0)
-    data = journal.read()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        journal.truncate(whole)
-    events: list[Event] = []
-    for i, line in enumerate(data[:whole].splitlines(), start=1):
-        try:
-            event = json.loads(line)
-            if (
-                not isinstance(event, dict)
-                or "event" not in event
-                or (i == 1) != (event["event"] == "begin")
-            ):
-                raise ValueError
-        except ValueError:
-            raise ArgumentError(
-                f"folder must hold the journal of a search; got something else in line {i} of {str(folder / JOURNAL)!r}. Name a new folder."
-            ) from None
-        events.append(event)
-    return events
-
-
-def _lock(journal: Any, folder: Path) -> None:
-    """Where the system can lock files, a second search in the same folder is refused; the lock goes
-    with the process.
-    """
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        try:
-            fcntl.flock(journal.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ArgumentError(
-                f"folder must not be in use; another search is running in {str(folder)!r}. Wait for it."
-            ) from None
-
-
-# ----------------------------------------------------------------------------
-# What a search found: the record, and how it is read from the journal.
-
-
-_TOTALS = ("calls", "input_tokens", "output_tokens")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -429,31 +289,20 @@ class Found(Result):
         plain |= {
             "winner": self.winner.to_dict(),
             "entries": [_entry_dict(e) for e in self.entries],
+            **{name: _inner(plain[name]) for name in _INNER},
         }
-        plain |= {name: _inner(plain[name]) for name in ("validation", "held_out", "comparison")}
         return {"schema": self.schema, **encode(plain)}
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        readers: dict[str, type[Result]] = {
-            "validation": Estimate,
-            "held_out": Estimate,
-            "comparison": Comparison,
-        }
-        values |= {
-            name: None if values[name] is None else read.from_dict(values[name])
-            for name, read in readers.items()
-        }
+        values |= {name: _revived(read, values[name]) for name, read in _INNER.items()}
         values["winner"] = parse_workflow(values["winner"])
         values["entries"] = tuple(_entry_from(e) for e in values["entries"])
         return values
 
     def __repr__(self) -> str:
-        held_out = (
-            "no held-out value yet"
-            if self.held_out is None
-            else f"held out {self.held_out.value:.4g}"
-        )
+        value = self.held_out
+        held_out = "no held-out value yet" if value is None else f"held out {value.value:.4g}"
         return f"Found({self.winner.name!r} of {len(self.entries)} candidates, validation {self.validation.value:.4g}, {held_out})"
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -461,42 +310,18 @@ class Found(Result):
         labels.
         """
         ax = plots.new_axes(ax, 7)
-        rows = [
-            (e.number, e.fitness, e.accepted or e.number == 0)
-            for e in self.entries
-            if e.fitness is not None
-        ]
-        for x, fitness, accepted in rows:
-            ax.plot([x, x], [fitness.low, fitness.high], color=plots.LINE, linewidth=2, zorder=1)
-            face = plots.BLUE if accepted else "none"
-            ax.plot(
-                [x],
-                [fitness.value],
-                marker="o",
-                markersize=5,
-                color=plots.BLUE,
-                markerfacecolor=face,
-                linestyle="none",
-                zorder=2,
-            )
+
+        def mark(x: float, value: Estimate, line: str, **style: Any) -> None:
+            ax.plot([x, x], [value.low, value.high], color=line, linewidth=2, zorder=1)
+            ax.plot([x], [value.value], markersize=5, linestyle="none", zorder=2, **style)
+
+        for e in self.entries:
+            if e.fitness is not None:
+                face = plots.BLUE if e.accepted or e.number == 0 else "none"
+                look = {"marker": "o", "color": plots.BLUE, "markerfacecolor": face}
+                mark(e.number, e.fitness, plots.LINE, **look)
         if self.held_out is not None:
-            x = self.number
-            ax.plot(
-                [x + 0.25] * 2,
-                [self.held_out.low, self.held_out.high],
-                color=plots.ORANGE,
-                linewidth=2,
-                zorder=3,
-            )
-            ax.plot(
-                [x + 0.25],
-                [self.held_out.value],
-                marker="D",
-                markersize=5,
-                color=plots.ORANGE,
-                linestyle="none",
-                zorder=4,
-            )
+            mark(self.number + 0.25, self.held_out, plots.ORANGE, marker="D", color=plots.ORANGE)
         ax.grid(axis="y", color=plots.LINE, linewidth=0.6)
         ax.set_xlabel("candidate (filled: was the incumbent; diamond: held-out labels)")
         ax.set_ylabel("accuracy", color=plots.INK, fontsize=8.5)
@@ -525,20 +350,14 @@ def found_of(
         raise ArgumentError(f"the first baseline must have a fitness; got none ({winner.problem}).")
     validation = _selected(winner.fitness, sum(e.fitness is not None for e in entries))
     held_out = None if end is None else Estimate.from_dict(end["held_out"])
-    comparison = (
-        None
-        if end is None or end["comparison"] is None
-        else Comparison.from_dict(end["comparison"])
-    )
+    comparison = None if end is None else _revived(Comparison, end["comparison"])
     challenges = [
         {k: v for k, v in e.items() if k not in ("event", "outcomes")}
         for e in archive.of("challenge")
     ]
+    confidence = settings["confidence"]
     return Found(
-        task=settings["task"],
-        strategy=settings["strategy"],
-        model=settings["model"],
-        designer=settings["designer"],
+        **{name: settings[name] for name in ("task", "strategy", "model", "designer")},
         winner=winner.workflow,
         number=winner.number,
         incumbent=won[-1] if won else 0,
@@ -551,9 +370,7 @@ def found_of(
         counts={part: len(settings["split"][part]) for part in ("validation", "confirm", "final")},
         cost=_totals(archive),
         ledger=dict(ledger),
-        guarantees=_guarantees(
-            validation, held_out, comparison, challenges, settings["confidence"]
-        ),
+        guarantees=_guarantees(validation, held_out, comparison, challenges, confidence),
         stopped=capped if end is None else end["stopped"],
         reason=f"no held-out value: {capped}" if end is None else "",
     )
@@ -561,17 +378,13 @@ def found_of(
 
 def _selected(fitness: Estimate, n: int) -> Estimate:
     """The same numbers without a promise, since the candidate was chosen with these labels."""
+    if n < 2:
+        return fitness
     why = f"selected among {n} candidates with these labels: the value is too high on average, the interval promises nothing"
-    kind = Kind.HEURISTIC if n > 1 else fitness.guarantee.kind
-    assumption = Assumption(name="labels not used to select", status="failed", detail=why)
-    guarantee = dataclasses.replace(
-        fitness.guarantee,
-        kind=kind,
-        assumptions=(*fitness.guarantee.assumptions, *((assumption,) if n > 1 else ())),
-    )
-    return dataclasses.replace(
-        fitness, guarantee=guarantee, notes=(*fitness.notes, *((why,) if n > 1 else ()))
-    )
+    failed = Assumption(name="labels not used to select", status="failed", detail=why)
+    rests = (*fitness.guarantee.assumptions, failed)
+    guarantee = dataclasses.replace(fitness.guarantee, kind=Kind.HEURISTIC, assumptions=rests)
+    return dataclasses.replace(fitness, guarantee=guarantee, notes=(*fitness.notes, why))
 
 
 def _totals(archive: Archive) -> dict[str, int]:
@@ -582,16 +395,11 @@ def _totals(archive: Archive) -> dict[str, int]:
         "confirm": [e["cost"] for e in archive.of("challenge")],
         "final": [e["cost"] for e in archive.of("end")],
     }
-    totals = {
-        name: sum(cost.get(name, 0) for costs in parts.values() for cost in costs)
-        for name in _TOTALS
-    }
+    every = [cost for costs in parts.values() for cost in costs]
+    totals = ("calls", "input_tokens", "output_tokens")
     return {
-        **totals,
-        **{
-            f"{part}_calls": sum(cost.get("calls", 0) for cost in costs)
-            for part, costs in parts.items()
-        },
+        **{name: sum(cost.get(name, 0) for cost in every) for name in totals},
+        **{f"{part}_calls": sum(c.get("calls", 0) for c in costs) for part, costs in parts.items()},
     }
 
 
@@ -602,42 +410,47 @@ def _guarantees(
     challenges: Sequence[Mapping[str, Any]],
     confidence: float,
 ) -> dict[str, str]:
-    said = {
-        "validation": f"{validation.guarantee.kind.label}: the winner was chosen with these labels"
-    }
+    label = validation.guarantee.kind.label
+    said = {"validation": f"{label}: the winner was chosen with these labels"}
     if challenges:
         said["acceptance"] = str(challenges[-1]["guarantee"])
-    if held_out is not None:
-        said["held_out"] = (
-            f"{held_out.guarantee.kind.label} at {confidence:g}: labels that neither design nor choice had met"
-        )
-    if comparison is not None:
-        said["comparison"] = (
-            f"{comparison.guarantee.kind.label} at {confidence:g}: paired, on the same held-out labels"
-        )
+    met = {
+        "held_out": (held_out, "labels that neither design nor choice had met"),
+        "comparison": (comparison, "paired, on the same held-out labels"),
+    }
+    for name, (result, what) in met.items():
+        if result is not None:
+            said[name] = f"{result.guarantee.kind.label} at {confidence:g}: {what}"
     if challenges or comparison is not None:
-        said["better"] = (
-            f"finite-sample at {confidence:g}: the winner is called better only by confirm or final labels"
-        )
-    said["strategy"] = (
-        "heuristic: which candidates are proposed, and whether a better one exists, carries no promise"
-    )
+        what = "the winner is called better only by confirm or final labels"
+        said["better"] = f"finite-sample at {confidence:g}: {what}"
+    what = "which candidates are proposed, and whether a better one exists, carries no promise"
+    said["strategy"] = f"heuristic: {what}"
     return said
+
+
+_INNER: dict[str, type[Result]] = {
+    "validation": Estimate,
+    "held_out": Estimate,
+    "comparison": Comparison,
+}
+
+
+def _revived(kind: type[_R], data: Mapping[str, Any] | None) -> _R | None:
+    return None if data is None else kind.from_dict(data)
 
 
 def _inner(result: Result | None) -> dict[str, Any] | None:
     return None if result is None else result.to_dict()
 
 
+_PLAIN = ("number", "origin", "generation", "change", "accepted", "problem")
+
+
 def _entry_dict(entry: Entry) -> dict[str, Any]:
     return {
-        "number": entry.number,
-        "origin": entry.origin,
-        "generation": entry.generation,
+        **{name: getattr(entry, name) for name in _PLAIN},
         "parents": list(entry.parents),
-        "change": entry.change,
-        "accepted": entry.accepted,
-        "problem": entry.problem,
         "cost": dict(entry.cost),
         "fitness": _inner(entry.fitness),
         "workflow": entry.workflow.to_dict(),
@@ -646,15 +459,10 @@ def _entry_dict(entry: Entry) -> dict[str, Any]:
 
 def _entry_from(data: Mapping[str, Any]) -> Entry:
     return Entry(
-        number=data["number"],
-        origin=data["origin"],
-        generation=data["generation"],
+        **{name: data[name] for name in _PLAIN},
         parents=tuple(data["parents"]),
-        change=data["change"],
-        accepted=data["accepted"],
-        problem=data["problem"],
         cost=data["cost"],
-        fitness=None if data["fitness"] is None else Estimate.from_dict(data["fitness"]),
+        fitness=_revived(Estimate, data["fitness"]),
         workflow=parse_workflow(data["workflow"]),
     )
 

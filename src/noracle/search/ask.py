@@ -9,25 +9,24 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Self, get_args
+from typing import Any, Self, TypedDict
 
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
-from noracle.search.candidates import Outcome
+from noracle.search.candidates import Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
+from noracle.search.journal import Journal, write_whole
 from noracle.search.model import STATES, BudgetReached, Calls, Usage
 from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
-from noracle.search.workflow import Ask, CritiqueLoop, Decide, Prompt, Route, Workflow
+from noracle.search.workflow import Workflow, prompts_of
 
 SCHEMA = "run/1"
-_STATES = get_args(State)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,35 +41,15 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """As one line of ``outcomes.jsonl``."""
-        o = self.outcome
-        return {
-            "item": o.item,
-            "repeat": o.repeat,
-            "answer": o.answer,
-            "state": o.state,
-            "order": list(self.order),
-            "calls": o.calls,
-            "input_tokens": o.usage.input_tokens,
-            "output_tokens": o.usage.output_tokens,
-            "of": self.of,
-        }
+        return {**self.outcome.to_dict(), "order": list(self.order), "of": self.of}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """A line that was written."""
-        if data["state"] not in _STATES or (data["answer"] is None) == (
-            data["state"] == "answered"
-        ):
-            raise ValueError(data["state"])
-        outcome = Outcome(
-            item=data["item"],
-            repeat=data["repeat"],
-            answer=data["answer"],
-            state=data["state"],
-            calls=data["calls"],
-            usage=Usage(data["input_tokens"], data["output_tokens"]),
-        )
-        return cls(outcome=outcome, order=tuple(data["order"]), of=data["of"])
+        state = data["state"]
+        if state not in STATES or (data["answer"] is None) == (state == "answered"):
+            raise ValueError(state)
+        return cls(outcome=Outcome.from_dict(data), order=tuple(data["order"]), of=data["of"])
 
 
 def fingerprint(*texts: object) -> str:
@@ -93,11 +72,9 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
-        self.path = Path(path)
-        self.settings = dict(settings)
+        self.path, self.settings = Path(path), dict(settings)
         self.lines: dict[tuple[int | str, int], Line] = {}
-        self._file: IO[str] | None = None
-        self._lock: IO[str] | None = None
+        self._journal: Journal | None = None
 
     @property
     def calls(self) -> Path:
@@ -108,64 +85,41 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise ArgumentError(f"run must name a folder; got the file {str(self.path)!r}.")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        busy = f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
+        self._journal = Journal(self.path / "outcomes.jsonl", busy=busy, sync=False)
         try:
-            self._hold()
             self._agree()
-            self._load()
-            self._file = (self.path / "outcomes.jsonl").open("a", encoding="utf-8", newline="\n")
+            for line in self._journal.records(lambda _, data: Line.from_dict(data), self._broken):
+                self.lines[line.outcome.item, line.outcome.repeat] = line
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self._file, self._lock):
-            if file is not None:
-                file.close()
-        self._file = self._lock = None
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = None
 
     def add(self, line: Line) -> None:
         """Keep an outcome: it is on its way to the disk when this returns."""
-        if self._file is None:
+        if self._journal is None:
             raise ArgumentError("the run folder must be open; use it in a with statement.")
-        self._file.write(
-            json.dumps(line.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
-        )
-        self._file.flush()
+        self._journal.append(line.to_dict())
         self.lines[line.outcome.item, line.outcome.repeat] = line
 
     def done(self, item: int | str, repeat: int, of: str) -> Line | None:
         """The outcome of this very question, unless its call failed: then it is asked again."""
         line = self.lines.get((item, repeat))
-        return (
-            line if line is not None and line.of == of and line.outcome.state != "errored" else None
-        )
-
-    def _hold(self) -> None:
-        """Refuse a second process; the lock goes with the process, also after kill -9."""
-        self._lock = (self.path / "lock").open("a", encoding="utf-8")
-        try:
-            import fcntl
-        except ImportError:  # Windows: two runs in one folder are not noticed there
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ArgumentError(
-                f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
-            ) from None
+        return line if line and line.of == of and line.outcome.state != "errored" else None
 
     def _agree(self) -> None:
         """Write what the run is, or refuse to go on with another one."""
         file = self.path / "run.json"
         mine = {"schema": SCHEMA, **self.settings}
         if not file.exists():
-            temporary = file.with_suffix(".tmp")
-            temporary.write_text(
-                json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
-                encoding="utf-8",
-            )
-            temporary.replace(file)
+            text = json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False)
+            write_whole(file, text + "\n")
             return
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
@@ -176,49 +130,34 @@ class RunFolder:
                 f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder."
             )
         if before != mine:
-            other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-            said = ", ".join(
-                f"{k} {str(before.get(k))[:40]!r} there and {str(mine.get(k))[:40]!r} here"
-                for k in other
+            there, here = (
+                {k: repr(str(run.get(k))[:40]) for k in {**before, **mine}}
+                for run in (before, mine)
             )
+            other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
+            said = ", ".join(f"{k} {there[k]} there and {here[k]} here" for k in other)
             raise ArgumentError(
                 f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder."
             )
 
-    def _load(self) -> None:
-        """Read what is done. A last line that was cut by a crash is dropped; any other broken line
-        is an error.
-        """
-        file = self.path / "outcomes.jsonl"
-        if not file.exists():
-            return
-        data = file.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with file.open("r+b") as cut:
-                cut.truncate(whole)
-                os.fsync(cut.fileno())
-        for number, text in enumerate(data[:whole].split(b"\n")[:-1], 1):
-            try:
-                line = Line.from_dict(json.loads(text))
-            except (ValueError, KeyError, TypeError):
-                where = f"another text at line {number} of {str(file)!r}"
-                raise EvidenceError(
-                    fault(
-                        "run", "must hold one outcome a line", where, remedy="Name another folder."
-                    )
-                ) from None
-            self.lines[line.outcome.item, line.outcome.repeat] = line
-
-
-# ----------------------------------------------------------------------------
-# A model answers items: each question once, many at a time, every outcome kept as it comes.
+    def _broken(self, line: int) -> EvidenceError:
+        where = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
+        rule = "must hold one outcome a line"
+        return EvidenceError(fault("run", rule, where, remedy="Name another folder."))
 
 
 Progress = Callable[[int, int], None]
 """Called with how many questions are done and how many there are."""
 
 _FORM = 320  # characters that a workflow writes around a question, about
+
+
+class _Options(TypedDict):
+    """How questions are put, whatever they are about."""
+
+    concurrency: int
+    run: RunFolder | None
+    progress: Progress | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,17 +233,14 @@ async def ask_items(
     (0, 1)
     """
     questions = task_questions(task, seed=seed, shuffle=shuffle)
-    return await ask_questions(
-        questions, workflow, calls, seed=seed, concurrency=concurrency, run=run, progress=progress
-    )
+    how = _Options(concurrency=concurrency, run=run, progress=progress)
+    return await ask_questions(questions, workflow, calls, seed=seed, **how)
 
 
 def task_questions(task: Task, *, seed: int, shuffle: bool) -> list[Question]:
     """The items as they are shown."""
-    return [
-        pose(item, instruction=task.instruction, shuffle=seed if shuffle else None)
-        for item in task.items
-    ]
+    order = seed if shuffle else None
+    return [pose(item, instruction=task.instruction, shuffle=order) for item in task.items]
 
 
 async def ask_questions(
@@ -319,10 +255,9 @@ async def ask_questions(
     progress: Progress | None = None,
 ) -> Asked:
     """Put questions to a workflow, each ``repeats`` times; see :func:`ask_items`."""
-    if concurrency < 1:
-        raise ArgumentError(f"concurrency must be at least 1; got {concurrency}.")
-    if repeats < 1:
-        raise ArgumentError(f"repeats must be at least 1; got {repeats}.")
+    for name, value in (("concurrency", concurrency), ("repeats", repeats)):
+        if value < 1:
+            raise ArgumentError(f"{name} must be at least 1; got {value}.")
     work = [(question, repeat) for question in questions for repeat in range(repeats)]
     known = done_before(questions, repeats, run)
     waiting = iter([place for place in range(len(work)) if place not in known])
@@ -338,8 +273,7 @@ async def ask_questions(
             except BudgetReached as error:
                 stopped.append(str(error))
                 return
-            line = Line(outcome=outcome, order=question.order, of=_print(question))
-            known[place] = line
+            known[place] = line = Line(outcome=outcome, order=question.order, of=_print(question))
             if run is not None:
                 run.add(line)
             if progress is not None:
@@ -351,11 +285,8 @@ async def ask_questions(
                 group.create_task(worker(waiting))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None  # one error, as if there were no group
-    return Asked(
-        lines=tuple(known[place] for place in sorted(known)),
-        total=len(work),
-        stopped=stopped[0] if stopped else "",
-    )
+    lines = tuple(known[place] for place in sorted(known))
+    return Asked(lines=lines, total=len(work), stopped=stopped[0] if stopped else "")
 
 
 def done_before(
@@ -384,17 +315,11 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     >>> list(answers_table(Asked(lines=(), total=0), "m"))
     ['item', 'system', 'answer', 'state', 'order', 'calls', 'input_tokens', 'output_tokens']
     """
-    outcomes = [line.outcome for line in asked.lines]
-    return {
-        "item": [o.item for o in outcomes],
-        "system": [system] * len(outcomes),
-        "answer": [o.answer for o in outcomes],
-        "state": [o.state for o in outcomes],
-        "order": [" ".join(map(str, line.order)) for line in asked.lines],
-        "calls": [o.calls for o in outcomes],
-        "input_tokens": [o.usage.input_tokens for o in outcomes],
-        "output_tokens": [o.usage.output_tokens for o in outcomes],
-    }
+    columns = outcome_columns(line.outcome for line in asked.lines)
+    columns["system"] = [system] * len(asked.lines)
+    columns["order"] = [" ".join(map(str, line.order)) for line in asked.lines]
+    names = ("item", "system", "answer", "state", "order", "calls", "input_tokens", "output_tokens")
+    return {name: columns[name] for name in names}
 
 
 def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
@@ -404,23 +329,8 @@ def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)
-    prompts = list(_prompts(workflow))
-    longest = max((prompt.max_tokens for prompt in prompts), default=0)
+    longest = max((p.max_tokens for node in workflow.nodes for p in prompts_of(node)), default=0)
     return Usage(math.ceil((mean + _FORM) / CHARACTERS_PER_TOKEN), longest)
-
-
-def _prompts(workflow: Workflow) -> Iterator[Prompt]:
-    for node in workflow.nodes:
-        if isinstance(node, (Ask, Decide)):
-            yield node.prompt
-        elif isinstance(node, CritiqueLoop):
-            yield from (node.critic, node.reviser)
-        elif isinstance(node, Route):
-            yield from (node.prompt, *node.branches.values())
-
-
-# ----------------------------------------------------------------------------
-# A model grades the answers of other systems: yes, no or uncertain.
 
 
 VERDICTS = ("yes", "no", "uncertain")
@@ -487,15 +397,8 @@ def read_claims(
     items = {str(item.id): item for item in task.items}
     strange = [row[0] for row in rows if str(row[0]) not in items]
     if strange:
-        raise EvidenceError(
-            fault(
-                "answers",
-                "must be about items of the task",
-                "others",
-                where=strange,
-                total=len(strange),
-            )
-        )
+        rule, n = "must be about items of the task", len(strange)
+        raise EvidenceError(fault("answers", rule, "others", where=strange, total=n))
     several = len({row[1] for row in rows}) > 1
     claims, wrong = [], []
     for name, system, answer in rows:
@@ -511,16 +414,8 @@ def read_claims(
         )
     if wrong:
         rule = "must be a class, the text of an option or its letter"
-        raise EvidenceError(
-            fault(
-                "answer",
-                rule,
-                "another",
-                where=wrong,
-                total=len(wrong),
-                remedy="Null means no answer.",
-            )
-        )
+        remedy, n = "Null means no answer.", len(wrong)
+        raise EvidenceError(fault("answer", rule, "another", where=wrong, total=n, remedy=remedy))
     return claims
 
 
@@ -577,16 +472,8 @@ async def judge_claims(
     (['yes'], [1.0])
     """
     questions = [claim.question for claim in claims if claim.question is not None]
-    return await ask_questions(
-        questions,
-        workflow,
-        calls,
-        seed=seed,
-        repeats=repeats,
-        concurrency=concurrency,
-        run=run,
-        progress=progress,
-    )
+    how = _Options(concurrency=concurrency, run=run, progress=progress)
+    return await ask_questions(questions, workflow, calls, seed=seed, repeats=repeats, **how)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -620,21 +507,17 @@ def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict
 
 
 def _verdict(lines: Sequence[Line]) -> Verdict:
-    given = [line.outcome.answer for line in lines if line.outcome.answer is not None]
-    spent: Mapping[str, int] = {
-        "calls": sum(line.outcome.calls for line in lines),
-        "input_tokens": sum(line.outcome.usage.input_tokens for line in lines),
-        "output_tokens": sum(line.outcome.usage.output_tokens for line in lines),
-    }
+    outcomes = [line.outcome for line in lines]
+    given = [o.answer for o in outcomes if o.answer is not None]
+    spent = cost_of(outcomes)
     if not given:
-        state = Counter(line.outcome.state for line in lines).most_common(1)[0][0]
+        state = Counter(o.state for o in outcomes).most_common(1)[0][0]
         return Verdict(label=None, value=None, state=state, **spent)
     count = Counter(given).most_common()
     tie = len(count) > 1 and count[0][1] == count[1][1]
+    value = sum(VALUES[v] for v in given) / len(given)
     label = "uncertain" if tie else VERDICTS[count[0][0]]
-    return Verdict(
-        label=label, value=sum(VALUES[v] for v in given) / len(given), state="answered", **spent
-    )
+    return Verdict(label=label, value=value, state="answered", **spent)
 
 
 def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str, list[Any]]:

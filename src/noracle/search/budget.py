@@ -47,13 +47,11 @@ class Prices:
     currency: str = "USD"
 
     def __post_init__(self) -> None:
-        for name, pair in {
-            "*": (self.input_per_million, self.output_per_million),
-            **self.models,
-        }.items():
-            if any(math.isinf(price) or price < 0 for price in pair):
+        own = (self.input_per_million, self.output_per_million)
+        for name, (ins, outs) in {"*": own, **self.models}.items():
+            if any(math.isinf(price) or price < 0 for price in (ins, outs)):
                 raise ArgumentError(
-                    f"prices must be finite and at least 0; got {pair[0]} and {pair[1]} for {name!r}."
+                    f"prices must be finite and at least 0; got {ins} and {outs} for {name!r}."
                 )
 
     @classmethod
@@ -67,10 +65,8 @@ class Prices:
             text = Path(path).read_text(encoding="utf-8")
             data = tomllib.loads(text) if Path(path).suffix == ".toml" else json.loads(text)
             currency = str(data.pop("currency", "USD"))
-            table = {
-                str(m): (float(p["input_per_million"]), float(p["output_per_million"]))
-                for m, p in data.items()
-            }
+            ins, outs = "input_per_million", "output_per_million"
+            table = {str(m): (float(p[ins]), float(p[outs])) for m, p in data.items()}
         except OSError as error:
             raise ArgumentError(
                 f"prices must be a file that can be read; got {str(path)!r} ({error.strerror})."
@@ -125,14 +121,10 @@ class Ledger:
             raise ArgumentError(
                 f"ledgers must be in one currency to add; got {self.currency} and {other.currency}."
             )
+        names = ("calls", "cached", "failed", "retried", "estimated", "usage", "cost")
+        sums: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in names}
         return Ledger(
-            calls=self.calls + other.calls,
-            cached=self.cached + other.cached,
-            failed=self.failed + other.failed,
-            retried=self.retried + other.retried,
-            estimated=self.estimated + other.estimated,
-            usage=self.usage + other.usage,
-            cost=self.cost + other.cost,
+            **sums,
             reason="; ".join(dict.fromkeys(r for r in (self.reason, other.reason) if r)),
             currency=self.currency if self.cost else other.currency,
             failure=other.failure or self.failure,
@@ -142,12 +134,8 @@ class Ledger:
         """JSON-ready; an unknown cost is null with a reason."""
         unknown = math.isnan(self.cost)
         return {
-            "calls": self.calls,
-            "cached": self.cached,
-            "failed": self.failed,
-            "retried": self.retried,
-            "input_tokens": self.usage.input_tokens,
-            "output_tokens": self.usage.output_tokens,
+            **{n: getattr(self, n) for n in ("calls", "cached", "failed", "retried")},
+            **dataclasses.asdict(self.usage),
             "calls_with_estimated_tokens": self.estimated,
             "cost": None if unknown else self.cost,
             "currency": self.currency,
@@ -156,14 +144,15 @@ class Ledger:
         }
 
     def __str__(self) -> str:
-        tokens = self.usage.input_tokens + self.usage.output_tokens
         about = f", of {self.estimated} calls estimated from characters" if self.estimated else ""
-        line = f"{self.calls:,} calls paid, {self.cached:,} cached, {self.failed:,} failed; {tokens:,} tokens{about}; "
-        return line + (
-            f"cost unknown ({self.reason})"
-            if math.isnan(self.cost)
-            else f"{self.cost:,.4f} {self.currency}"
-        )
+        line = f"{self.calls:,} calls paid, {self.cached:,} cached, {self.failed:,} failed; {self.usage.total:,} tokens{about}; "
+        return line + _money(self)
+
+
+def _money(said: Ledger | Projection) -> str:
+    if math.isnan(said.cost):
+        return f"cost unknown ({said.reason})"
+    return f"{said.cost:,.4f} {said.currency}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +173,9 @@ class Projection:
     stops_at: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        tokens = self.usage.input_tokens + self.usage.output_tokens
-        money = (
-            f"cost unknown ({self.reason})"
-            if math.isnan(self.cost)
-            else f"about {self.cost:,.4f} {self.currency}"
-        )
+        money = _money(self) if math.isnan(self.cost) else f"about {_money(self)}"
         caps = f"; stops at the cap on {' and '.join(self.stops_at)}" if self.stops_at else ""
-        return f"at most {self.calls:,} calls, about {tokens:,} tokens, {money}{caps}"
+        return f"at most {self.calls:,} calls, about {self.usage.total:,} tokens, {money}{caps}"
 
 
 class Budget:
@@ -220,34 +204,22 @@ class Budget:
         cost: float | None = None,
         seconds: float | None = None,
     ) -> None:
-        for name, cap in (
-            ("calls", calls),
-            ("tokens", tokens),
-            ("cost", cost),
-            ("seconds", seconds),
-        ):
-            if cap is not None and not (cap > 0 and math.isfinite(cap)):
+        self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
+        for name, cap in self._caps():
+            if not (cap > 0 and math.isfinite(cap)):
                 raise ArgumentError(
                     f"{name} must be above 0 and finite, or None for no cap; got {cap}."
                 )
-        self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
-        self._done = 0
-        self._open = 0
-        self._usage = Usage()
-        self._spent = 0.0
+        self._done = self._open = 0
+        self._usage, self._spent = Usage(), 0.0
         self._start: float | None = None
 
     @property
     def used(self) -> dict[str, float]:
         """What is counted so far: calls (with those in flight), tokens, cost, seconds."""
-        tokens = self._usage.input_tokens + self._usage.output_tokens
         seconds = 0.0 if self._start is None else time.monotonic() - self._start
-        return {
-            "calls": self._done + self._open,
-            "tokens": tokens,
-            "cost": self._spent,
-            "seconds": seconds,
-        }
+        calls, tokens = self._done + self._open, self._usage.total
+        return {"calls": calls, "tokens": tokens, "cost": self._spent, "seconds": seconds}
 
     @property
     def seconds_left(self) -> float:
@@ -307,35 +279,19 @@ class Budget:
         usage = Usage(calls * tokens_per_call.input_tokens, calls * tokens_per_call.output_tokens)
         prices = prices or Prices()
         cost = prices.cost(model, usage)
-        would: dict[str, float] = {
-            "calls": calls,
-            "tokens": usage.input_tokens + usage.output_tokens,
-            "cost": cost,
-            "seconds": 0.0,
-        }
+        would = {"calls": calls, "tokens": usage.total, "cost": cost, "seconds": 0.0}
         used = self.used
         stops = tuple(name for name, cap in self._caps() if used[name] + would[name] > cap)
-        reason = (
-            ""
-            if not math.isnan(cost)
-            else prices.reason(model)
-            if model
-            else "no prices were given"
-        )
+        reason = prices.reason(model) if model else "no prices were given"
         return Projection(
             calls=calls,
             usage=usage,
             cost=cost,
             currency=prices.currency,
-            reason=reason,
+            reason=reason if math.isnan(cost) else "",
             stops_at=stops,
         )
 
     def _caps(self) -> list[tuple[str, float]]:
-        caps = (
-            ("calls", self.calls),
-            ("tokens", self.tokens),
-            ("cost", self.cost),
-            ("seconds", self.seconds),
-        )
-        return [(name, cap) for name, cap in caps if cap is not None]
+        caps = {name: getattr(self, name) for name in ("calls", "tokens", "cost", "seconds")}
+        return [(name, cap) for name, cap in caps.items() if cap is not None]

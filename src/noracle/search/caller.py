@@ -1,11 +1,5 @@
-"""The one way to a model: through the stores, the caps, the queue and the retries.
-
-stores      a reply that is there is not paid again
-in flight   two identical requests at one time are one call
-queue       at most ``concurrency`` calls at a time
-caps        looked at before every try
-tries       failures that may pass are tried again, later and later, or when the server says
-commit      the reply is in every store before anybody sees it
+"""The one way to a model: a reply that is stored is not paid again, two identical requests at one
+time are one call, and every try waits in the queue and stays within the caps.
 """
 
 from __future__ import annotations
@@ -25,15 +19,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from noracle.errors import ArgumentError, NoracleError
 from noracle.search.budget import Budget, Ledger, Prices
-from noracle.search.model import BudgetReached, Completion, Model, ModelError, Request, Usage
+from noracle.search.journal import write_whole
+from noracle.search.model import Completion, Model, ModelError, Request, Usage
 
-__all__ = ["BudgetReached", "Caller", "Log", "estimate_usage"]
-
+_SELECT = "select digest, model, text, finish, input_tokens, output_tokens from calls"
 APPLICATION = 0x6E6F7263  # "norc": tells our files from other databases
 VERSION = 1
 BUSY_MS = 30_000
@@ -98,12 +91,9 @@ class Cache:
             raise CacheError(
                 f"The cache {str(where)!r} cannot be opened ({error.strerror}). Name another file or pass no cache."
             ) from error
-        cache = cls(
-            where,
-            sqlite3.connect(
-                where, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
-            ),
-        )
+        wait = BUSY_MS / 1000
+        opened = sqlite3.connect(where, wait, isolation_level=None, check_same_thread=False)
+        cache = cls(where, opened)
         with cache._at_work():
             cache._prepare()
         return cache
@@ -130,9 +120,8 @@ class Cache:
         self._db.execute(f"pragma busy_timeout = {BUSY_MS}")
         new = self._is_new()
         self._db.execute("pragma journal_mode = wal")
-        self._db.execute(
-            "pragma synchronous = normal"
-        )  # a killed process loses nothing; a power cut may lose the last calls
+        # A killed process loses nothing; a power cut may lose the last calls.
+        self._db.execute("pragma synchronous = normal")
         self._db.execute("pragma secure_delete = on")  # what is purged is overwritten
         if new:
             self._db.execute("begin immediate")
@@ -146,52 +135,32 @@ class Cache:
         self._db.execute("begin")
         with self._db:
             tables = self._db.execute("select count(*) from sqlite_master").fetchone()[0]
-            kind, version = (
-                self._db.execute(f"pragma {name}").fetchone()[0]
-                for name in ("application_id", "user_version")
-            )
+            kind = self._db.execute("pragma application_id").fetchone()[0]
+            version = self._db.execute("pragma user_version").fetchone()[0]
         if not tables:
             return True
-        if kind != APPLICATION:
-            raise CacheError(
-                f"{str(self.path)!r} is another program's database. Name another file."
-            )
-        if version != VERSION:
-            raise CacheError(
-                f"{str(self.path)!r} is not a cache of this version of noracle. Name another file."
-            )
+        if kind != APPLICATION or version != VERSION:
+            what = "another program's database"
+            if kind == APPLICATION:
+                what = "not a cache of this version of noracle"
+            raise CacheError(f"{str(self.path)!r} is {what}. Name another file.")
         return False
 
     def get(self, digest: str) -> Completion | None:
         """The reply to a request, or None."""
         with self._at_work():
-            row = self._db.execute(
-                "select text, finish, input_tokens, output_tokens from calls where digest = ?",
-                (digest,),
-            ).fetchone()
-        return (
-            None
-            if row is None
-            else Completion(text=row[0], finish=row[1], usage=Usage(row[2], row[3]), cached=True)
-        )
+            row = self._db.execute(f"{_SELECT} where digest = ?", (digest,)).fetchone()
+        return None if row is None else _stored(row)[2]
 
     def put(self, digest: str, model: str, completion: Completion) -> None:
         """Commit a reply. The first one stays; ``completion.cached`` says that it was not paid for
         here.
         """
-        row = (
-            digest,
-            model,
-            completion.text,
-            completion.finish,
-            completion.usage.input_tokens,
-            completion.usage.output_tokens,
-        )
+        usage = completion.usage
+        reply = (completion.text, completion.finish, usage.input_tokens, usage.output_tokens)
+        row = (digest, model, *reply, time.time(), not completion.cached)
         with self._at_work():
-            self._db.execute(
-                "insert or ignore into calls values (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, time.time(), not completion.cached),
-            )
+            self._db.execute("insert or ignore into calls values (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def purge(self, *, model: str | None = None, before: dt.datetime | None = None) -> int:
         """Delete the replies of a model, of a time, of both, or all; returns how many. They are
@@ -229,15 +198,8 @@ class Cache:
     def rows(self) -> Iterator[tuple[str, str, Completion]]:
         """Digest, model and reply of every row, in the order of the digests."""
         with self._at_work():
-            rows = self._db.execute(
-                "select digest, model, text, finish, input_tokens, output_tokens from calls order by digest"
-            ).fetchall()
-        for digest, model, text, finish, ins, outs in rows:
-            yield (
-                digest,
-                model,
-                Completion(text=text, finish=finish, usage=Usage(ins, outs), cached=True),
-            )
+            rows = self._db.execute(f"{_SELECT} order by digest").fetchall()
+        yield from map(_stored, rows)
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -257,13 +219,14 @@ class Cache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _stored(row: tuple[Any, ...]) -> tuple[str, str, Completion]:
+    """Digest, model and reply out of a row of ``_SELECT``."""
+    digest, model, text, finish, *tokens = row
+    return digest, model, Completion(text=text, finish=finish, usage=Usage(*tokens), cached=True)
 
 
 def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
@@ -281,29 +244,13 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
     ...     record(cache, Path(folder) / "calls.jsonl")
     1
     """
-    target = Path(path)
-    lines = [
-        json.dumps(
-            {
-                "digest": digest,
-                "model": name,
-                "text": reply.text,
-                "finish": reply.finish,
-                "input_tokens": reply.usage.input_tokens,
-                "output_tokens": reply.usage.output_tokens,
-            },
-            ensure_ascii=False,
-        )
-        for digest, name, reply in cache.rows()
-        if model is None or name == model
-    ]
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    draft.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    draft.replace(target)
+    lines = []
+    for digest, name, reply in cache.rows():
+        if model is None or name == model:
+            said = {"text": reply.text, "finish": reply.finish, **dataclasses.asdict(reply.usage)}
+            lines.append(json.dumps({"digest": digest, "model": name, **said}, ensure_ascii=False))
+    write_whole(Path(path), "".join(line + "\n" for line in lines))
     return len(lines)
-
-
-# ----------------------------------------------------------------------------
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -317,21 +264,17 @@ _logger = logging.getLogger("noracle")
 def estimate_usage(request: Request, text: str) -> Usage:
     """Tokens guessed from characters (four to one), for servers that do not say."""
     said = sum(len(message.text) for message in request.messages)
-    return Usage(
-        math.ceil(said / CHARACTERS_PER_TOKEN), math.ceil(len(text) / CHARACTERS_PER_TOKEN)
-    )
+    return Usage(*(math.ceil(n / CHARACTERS_PER_TOKEN) for n in (said, len(text))))
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Flight:
     """A call under way and how many wait for it."""
 
-    __slots__ = ("loop", "sent", "task", "waiters")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.task: asyncio.Task[Completion] | None = None
-        self.waiters = 0
-        self.sent = False
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[Completion]
+    waiters: int = 0
+    sent: bool = False
 
 
 class Caller:
@@ -400,17 +343,11 @@ class Caller:
                 f"cost can be capped only where the price is known; {self._reason}. Give its price, or cap calls or tokens."
             )
         self._stores = tuple(stores)
-        self._concurrency, self._retries, self._timeout, self._backoff, self._log = (
-            concurrency,
-            retries,
-            timeout,
-            backoff,
-            log,
-        )
+        self._concurrency, self._retries, self._log = concurrency, retries, log
+        self._timeout, self._backoff = timeout, backoff
         self._flights: dict[str, _Flight] = {}
-        self._calls = self._cached = self._failed = self._retried = self._estimated = 0
-        self._usage = Usage()
-        self._failure = ""
+        self._counts = dict.fromkeys(("calls", "cached", "failed", "retried", "estimated"), 0)
+        self._usage, self._failure = Usage(), ""
         self._not_before = 0.0
         self._queue: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
         self._jitter = random.SystemRandom()
@@ -418,15 +355,12 @@ class Caller:
     @property
     def ledger(self) -> Ledger:
         """What was done and paid so far."""
+        paid = self._counts["calls"]
         return Ledger(
-            calls=self._calls,
-            cached=self._cached,
-            failed=self._failed,
-            retried=self._retried,
-            estimated=self._estimated,
+            **self._counts,
             usage=self._usage,
-            cost=self.prices.cost(self.model.name, self._usage) if self._calls else 0.0,
-            reason=self._reason if self._calls else "",
+            cost=self.prices.cost(self.model.name, self._usage) if paid else 0.0,
+            reason=self._reason if paid else "",
             currency=self.prices.currency,
             failure=self._failure,
         )
@@ -438,7 +372,7 @@ class Caller:
         Call it once for each model of a run that goes on, before the first call.
         """
         calls, usage = run.paid(self.model.name)
-        self._calls += calls
+        self._counts["calls"] += calls
         self._usage += usage
         self.budget.add_past(calls, usage, self.prices.cost(self.model.name, usage))
 
@@ -449,7 +383,7 @@ class Caller:
         digest = request.digest(self.model.name)
         found = self._look(digest)
         if found is not None:
-            self._cached += 1
+            self._counts["cached"] += 1
             self._tell(digest, "cached", 0, found.usage, 0.0)
             return found
         flight = self._flights.get(digest)
@@ -461,14 +395,14 @@ class Caller:
         completion = await self._wait(digest, flight)
         if not joined:
             return completion
-        self._cached += 1
+        self._counts["cached"] += 1
         return dataclasses.replace(completion, cached=True)
 
     async def close(self, *, grace: float = 10.0) -> None:
         """Wait up to ``grace`` seconds for calls that are out, for they are paid; then close the
         model. The stores stay open.
         """
-        out = [flight.task for flight in self._flights.values() if flight.task is not None]
+        out = [flight.task for flight in self._flights.values()]
         if out:
             _, late = await asyncio.wait(out, timeout=grace)
             for task in late:
@@ -479,12 +413,7 @@ class Caller:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _look(self, digest: str) -> Completion | None:
@@ -501,7 +430,6 @@ class Caller:
         """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its
         reply is kept.
         """
-        flight = _Flight(asyncio.get_running_loop())
 
         def landed(task: asyncio.Task[Completion]) -> None:
             if self._flights.get(digest) is flight:
@@ -509,16 +437,15 @@ class Caller:
             if not task.cancelled():
                 task.exception()  # seen, also where nobody waits any more
 
-        flight.task = flight.loop.create_task(self._pay(digest, request, flight))
-        flight.task.add_done_callback(landed)
-        self._flights[digest] = flight
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._pay(digest, request))
+        task.add_done_callback(landed)
+        self._flights[digest] = flight = _Flight(loop, task)
         return flight
 
     async def _wait(self, digest: str, flight: _Flight) -> Completion:
         """Wait for a call; where the last one who waits leaves before it is sent, it is never sent."""
         task = flight.task
-        if task is None:  # pragma: no cover - set by _start
-            raise RuntimeError("the call has not begun")
         flight.waiters += 1
         try:
             await asyncio.wait((task,))
@@ -529,10 +456,9 @@ class Caller:
                 task.cancel()
         return task.result()
 
-    async def _pay(self, digest: str, request: Request, flight: _Flight) -> Completion:
+    async def _pay(self, digest: str, request: Request) -> Completion:
         """Try until there is a reply, an error that stays, or no try left; commit the reply."""
-        begun = time.monotonic()
-        tries = 0
+        begun, tries, flight = time.monotonic(), 0, self._flights[digest]
         self.budget.check()
         async with self._semaphore():
             while True:
@@ -542,17 +468,14 @@ class Caller:
                     completion = self._counted(request, await self._try(request, flight))
                     break
                 except ModelError as error:
-                    if (
-                        not error.transient
-                        or tries > self._retries
-                        or (error.after or 0.0) > LONGEST_WAIT
-                    ):
-                        self._failed += 1
+                    too_long = (error.after or 0.0) > LONGEST_WAIT
+                    if not error.transient or tries > self._retries or too_long:
+                        self._counts["failed"] += 1
                         self._failure = str(error)
                         self._tell(digest, "failed", tries, Usage(), time.monotonic() - begun)
                         raise
                     _logger.info("call %s: %s (try %d)", digest[:12], error, tries)
-                    self._retried += 1
+                    self._counts["retried"] += 1
                     await self._pause(tries, error.after)
         for store in self._stores:
             store.put(digest, self.model.name, completion)
@@ -569,9 +492,8 @@ class Caller:
             paid = True
             return completion
         except TimeoutError:
-            raise ModelError(
-                f"{self.model.name}: no reply within {self._timeout:g} s.", transient=True
-            ) from None
+            late = f"{self.model.name}: no reply within {self._timeout:g} s."
+            raise ModelError(late, transient=True) from None
         except Exception:
             lost = False
             raise
@@ -586,8 +508,8 @@ class Caller:
         usage = completion.usage
         if usage == Usage():
             usage = estimate_usage(request, text)
-            self._estimated += 1
-        self._calls += 1
+            self._counts["estimated"] += 1
+        self._counts["calls"] += 1
         self._usage += usage
         self.budget.settle(usage, self.prices.cost(self.model.name, usage))
         return Completion(text=text, finish=completion.finish, usage=usage)
@@ -616,12 +538,5 @@ class Caller:
 
     def _tell(self, digest: str, outcome: str, tries: int, usage: Usage, seconds: float) -> None:
         if self._log is not None:
-            self._log(
-                {
-                    "digest": digest,
-                    "outcome": outcome,
-                    "tries": tries,
-                    **dataclasses.asdict(usage),
-                    "seconds": round(seconds, 6),
-                }
-            )
+            how = {"digest": digest, "outcome": outcome, "tries": tries}
+            self._log({**how, **dataclasses.asdict(usage), "seconds": round(seconds, 6)})

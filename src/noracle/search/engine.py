@@ -1,18 +1,5 @@
-"""The search: candidates are proposed, run on validation items, and called better only if labels
-they never met say so.
-
-One candidate after the other goes through the same steps, and each step is in the journal before
-the next begins:
-
-    proposal   a baseline, or what the strategy asks for
-    entry      its answers to the validation items and their fitness; the strategy is told
-    challenge  where it leads on validation, it meets the incumbent on the confirm labels
-
-The winner is the leader on validation: a choice. Whether it is better is a claim, which only the
-confirm and final labels can make. Which candidate challenges is settled by validation scores alone,
-and a strategy never hears how a challenge ended, so confirm labels never reach the design of a
-candidate. The winner is estimated at the end on final labels, which nothing before has met. A
-search that was killed walks through the same steps again and finds most of them in the journal.
+"""The search: each candidate is proposed, run on validation items, and called better only by labels
+that it never met; every step is in the journal before the next begins.
 """
 
 from __future__ import annotations
@@ -35,18 +22,31 @@ from noracle.search.archive import (
     entry_event,
     entry_of,
     found_of,
-    outcome_columns,
     outcomes_of,
     proposal_event,
 )
 from noracle.search.caller import Caller
-from noracle.search.candidates import Entry, Outcome, Proposal, Scored, Strategy
+from noracle.search.candidates import (
+    Entry,
+    Outcome,
+    Proposal,
+    Scored,
+    Strategy,
+    cost_of,
+    outcome_columns,
+)
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request, Usage
 from noracle.search.referee import Referee
 from noracle.search.task import Question, Task, draws, pose
 from noracle.search.vault import PARTS, ItemId, Vault
-from noracle.search.workflow import Workflow, WorkflowError, parse_workflow
+from noracle.search.workflow import (
+    BASELINES,
+    Workflow,
+    WorkflowError,
+    load_workflow,
+    parse_workflow,
+)
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many items of it are done, and how many there are."""
@@ -61,23 +61,23 @@ class Runner:
     starts by :attr:`Workflow.most_calls`.
     """
 
+    progress: Progress | None = None
+
     def __init__(
         self,
         task: Task,
         vault: Vault,
         calls: Calls,
-        *,
         repeats: int,
         seed: int,
+        *,
         shuffle: bool,
         budget: int | None,
-        progress: Progress | None,
     ) -> None:
-        self._calls, self._repeats, self._seed, self._progress = calls, repeats, seed, progress
+        self.vault, self.seed, self._calls, self._repeats = vault, seed, calls, repeats
         self._questions = _questions(task, vault, seed if shuffle else None)
         self._known: dict[tuple[str, ItemId, int], Outcome] = {}
-        self.budget = budget
-        self.spent = 0
+        self.budget, self.spent = budget, 0
 
     @property
     def left(self) -> float:
@@ -90,16 +90,15 @@ class Runner:
         """The answers of a workflow to these items, all repeats, in this order whatever finishes
         first.
         """
-        keys = [
-            (workflow.digest, item, repeat) for item in items for repeat in range(self._repeats)
-        ]
+        keys = self._keys(workflow, items)
         done = len(keys) - len(missing := [key for key in keys if key not in self._known])
         found = dict.fromkeys(keys)
 
         async def one(key: tuple[str, ItemId, int]) -> None:
             nonlocal done
+            _, item, repeat = key
             found[key] = await run_workflow(
-                workflow, self._questions[key[1]], self._calls, seed=self._seed, repeat=key[2]
+                workflow, self._questions[item], self._calls, seed=self.seed, repeat=repeat
             )
             done += 1
             self._say(what, done, len(keys))
@@ -121,16 +120,15 @@ class Runner:
 
     def needed(self, workflow: Workflow, items: Sequence[ItemId]) -> int:
         """The most calls that a workflow can take for what is not known yet of these items."""
-        unknown = sum(
-            (workflow.digest, item, repeat) not in self._known
-            for item in items
-            for repeat in range(self._repeats)
-        )
+        unknown = sum(key not in self._known for key in self._keys(workflow, items))
         return unknown * workflow.most_calls
 
+    def _keys(self, workflow: Workflow, items: Iterable[ItemId]) -> list[tuple[str, ItemId, int]]:
+        return [(workflow.digest, item, r) for item in items for r in range(self._repeats)]
+
     def _say(self, what: str, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress(what, done, total)
+        if self.progress is not None:
+            self.progress(what, done, total)
 
 
 class Counted:
@@ -155,21 +153,7 @@ class Counted:
     @property
     def cost(self) -> dict[str, int]:
         """Calls and tokens."""
-        return {
-            "calls": self.n,
-            "input_tokens": self.usage.input_tokens,
-            "output_tokens": self.usage.output_tokens,
-        }
-
-
-def cost_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Calls and tokens of outcomes."""
-    outcomes = list(outcomes)
-    return {
-        "calls": sum(o.calls for o in outcomes),
-        "input_tokens": sum(o.usage.input_tokens for o in outcomes),
-        "output_tokens": sum(o.usage.output_tokens for o in outcomes),
-    }
+        return {"calls": self.n, **dataclasses.asdict(self.usage)}
 
 
 def first_share(items: Sequence[ItemId], share: float) -> tuple[ItemId, ...]:
@@ -179,18 +163,14 @@ def first_share(items: Sequence[ItemId], share: float) -> tuple[ItemId, ...]:
 
 def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Question]:
     wanted = {item for part in PARTS for item in vault.items(part)}
-    found = {
-        i.id: pose(i, instruction=task.instruction, shuffle=shuffle)
-        for i in task.items
-        if i.id in wanted
-    }
+    posed = (
+        pose(i, instruction=task.instruction, shuffle=shuffle) for i in task.items if i.id in wanted
+    )
+    found = {question.item: question for question in posed}
     missing = sorted(str(item) for item in wanted - found.keys())
     if missing:
-        raise EvidenceError(
-            fault(
-                "vault", "must label items of the task", "others", where=missing, total=len(missing)
-            )
-        )
+        rule, n = "must label items of the task", len(missing)
+        raise EvidenceError(fault("vault", rule, "others", where=missing, total=n))
     return found
 
 
@@ -208,10 +188,6 @@ async def _all(jobs: Iterable[object]) -> None:
         raise
 
 
-# ----------------------------------------------------------------------------
-
-
-BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
 _GIVE_UP = 3
 """After so many failed proposals in a row the search ends."""
 
@@ -308,13 +284,10 @@ async def search_workflows(
     for name, value, least in (("generations", generations, 0), ("repeats", repeats, 1)):
         if value < least:
             raise ArgumentError(f"{name} must be at least {least}; got {value}.")
-    started = list(baselines) if baselines is not None else _shipped()
+    started = [load_workflow(name) for name in BASELINES] if baselines is None else list(baselines)
     if not started:
         raise ArgumentError("baselines must hold at least one workflow; got none.")
-    split: dict[str, Any] = {
-        "seed": vault.seed,
-        **{part: list(vault.items(part)) for part in PARTS},
-    }
+    parts: dict[str, Any] = {part: list(vault.items(part)) for part in PARTS}
     settings = {
         "task": task.name,
         "items": _fingerprint(task),
@@ -330,40 +303,17 @@ async def search_workflows(
         "baselines": [w.digest for w in started],
         "shares": list(vault.shares),
         "labels": vault.checksum,
-        "split": split,
+        "split": {"seed": vault.seed, **parts},
     }
-    runner = Runner(
-        task,
-        vault,
-        calls,
-        repeats=repeats,
-        seed=seed,
-        shuffle=shuffle,
-        budget=budget,
-        progress=progress,
-    )
+    runner = Runner(task, vault, calls, repeats, seed, shuffle=shuffle, budget=budget)
+    runner.progress = progress
     with Archive.open(folder, settings) as archive:
         archive.clean()
-        search = _Search(
-            vault,
-            strategy,
-            designer,
-            archive,
-            runner,
-            started,
-            generations=generations,
-            seed=seed,
-            confidence=confidence,
-        )
-        end, capped = await search.run()
-        return found_of(
-            archive,
-            search.entries,
-            leader=search.leader,
-            end=end,
-            capped=capped,
-            ledger=_ledger(calls, designer),
-        )
+        search = _Search(runner, archive, strategy, designer, started)
+        end, capped = await search.run(generations)
+        paid = _ledger(calls, designer)
+        leader = search.leader
+        return found_of(archive, search.entries, leader=leader, end=end, capped=capped, ledger=paid)
 
 
 def model_name(calls: Calls | None) -> str:
@@ -376,61 +326,44 @@ class _Search:
 
     def __init__(
         self,
-        vault: Vault,
+        runner: Runner,
+        archive: Archive,
         strategy: Strategy,
         designer: Calls | None,
-        archive: Archive,
-        runner: Runner,
         baselines: Sequence[Workflow],
-        *,
-        generations: int,
-        seed: int,
-        confidence: float,
     ) -> None:
-        self.vault, self.strategy, self.designer, self.archive, self.runner = (
-            vault,
-            strategy,
-            designer,
-            archive,
+        self.vault, self.runner, self.archive, self.strategy = (
+            runner.vault,
             runner,
+            archive,
+            strategy,
         )
-        self.baselines, self.generations, self.seed = list(baselines), generations, seed
-        self.referee = Referee(vault, confidence=confidence)
+        self.designer, self.baselines = designer, baselines
+        self.referee = Referee(runner.vault, confidence=archive.settings["confidence"])
         self.entries: list[Entry] = []
-        self.best = -math.inf
-        self.leader = 0
-        self.incumbent = 0
-        self.done = {
-            kind: {e["number"]: e for e in archive.of(kind)}
-            for kind in ("proposal", "entry", "challenge")
-        }
+        self.best, self.leader, self.incumbent = -math.inf, 0, 0
+        steps = ("proposal", "entry", "challenge")
+        self.done = {kind: {e["number"]: e for e in archive.of(kind)} for kind in steps}
 
-    async def run(self) -> tuple[Event | None, str]:
+    async def run(self, generations: int) -> tuple[Event | None, str]:
         """Run to the end; the last event, or why there is none yet."""
         ends = self.archive.of("end")
         try:
-            stopped = await self._loop()
+            stopped = await self._loop(generations)
             return (ends[-1] if ends else await self._finish(stopped)), ""
         except BudgetReached as reached:
             return None, f"a cap was reached: {reached}"
         finally:
             self.archive.snapshot()
 
-    async def _loop(self) -> str:
+    async def _loop(self, generations: int) -> str:
         for number, workflow in enumerate(self.baselines):
             if number not in self.done["proposal"]:
-                self._note(
-                    proposal_event(
-                        number,
-                        Proposal(workflow=workflow),
-                        origin="baseline",
-                        generation=0,
-                        cost={},
-                    )
-                )
+                start = Proposal(workflow=workflow)
+                self._note(proposal_event(number, start, origin="baseline", generation=0, cost={}))
             await self._settle(number)
         failed = 0
-        for generation in range(1, self.generations + 1):
+        for generation in range(1, generations + 1):
             number = len(self.baselines) + generation - 1
             if number not in self.done["proposal"]:
                 if self.runner.left < self._reserve(None) + len(self.vault.items("validation")):
@@ -448,15 +381,12 @@ class _Search:
 
     async def _ask(self, generation: int) -> Event | str:
         """What the strategy proposes, or why there is nothing more."""
-        designer = (
-            None
-            if self.designer is None
-            else Counted(self.designer, self.runner.left - self._reserve(None))
-        )
+        left, designer = self.runner.left - self._reserve(None), None
+        if self.designer is not None:
+            designer = Counted(self.designer, left)
+        rng = draws("strategy", self.runner.seed, generation)
         try:
-            proposal = await self.strategy.ask(
-                generation, draws("strategy", self.seed, generation), designer
-            )
+            proposal = await self.strategy.ask(generation, rng, designer)
         except (ModelError, WorkflowError) as error:
             proposal = Proposal(workflow=self.baselines[0], problem=" ".join(str(error).split()))
         except BudgetReached:
@@ -467,9 +397,8 @@ class _Search:
             return "the strategy was done"
         number = len(self.baselines) + generation - 1
         cost = {} if designer is None else designer.cost
-        return proposal_event(
-            number, proposal, origin=self.strategy.name, generation=generation, cost=cost
-        )
+        origin = self.strategy.name
+        return proposal_event(number, proposal, origin=origin, generation=generation, cost=cost)
 
     async def _settle(self, number: int) -> Entry:
         """Bring one candidate through evaluation and, where it leads, its challenge."""
@@ -497,13 +426,12 @@ class _Search:
                 raise ArgumentError(
                     f"budget must allow the first baseline, up to {most} calls; got {self.runner.budget}."
                 )
-            if most > self.runner.left:
-                problem = f"the budget is too small: up to {most} calls with the final estimate, {self.runner.left} left"
+            if most > (left := self.runner.left):
+                problem = f"the budget is too small: up to {most} calls with the final estimate, {left} left"
         if problem:
             return entry_event(number, outcomes=(), fitness=None, problem=problem, cost=cost_of(()))
-        outcomes = await self.runner.answers(
-            workflow, items, f"candidate {number}: {workflow.name}"
-        )
+        what = f"candidate {number}: {workflow.name}"
+        outcomes = await self.runner.answers(workflow, items, what)
         if all(o.state == "errored" for o in outcomes):
             if number == 0:
                 raise ModelError(
@@ -511,13 +439,8 @@ class _Search:
                 )
             problem = "every call failed"
         fitness = None if problem else self.referee.fitness(workflow.name, outcomes)
-        return entry_event(
-            number,
-            outcomes=outcomes,
-            fitness=fitness,
-            problem=problem,
-            cost=cost_of(self.runner.new(workflow, outcomes)),
-        )
+        cost = cost_of(self.runner.new(workflow, outcomes))
+        return entry_event(number, outcomes=outcomes, fitness=fitness, problem=problem, cost=cost)
 
     async def _challenge(self, entry: Entry) -> None:
         """The candidate that leads against the incumbent, paired on the confirm items."""
@@ -558,9 +481,8 @@ class _Search:
         """
         items = self.vault.items("final")
         pair = {number: self.entries[number].workflow for number in dict.fromkeys((self.leader, 0))}
-        answers = [
-            await self.runner.answers(w, items, f"final estimate: {w.name}") for w in pair.values()
-        ]
+        run = self.runner.answers
+        answers = [await run(w, items, f"final estimate: {w.name}") for w in pair.values()]
         held_out, comparison = self.referee.final(_names(pair), answers)
         event = {
             "event": "end",
@@ -577,22 +499,16 @@ class _Search:
         """Calls to keep back: a challenge by the candidate, and the final estimate of whoever leads
         then and of the first baseline.
         """
-        first = self.baselines[0]
+        first, needed = self.baselines[0], self.runner.needed
         confirm, final = self.vault.items("confirm"), self.vault.items("final")
-        challenge = 0
-        if candidate is not None and self.entries:
-            duel = {w.digest: w for w in (candidate, self.entries[self.incumbent].workflow)}
-            challenge = sum(self.runner.needed(w, confirm) for w in duel.values())
-        leaders = [
-            w
-            for w in (candidate, self.entries[self.leader].workflow if self.entries else None)
-            if w and w.digest != first.digest
-        ]
-        return (
-            challenge
-            + self.runner.needed(first, final)
-            + max((self.runner.needed(w, final) for w in leaders), default=0)
-        )
+        challenge, leaders = 0, [candidate] if candidate else []
+        if self.entries:
+            leaders.append(self.entries[self.leader].workflow)
+            if candidate is not None:
+                duel = {w.digest: w for w in (candidate, self.entries[self.incumbent].workflow)}
+                challenge = sum(needed(w, confirm) for w in duel.values())
+        most = max((needed(w, final) for w in leaders if w.digest != first.digest), default=0)
+        return challenge + needed(first, final) + most
 
     def _scored(self, entry: Entry) -> Scored:
         """What the strategy is told: nothing about challenges, and of labels only which of its
@@ -602,13 +518,8 @@ class _Search:
         if entry.fitness is None:
             return Scored(told, -math.inf, math.nan)
         said = self.vault.feedback(entry.outcomes)
-        return Scored(
-            told,
-            self.referee.score(entry.fitness, entry.outcomes),
-            entry.fitness.se,
-            said.excluded,
-            said.unanswered,
-        )
+        score = self.referee.score(entry.fitness, entry.outcomes)
+        return Scored(told, score, entry.fitness.se, said.excluded, said.unanswered)
 
     def _note(self, event: Event) -> Event:
         written = self.done[event["event"]][event["number"]] = self.archive.append(event)
@@ -620,11 +531,9 @@ class _Search:
 def _names(pair: Mapping[int, Workflow]) -> list[str]:
     """Names that tell candidates apart."""
     names = [w.name for w in pair.values()]
-    return (
-        names
-        if len(set(names)) == len(names)
-        else [f"{w.name} ({number})" for number, w in pair.items()]
-    )
+    if len(set(names)) < len(names):
+        return [f"{w.name} ({number})" for number, w in pair.items()]
+    return names
 
 
 def _ledger(calls: Calls, designer: Calls | None) -> dict[str, Any]:
@@ -632,12 +541,6 @@ def _ledger(calls: Calls, designer: Calls | None) -> dict[str, Any]:
     callers = [calls] if designer is None or designer is calls else [calls, designer]
     ledgers = [c.ledger for c in callers if isinstance(c, Caller)]
     return sum(ledgers[1:], ledgers[0]).to_dict() if ledgers else {}
-
-
-def _shipped() -> list[Workflow]:
-    from noracle.search.workflows import load_workflow
-
-    return [load_workflow(name) for name in BASELINES]
 
 
 def _fingerprint(task: Task) -> str:

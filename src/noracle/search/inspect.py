@@ -19,13 +19,20 @@ from typing import Any, cast
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.accuracy.score import score as plain_score
-from noracle.counts.label import Label as Told
-from noracle.counts.label import Verdict
+from noracle.counts.tally import Label as Told
+from noracle.counts.tally import Verdict
 from noracle.errors import ArgumentError, EvidenceError, MissingExtra
 from noracle.evidence import Evidence, read_table
 from noracle.evidence.frames import fetch
-from noracle.evidence.inspect_logs import FINISH, answer_of_output
-from noracle.evidence.logs import Label, Logged, labels_of, place_of_label, tables_of
+from noracle.evidence.logs import (
+    FINISH,
+    Label,
+    Logged,
+    answer_of_output,
+    labels_of,
+    place_of_label,
+    tables_of,
+)
 from noracle.evidence.replies import read_choice
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Completion, Request, Usage

@@ -1,8 +1,5 @@
-"""The records of a call to a model.
-
-Everything that the rest of the package knows of a model: it has a name, and it turns a
-:class:`Request` into a :class:`Completion` or raises a :class:`ModelError`. Keys, addresses and
-transports are matters of the backends.
+"""The records of a call to a model: a name, and requests that become completions or raise
+:class:`ModelError`.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ class ModelError(NoracleError):
         self, message: str, *, transient: bool = False, after: float | None = None
     ) -> None:
         super().__init__(message)
-        self.transient = transient
-        self.after = after
+        self.transient, self.after = transient, after
 
 
 class BudgetReached(NoracleError):
@@ -104,10 +100,13 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
-        )
+    @property
+    def total(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, o: Usage) -> Usage:
+        return Usage(self.input_tokens + o.input_tokens, self.output_tokens + o.output_tokens)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

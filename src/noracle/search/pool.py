@@ -23,8 +23,7 @@ import numpy as np
 
 from noracle.accuracy import Race, compare_systems
 from noracle.accuracy.score import verification_scores
-from noracle.counts.label import Label, Pattern, Verdict
-from noracle.counts.tallies import PatternCounts
+from noracle.counts.tally import Label, Pattern, PatternCounts, Verdict
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.results import (

@@ -1,8 +1,6 @@
-"""Tasks: items with options, and how an item is put to a model.
+"""Tasks: items with options out of files, and how an item is put to a model.
 
-A class is the place of an option in the file, from 0. What a model sees may be shuffled (each order
-equally likely, drawn from the seed and the item alone); ``order`` says which class stands where,
-and answers are always given back as classes.
+A class is the place of an option in the file, from 0; what a model sees may be shuffled.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import hashlib
 import json
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -96,9 +95,8 @@ class Question:
 
     def prompt(self) -> str:
         """The item as text."""
-        lines = "\n".join(
-            f"{letter}) {option}" for letter, option in zip(self.letters, self.options, strict=True)
-        )
+        pairs = zip(self.letters, self.options, strict=True)
+        lines = "\n".join(f"{letter}) {option}" for letter, option in pairs)
         return f"{self.instruction}\n\n{self.text}\n\n{lines}"
 
 
@@ -122,18 +120,13 @@ def pose(
     >>> sorted(question.order), [question.options[i] == ("one", "two", "three")[c] for i, c in enumerate(question.order)]
     ([0, 1, 2], [True, True, True])
     """
-    k = len(item.options)
-    order = (
-        tuple(range(k))
-        if shuffle is None
-        else tuple(int(c) for c in draws("options", shuffle, item.id).permutation(k))
-    )
+    order = tuple(range(len(item.options)))
+    if shuffle is not None:
+        mixed = draws("options", shuffle, item.id).permutation(len(order))
+        order = tuple(int(c) for c in mixed)
+    options = tuple(item.options[c] for c in order)
     return Question(
-        item=item.id,
-        text=item.text,
-        options=tuple(item.options[c] for c in order),
-        order=order,
-        instruction=instruction,
+        item=item.id, text=item.text, options=options, order=order, instruction=instruction
     )
 
 
@@ -204,11 +197,13 @@ def read_task(
     >>> read_task(file).items
     (TaskItem(id=7, text='Which is even?', options=('one', 'two', 'three'), stratum=None),)
     """
-    return read_items(path, preset=preset, columns=columns, limit=limit, name=name)
-
-
-# ----------------------------------------------------------------------------
-# Tasks out of files: the items table of the foundation, and public benchmarks through presets.
+    if limit is not None and limit < 1:
+        raise ArgumentError(f"limit must be at least 1; got {limit}.")
+    shape = _with_columns(_TABLE if preset is None else load_preset(preset), columns)
+    rows, found = _read(path, shape)
+    items = _items(rows, found, shape, limit)
+    title = name or (shape.name if preset is not None else Path(path).name.split(".")[0])
+    return Task(name=title, items=tuple(items), instruction=shape.instruction)
 
 
 SCHEMA = "preset/1"
@@ -261,9 +256,7 @@ def preset_names() -> list[str]:
     ['arc', 'edinet-bench', 'gpqa', 'math-mc', 'medical-abstracts', 'medqa-usmle', 'mmlu', 'mmlu-pro']
     """
     folder = resources.files("noracle.search") / "presets"
-    return sorted(
-        f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json")
-    )
+    return sorted(Path(f.name).stem for f in folder.iterdir() if f.name.endswith(".json"))
 
 
 def load_preset(name: str | Path) -> Preset:
@@ -276,9 +269,8 @@ def load_preset(name: str | Path) -> Preset:
     """
     known = preset_names()
     if str(name) in known:
-        text = (resources.files("noracle.search") / "presets" / f"{name}.json").read_text(
-            encoding="utf-8"
-        )
+        file = resources.files("noracle.search") / "presets" / f"{name}.json"
+        text = file.read_text(encoding="utf-8")
     elif str(name).endswith(".json"):
         try:
             text = Path(name).read_text(encoding="utf-8")
@@ -294,14 +286,9 @@ def load_preset(name: str | Path) -> Preset:
         data = json.loads(text)
         if data.pop("schema") != SCHEMA:
             raise ValueError
-        options = tuple(Options(**_tuples(o)) for o in data.pop("options"))
-        return Preset(
-            **{
-                **_tuples(data),
-                "text": tuple(tuple(columns) for columns in data["text"]),
-                "options": options,
-            }
-        )
+        data["options"] = [Options(**_tuples(o)) for o in data["options"]]
+        data["text"] = [tuple(columns) for columns in data["text"]]
+        return Preset(**_tuples(data))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ArgumentError(
             f"preset must have the shape of schema {SCHEMA}; got something else in {str(name)!r}."
@@ -310,24 +297,6 @@ def load_preset(name: str | Path) -> Preset:
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-
-
-def read_items(
-    path: str | Path,
-    *,
-    preset: str | Path | None,
-    columns: Mapping[str, str | Sequence[str]] | None,
-    limit: int | None,
-    name: str | None,
-) -> Task:
-    """What :func:`noracle.search.task.read_task` does."""
-    if limit is not None and limit < 1:
-        raise ArgumentError(f"limit must be at least 1; got {limit}.")
-    shape = _with_columns(_TABLE if preset is None else load_preset(preset), columns)
-    rows, found = _read(path, shape)
-    items = _items(rows, found, shape, limit)
-    title = name or (shape.name if preset is not None else Path(path).name.split(".")[0])
-    return Task(name=title, items=tuple(items), instruction=shape.instruction)
 
 
 def items_table(task: Task) -> dict[str, list[Any]]:
@@ -365,10 +334,6 @@ def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | N
     return dataclasses.replace(preset, **changed)
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# columns
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The columns of this file that are read, as the file spells them; the rest of a path leads
@@ -382,11 +347,8 @@ class _Found:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return tuple(
-            p
-            for p in (self.item, *self.text, self.options.list, *self.options.columns, self.stratum)
-            if p
-        )
+        of = (self.item, *self.text, self.options.list, *self.options.columns, self.stratum)
+        return tuple(path for path in of if path)
 
 
 def _folded(column: str) -> str:
@@ -406,16 +368,10 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
 
     text = next((t for t in preset.text if all(known(c) for c in t)), None)
     options = next((o for o in (_present(o, known) for o in preset.options) if o is not None), None)
-    missing = [] if text else [" or ".join(" + ".join(t) for t in preset.text)]
-    missing += (
-        []
-        if options
-        else [
-            "options (" + " or ".join(o.list or ", ".join(o.columns) for o in preset.options) + ")"
-        ]
-    )
     if text is None or options is None:
-        return missing
+        texts = " or ".join(" + ".join(t) for t in preset.text)
+        lists = " or ".join(o.list or ", ".join(o.columns) for o in preset.options)
+        return ([] if text else [texts]) + ([] if options else [f"options ({lists})"])
     found = _Found(
         item=next((k for k in map(known, preset.item) if k), None),
         text=tuple(known(c) or c for c in text),
@@ -443,11 +399,8 @@ def _present(options: Options, known: Any) -> Options | None:
 def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     frames, _connection = open_frames({"items": str(path)})
     frame = frames["items"]
-    found = _find(
-        frame.columns,
-        preset,
-        [name for name, kind in frame.collect_schema().items() if kind == nw.Struct],
-    )
+    nested = [name for name, kind in frame.collect_schema().items() if kind == nw.Struct]
+    found = _find(frame.columns, preset, nested)
     if isinstance(found, list) and preset.headerless and Path(path).suffix.lower() == ".csv":
         found = _find(preset.headerless, preset)
         if not isinstance(found, list):
@@ -455,14 +408,8 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     if isinstance(found, list):
         shown = ", ".join(frame.columns[:12])
         remedy = "Pass preset or columns." if preset is _TABLE else "Pass columns."
-        raise EvidenceError(
-            fault(
-                "items",
-                f"must have {' and '.join(found)}",
-                f"only {shown} in {str(path)!r}",
-                remedy=remedy,
-            )
-        )
+        rule, came = f"must have {' and '.join(found)}", f"only {shown} in {str(path)!r}"
+        raise EvidenceError(fault("items", rule, came, remedy=remedy))
     wanted = list(dict.fromkeys(p if p in frame.columns else p.split(".")[0] for p in found.paths))
     return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
 
@@ -473,20 +420,9 @@ def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[R
         rows = [row for row in csv.reader(file) if row]
     short = [n for n, row in enumerate(rows) if len(row) != len(names)]
     if short:
-        raise EvidenceError(
-            fault(
-                "items",
-                f"must have {len(names)} columns in every row",
-                "another number",
-                where=short,
-                total=len(short),
-            )
-        )
+        rule, n = f"must have {len(names)} columns in every row", len(short)
+        raise EvidenceError(fault("items", rule, "another number", where=short, total=n))
     return [{names[i]: row[i] for i in wanted} for row in rows]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# rows
 
 
 def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None) -> list[TaskItem]:
@@ -508,37 +444,22 @@ def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None
         if found.options.scramble:
             ordered = sorted(options)
             options = tuple(ordered[i] for i in draws("scramble", text).permutation(len(ordered)))
-        stratum = _at(row, found.stratum) if found.stratum else None
-        items.append(
-            TaskItem(
-                id=name,
-                text=text,
-                options=options,
-                stratum=None if stratum is None else str(stratum),
-            )
-        )
+        told = _at(row, found.stratum) if found.stratum else None
+        stratum = None if told is None else str(told)
+        items.append(TaskItem(id=name, text=text, options=options, stratum=stratum))
     if empty:
-        raise EvidenceError(
-            fault(
-                "text",
-                "must not be empty",
-                "nothing",
-                where=empty,
-                total=len(empty),
-                remedy="Drop those items.",
-            )
-        )
+        remedy, n = "Drop those items.", len(empty)
+        rule = "must not be empty"
+        raise EvidenceError(fault("text", rule, "nothing", where=empty, total=n, remedy=remedy))
     if not items:
-        raise EvidenceError(
-            fault("items", f"must hold items with 2 to {len(LETTERS)} options", "none")
-        )
+        rule = f"must hold items with 2 to {len(LETTERS)} options"
+        raise EvidenceError(fault("items", rule, "none"))
     if left_out:
-        shown = ", ".join(map(str, left_out[:5]))
-        warnings.warn(
-            f"{len(left_out)} items without 2 to {len(LETTERS)} readable options left out: {shown}{', …' if len(left_out) > 5 else ''}.",
-            EvidenceWarning,
-            stacklevel=5,
+        shown = ", ".join(map(str, left_out[:5])) + (", …" if len(left_out) > 5 else "")
+        said = (
+            f"{len(left_out)} items without 2 to {len(LETTERS)} readable options left out: {shown}."
         )
+        warnings.warn(said, EvidenceWarning, stacklevel=3)
     return items
 
 
@@ -548,23 +469,14 @@ def _ids(rows: Sequence[Row], found: _Found) -> list[int | str]:
     raw = [_at(row, found.item) for row in rows]
     none = [n for n, value in enumerate(raw) if value is None or value == ""]
     if none:
-        raise EvidenceError(
-            fault(
-                "item",
-                "must not be empty",
-                "nothing in rows of the file",
-                where=none,
-                total=len(none),
-            )
-        )
+        came, n = "nothing in rows of the file", len(none)
+        raise EvidenceError(fault("item", "must not be empty", came, where=none, total=n))
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in raw)
     ids = [v if whole else str(v) for v in raw]
-    if len(set(ids)) < len(ids):
-        seen: set[int | str] = set()
-        twice = [i for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
-        raise EvidenceError(
-            fault("item", "must name every row once", "a name twice", where=twice, total=len(twice))
-        )
+    twice = [name for name, n in Counter(ids).items() for _ in range(n - 1)]
+    if twice:
+        rule, n = "must name every row once", len(twice)
+        raise EvidenceError(fault("item", rule, "a name twice", where=twice, total=n))
     return ids
 
 
@@ -589,17 +501,11 @@ def _loaded(value: Any) -> Any:
 
 
 def _text(row: Row, paths: Sequence[str]) -> str:
-    parts = [(path, _at(row, path)) for path in paths]
-    filled = [
-        (path, str(value).strip())
-        for path, value in parts
-        if value is not None and str(value).strip()
-    ]
-    return (
-        filled[0][1]
-        if len(paths) == 1 and filled
-        else "\n\n".join(f"{path}:\n{value}" for path, value in filled)
-    )
+    texts = {path: str(v).strip() for path in paths if (v := _at(row, path)) is not None}
+    filled = {path: text for path, text in texts.items() if text}
+    if len(paths) == 1:
+        return next(iter(filled.values()), "")
+    return "\n\n".join(f"{path}:\n{text}" for path, text in filled.items())
 
 
 def _options(row: Row, where: Options, padding: Sequence[str]) -> tuple[str, ...] | None:
@@ -607,27 +513,22 @@ def _options(row: Row, where: Options, padding: Sequence[str]) -> tuple[str, ...
     if where.classes:
         return where.classes
     if where.columns:
-        texts: list[Any] = [_at(row, c) for c in where.columns]
-        return tuple(str(t).strip() for t in texts if t is not None and str(t).strip())
+        given = [str(t).strip() for c in where.columns if (t := _at(row, c)) is not None]
+        return tuple(text for text in given if text)
     value = _loaded(_at(row, where.list))
     if isinstance(value, str):
         value = value.split("|")
     if isinstance(value, Mapping):
-        listed = next(
-            (value[k] for k in ("text", "texts") if isinstance(value.get(k), (list, tuple))), None
-        )
-        value = (
-            listed
-            if listed is not None
-            else [value[k] for k in sorted(value, key=str) if value[k] is not None]
-        )
+        lists = [v for k in ("text", "texts") if isinstance(v := value.get(k), (list, tuple))]
+        rest = [value[k] for k in sorted(value, key=str) if value[k] is not None]
+        value = lists[0] if lists else rest
     if not isinstance(value, (list, tuple)):
         return None
-    inner = [
-        next((o[k] for k in ("text", "value") if k in o), None) if isinstance(o, Mapping) else o
-        for o in value
-    ]
-    texts = ["" if o is None else str(o).strip() for o in inner]
+    texts = []
+    for option in value:
+        if isinstance(option, Mapping):
+            option = next((option[k] for k in ("text", "value") if k in option), None)
+        texts.append("" if option is None else str(option).strip())
     while texts and (not texts[-1] or texts[-1] in padding):
         texts.pop()  # only at the end, so that classes keep their places
     return tuple(texts) if all(texts) else None

@@ -1,32 +1,26 @@
 """Workflows as typed data: nodes that refer only backwards, with a bound on calls that is known
-before any call.
-
-    ask            one question to the model, n times (``force_after``: its thought is cut after so many words and an answer demanded)
-    vote           the most frequent answer of earlier nodes; ties go to the first
-    decide         the model chooses among earlier results
-    critique_loop  a critic looks at a draft, a reviser writes a new one, at most five times
-    route          the model picks a branch, and that branch answers
-    answer         the end: which node's answer counts
-
-Model text is never executed.
+before any call. Model text is never executed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import importlib.resources
 import json
-import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from noracle.errors import NoracleError
 
 SCHEMA = "workflow/1"
+BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
+"""The seven workflows that people made by hand, by name."""
+
 TASK = "task"
 """The name under which the item itself may stand among the inputs; every call sees it anyway."""
 
@@ -213,6 +207,13 @@ def calls_of(node: Node) -> tuple[int, int]:
     return {"vote": (0, 0), "decide": (1, 1), "route": (2, 2)}[node.kind]
 
 
+def prompts_of(node: Node) -> tuple[Prompt, ...]:
+    """What a node says to the model, in the order in which it is said."""
+    values = [getattr(node, field.name) for field in dataclasses.fields(node)]
+    listed = [[*v.values()] if isinstance(v, Mapping) else [v] for v in values]
+    return tuple(v for part in listed for v in part if isinstance(v, Prompt))
+
+
 def inputs_of(node: Node) -> tuple[str, ...]:
     """The earlier nodes that a node reads; ``"task"``, which every call sees, is left out."""
     if isinstance(node, CritiqueLoop):
@@ -239,7 +240,29 @@ def parse_workflow(data: object) -> Workflow:
     >>> workflow.most_calls, parse_workflow(workflow.to_dict()) == workflow
     (1, True)
     """
-    return build_workflow(data)
+    _measure(data)
+    fields = ("schema", "name", "description", "nodes")
+    whole = _object(data, "workflow", fields, need=("schema", "name", "nodes"))
+    schema, listed = whole["schema"], whole["nodes"]
+    same = isinstance(schema, str) and schema == SCHEMA
+    _must(same, "schema", f'must be "{SCHEMA}"', schema, "Other versions cannot be read.")
+    name = _name(whole["name"], "name")
+    description = _text(whole.get("description", ""), "description", empty=True)
+    rule = f"must be a list of 2 to {MOST_NODES} nodes, an answer last"
+    size = len(listed) if isinstance(listed, list) else 0
+    _must(2 <= size <= MOST_NODES, "nodes", rule, size if isinstance(listed, list) else listed)
+    nodes: dict[str, Node] = {}
+    for i, entry in enumerate(listed):
+        node = _node(entry, f"nodes[{i}]", last=i == size - 1, earlier=nodes)
+        nodes[node.id] = node
+    workflow = Workflow(name=name, nodes=tuple(nodes.values()), description=description)
+    _all_reached(workflow)
+    calls, rule = workflow.most_calls, f"must take at most {MOST_CALLS} calls an item"
+    _must(calls <= MOST_CALLS, "nodes", rule, calls, "Lower n or max_rounds.")
+    size = len(json.dumps(workflow.to_dict(), ensure_ascii=False).encode())
+    rule, remedy = f"must be at most {MOST_BYTES} bytes", "Shorten its texts."
+    _must(size <= MOST_BYTES, "workflow", rule, size, remedy, said="more")
+    return workflow
 
 
 def parse_workflow_text(text: str) -> Workflow:
@@ -252,7 +275,7 @@ def parse_workflow_text(text: str) -> Workflow:
     Traceback (most recent call last):
     noracle.search.workflow.WorkflowError: workflow must hold each field once; got 'schema' twice. Keep one of the two.
     """
-    return parse_workflow(read_json(text))
+    return parse_workflow(_read_json(text))
 
 
 def workflow_names() -> tuple[str, ...]:
@@ -280,15 +303,11 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
         folder = importlib.resources.files("noracle.search.workflows")
         return parse_workflow_text((folder / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
-    if not path.is_file():
-        known = ", ".join(workflow_names())
-        raise WorkflowError(
-            f"workflow must be a JSON file or one of {known}; got {shown(name)}. Check the name or the path."
-        )
-    if path.stat().st_size > MOST_BYTES:
-        raise WorkflowError(
-            f"workflow must be at most {MOST_BYTES} bytes; got {path.stat().st_size} in {shown(name)}. Shorten its texts."
-        )
+    rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
+    _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
+    size, rule = path.stat().st_size, f"must be at most {MOST_BYTES} bytes"
+    said = f"{size} in {shown(name)}"
+    _must(size <= MOST_BYTES, "workflow", rule, name, "Shorten its texts.", said=said)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -326,104 +345,50 @@ def _plain(node: Node) -> dict[str, Any]:
 
 
 def _plain_prompt(prompt: Prompt) -> dict[str, Any]:
-    plain = {
-        "instruction": prompt.instruction,
-        "role": prompt.role,
-        "temperature": prompt.temperature,
-        "max_tokens": prompt.max_tokens,
-    }
-    return {name: value for name, value in plain.items() if value != ""}
-
-
-# ----------------------------------------------------------------------------
-# The rules of a workflow: JSON in, records out, one line for the first rule that is broken.
+    return {name: value for name, value in dataclasses.asdict(prompt).items() if value != ""}
 
 
 MOST_VALUES, MOST_WORDS, MOST_NAMES = 5000, 2000, 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_NAME_RULE = "must be 1 to 40 of a-z, 0-9, - and _, a letter first"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-_PROMPT = ("instruction", "role", "temperature", "max_tokens")
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "ask": ("prompt", "inputs", "fields", "n", "force_after"),
-    "vote": ("inputs",),
-    "decide": ("prompt", "inputs"),
-    "critique_loop": ("draft", "critic", "reviser", "stop", "max_rounds", "n", "result", "close"),
-    "route": ("prompt", "branches", "inputs"),
-    "answer": ("input", "fallback", "coin"),
+_NODES: dict[str, type[Node]] = {
+    "ask": Ask,
+    "vote": Vote,
+    "decide": Decide,
+    "critique_loop": CritiqueLoop,
+    "route": Route,
+    "answer": Answer,
 }
 
 
-def read_json(text: str) -> object:
-    """JSON text as values; refuses what is too large or too deep, a field given twice, NaN and
-    Infinity.
-    """
+def _must(
+    holds: object, at: str, rule: str, came: object, remedy: str = "", *, said: object = None
+) -> None:
+    """Raise the one line of a broken rule; ``said`` stands in for what came."""
+    if not holds:
+        got = shown(came) if said is None else said
+        raise WorkflowError(f"{at} {rule}; got {got}. {remedy}".rstrip())
+
+
+def _read_json(text: str) -> object:
+    """JSON text as values; refuses what is too large or too deep, a field given twice, NaN."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MOST_BYTES:
-        raise _broken("workflow", f"must be at most {MOST_BYTES} bytes", size, "Shorten its texts.")
+    rule = f"must be at most {MOST_BYTES} bytes"
+    _must(size <= MOST_BYTES, "workflow", rule, size, "Shorten its texts.")
     depth = 0
     for bracket in re.finditer(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1
-        if depth > MOST_DEPTH:
-            raise _too_deep()
+        _shallow(depth)
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
-        raise WorkflowError(
-            f"workflow must be JSON; got {where}. Write one JSON object and nothing else."
-        ) from None
+        remedy = "Write one JSON object and nothing else."
+        raise WorkflowError(f"workflow must be JSON; got {where}. {remedy}") from None
     except (ValueError, RecursionError):
-        raise _broken(
-            "workflow",
-            "must be JSON with numbers of ordinary size",
-            "a longer one",
-            "Use the limits of each field.",
-        ) from None
-
-
-def build_workflow(data: object) -> Workflow:
-    """Check every rule and build the workflow."""
-    _measure(data)
-    whole = _object(
-        data,
-        "workflow",
-        ("schema", "name", "description", "nodes"),
-        need=("schema", "name", "nodes"),
-    )
-    if whole["schema"] != SCHEMA or not isinstance(whole["schema"], str):
-        raise _broken(
-            "schema",
-            f'must be "{SCHEMA}"',
-            shown(whole["schema"]),
-            "Other versions cannot be read.",
-        )
-    name = _name(whole["name"], "name")
-    description = _text(whole.get("description", ""), "description", empty=True)
-    listed = whole["nodes"]
-    if not isinstance(listed, list) or not 2 <= len(listed) <= MOST_NODES:
-        came = len(listed) if isinstance(listed, list) else shown(listed)
-        raise _broken("nodes", f"must be a list of 2 to {MOST_NODES} nodes, an answer last", came)
-    nodes: list[Node] = []
-    for i, entry in enumerate(listed):
-        nodes.append(
-            _node(entry, f"nodes[{i}]", last=i == len(listed) - 1, earlier={n.id: n for n in nodes})
-        )
-    workflow = Workflow(name=name, nodes=tuple(nodes), description=description)
-    _all_reached(workflow)
-    if workflow.most_calls > MOST_CALLS:
-        raise _broken(
-            "nodes",
-            f"must take at most {MOST_CALLS} calls an item",
-            workflow.most_calls,
-            "Lower n or max_rounds.",
-        )
-    if len(json.dumps(workflow.to_dict(), ensure_ascii=False).encode()) > MOST_BYTES:
-        raise _broken(
-            "workflow", f"must be at most {MOST_BYTES} bytes", "more", "Shorten its texts."
-        )
-    return workflow
+        rule, remedy = "must be JSON with numbers of ordinary size", "Use the limits of each field."
+        raise WorkflowError(f"workflow {rule}; got a longer one. {remedy}") from None
 
 
 def answers(node: Node) -> bool:
@@ -441,180 +406,72 @@ def several(node: Node, earlier: Mapping[str, Node]) -> bool:
 
 
 def _node(data: object, at: str, *, last: bool, earlier: Mapping[str, Node]) -> Node:
-    if (
-        not isinstance(data, Mapping)
-        or not isinstance(data.get("kind"), str)
-        or data["kind"] not in _FIELDS
-    ):
-        came = shown(data.get("kind", "none")) if isinstance(data, Mapping) else shown(data)
-        raise _broken(f"{at}.kind", f"must be one of {', '.join(_FIELDS)}", came)
-    kind: str = data["kind"]
-    need = {
-        "ask": ("id", "prompt"),
-        "vote": ("id", "inputs"),
-        "decide": ("id", "prompt", "inputs"),
-        "answer": ("input",),
-        "critique_loop": ("id", "draft", "critic", "reviser"),
-        "route": ("id", "prompt", "branches"),
-    }[kind]
-    entry = _object(data, at, ("kind", "id", *_FIELDS[kind]), need=need)
-    if (kind == "answer") != last:
-        remedy = "Keep one answer node, as the last." if kind == "answer" else "Add an answer node."
-        raise _broken(
-            at, "must be an answer node if and only if it is the last", f"{shown(kind)}", remedy
-        )
-    identity = _name(entry.get("id", "answer"), f"{at}.id")
-    if identity == TASK or identity in earlier:
-        raise _broken(
-            f"{at}.id", f'must be new and not "{TASK}"', shown(identity), "Rename the node."
-        )
-    return _BUILD[kind](entry, at, identity, earlier)
+    """Read the fields of a node by ``_READ``, then check the rules between fields by ``_check``."""
+    kind: Any = data.get("kind", "none") if isinstance(data, Mapping) else data
+    rule = f"must be one of {', '.join(_NODES)}"
+    _must(isinstance(kind, str) and kind in _NODES, f"{at}.kind", rule, kind)
+    made = _NODES[kind]
+    known = {"kind": None, "id": None, **{f.name: f for f in dataclasses.fields(made)}}
+    need = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
+    entry = _object(data, at, tuple(known), need=need)
+    remedy = "Keep one answer node, as the last." if kind == "answer" else "Add an answer node."
+    rule = "must be an answer node if and only if it is the last"
+    _must((kind == "answer") == last, at, rule, kind, remedy)
+    name = _name(entry.get("id", "answer"), f"{at}.id")
+    new = name != TASK and name not in earlier
+    _must(new, f"{at}.id", f'must be new and not "{TASK}"', name, "Rename the node.")
+    values = {
+        field: _READ[field](entry[field], f"{at}.{field}") for field in entry if field in _READ
+    }
+    for field in ("inputs", "input", "draft"):
+        if field in entry:
+            listed = entry[field] if field == "inputs" else [entry[field]]
+            found = _inputs(listed, f"{at}.{field}", earlier, some=field in need)
+            values[field] = found if field == "inputs" else found[0]
+    node = made(id=name, **values)
+    _check(node, at, earlier)
+    return node
 
 
-def _ask(entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]) -> Ask:
-    fields = _names(entry.get("fields", ["reasoning", "answer"]), f"{at}.fields")
-    if "answer" in fields[:-1]:
-        raise _broken(
-            f"{at}.fields",
-            'must have "answer" last',
-            shown(list(fields)),
-            "Reasoning after the answer cannot help it.",
-        )
-    force_after = entry.get("force_after")
-    if force_after is not None:
-        force_after = _whole(force_after, f"{at}.force_after", MOST_WORDS)
-        if "answer" not in fields:
-            raise _broken(
-                f"{at}.force_after",
-                'must stand with "answer" among the fields',
-                shown(list(fields)),
-                "Add it or drop force_after.",
-            )
-    return Ask(
-        id=identity,
-        prompt=_prompt(entry["prompt"], f"{at}.prompt"),
-        inputs=_inputs(entry.get("inputs", []), at, earlier),
-        fields=fields,
-        n=_whole(entry.get("n", 1), f"{at}.n", MOST_SAMPLES),
-        force_after=force_after,
-    )
+def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
+    """The rules between fields, and between a node and those that it reads."""
 
+    def answered(name: str) -> bool:
+        return name != TASK and answers(earlier[name])
 
-def _vote(entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]) -> Vote:
-    inputs = _inputs(entry["inputs"], at, earlier, some=True)
-    for name in inputs:
-        if name == TASK or not answers(earlier[name]):
-            raise _broken(
-                f"{at}.inputs",
+    if isinstance(node, Ask):
+        listed, remedy = list(node.fields), "Reasoning after the answer cannot help it."
+        late = "answer" in node.fields[:-1]
+        _must(not late, f"{at}.fields", 'must have "answer" last', listed, remedy)
+        rule, remedy = 'must stand with "answer" among the fields', "Add it or drop force_after."
+        fine = node.force_after is None or "answer" in node.fields
+        _must(fine, f"{at}.force_after", rule, listed, remedy)
+    elif isinstance(node, Vote):
+        for name in node.inputs:
+            rule, remedy = (
                 "must be nodes that answer",
-                shown(name),
                 'Add "answer" to its fields or leave it out.',
             )
-    return Vote(id=identity, inputs=inputs)
-
-
-def _decide(
-    entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]
-) -> Decide:
-    inputs = _inputs(entry["inputs"], at, earlier, some=True)
-    if inputs == (TASK,):
-        raise _broken(
-            f"{at}.inputs",
-            "must name an earlier node",
-            shown(TASK),
-            "Use an ask node where there is nothing to choose from.",
-        )
-    return Decide(id=identity, prompt=_prompt(entry["prompt"], f"{at}.prompt"), inputs=inputs)
-
-
-def _critique_loop(
-    entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]
-) -> CritiqueLoop:
-    (draft,) = _inputs([entry["draft"]], at, earlier, field="draft")
-    result = _choice(entry.get("result", "draft"), f"{at}.result", ("draft", "critic"))
-    if draft == TASK or (result == "draft" and not answers(earlier[draft])):
-        rule = (
-            "must be an earlier node that answers"
-            if result == "draft"
-            else "must be an earlier node"
-        )
-        raise _broken(f"{at}.draft", rule, shown(draft), "Name an ask node before the loop.")
-    stop = entry.get("stop", ["CORRECT"])
-    if not isinstance(stop, list) or len(stop) > MOST_NAMES:
-        raise _broken(f"{at}.stop", f"must be a list of at most {MOST_NAMES} words", shown(stop))
-    return CritiqueLoop(
-        id=identity,
-        draft=draft,
-        critic=_prompt(entry["critic"], f"{at}.critic"),
-        reviser=_prompt(entry["reviser"], f"{at}.reviser"),
-        stop=tuple(_text(word, f"{at}.stop", most=100) for word in stop),
-        max_rounds=_whole(entry.get("max_rounds", MOST_ROUNDS), f"{at}.max_rounds", MOST_ROUNDS),
-        n=_whole(entry.get("n", 1), f"{at}.n", MOST_SAMPLES),
-        result="critic" if result == "critic" else "draft",
-        close=_flag(entry.get("close", False), f"{at}.close"),
-    )
-
-
-def _route(entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]) -> Route:
-    branches = entry["branches"]
-    if not isinstance(branches, Mapping) or not 2 <= len(branches) <= MOST_NAMES:
-        came = f"{len(branches)}" if isinstance(branches, Mapping) else shown(branches)
-        raise _broken(
-            f"{at}.branches", f"must be an object of 2 to {MOST_NAMES} prompts by name", came
-        )
-    named = {
-        _name(name, f"{at}.branches"): _prompt(p, f"{at}.branches.{name}")
-        for name, p in branches.items()
-    }
-    if len({re.sub("[-_]+", " ", name).strip() for name in named}) < len(named):
-        raise _broken(
-            f"{at}.branches",
-            "must have names that differ in more than - and _",
-            shown(list(named)),
-            "Rename one.",
-        )
-    return Route(
-        id=identity,
-        prompt=_prompt(entry["prompt"], f"{at}.prompt"),
-        branches=named,
-        inputs=_inputs(entry.get("inputs", []), at, earlier),
-    )
-
-
-def _answer(
-    entry: Mapping[str, Any], at: str, identity: str, earlier: Mapping[str, Node]
-) -> Answer:
-    (name,) = _inputs([entry["input"]], at, earlier, field="input")
-    if name == TASK or not answers(earlier[name]):
-        raise _broken(
-            f"{at}.input",
+            _must(answered(name), f"{at}.inputs", rule, name, remedy)
+    elif isinstance(node, Decide):
+        remedy = "Use an ask node where there is nothing to choose from."
+        _must(node.inputs != (TASK,), f"{at}.inputs", "must name an earlier node", TASK, remedy)
+    elif isinstance(node, CritiqueLoop):
+        drafted, remedy = node.result == "draft", "Name an ask node before the loop."
+        rule = "must be an earlier node" + (" that answers" if drafted else "")
+        fine = answered(node.draft) if drafted else node.draft != TASK
+        _must(fine, f"{at}.draft", rule, node.draft, remedy)
+    elif isinstance(node, Answer):
+        rule, remedy = (
             "must be a node that answers",
-            shown(name),
             'Add "answer" to its fields or name another node.',
         )
-    if several(earlier[name], earlier):
-        raise _broken(
-            f"{at}.input",
-            "must be a node with one answer",
-            shown(name),
+        _must(answered(node.input), f"{at}.input", rule, node.input, remedy)
+        single, remedy = (
+            not several(earlier[node.input], earlier),
             "Put a vote or decide node between.",
         )
-    return Answer(
-        id=identity,
-        input=name,
-        fallback=_flag(entry.get("fallback", False), f"{at}.fallback"),
-        coin=_flag(entry.get("coin", False), f"{at}.coin"),
-    )
-
-
-_BUILD: dict[str, Callable[[Mapping[str, Any], str, str, Mapping[str, Node]], Node]] = {
-    "ask": _ask,
-    "vote": _vote,
-    "decide": _decide,
-    "critique_loop": _critique_loop,
-    "route": _route,
-    "answer": _answer,
-}
+        _must(single, f"{at}.input", "must be a node with one answer", node.input, remedy)
 
 
 def _all_reached(workflow: Workflow) -> None:
@@ -626,9 +483,15 @@ def _all_reached(workflow: Workflow) -> None:
             reached.add(name)
             waiting.extend(inputs_of(by_id[name]))
     for i, node in enumerate(workflow.nodes):
-        if node.id not in reached:
-            remedy = "Name it among the inputs of a later node, or remove it."
-            raise _broken(f"nodes[{i}]", "must count towards the answer", shown(node.id), remedy)
+        remedy = "Name it among the inputs of a later node, or remove it."
+        rule = "must count towards the answer"
+        _must(node.id in reached, f"nodes[{i}]", rule, node.id, remedy)
+
+
+def _shallow(depth: int) -> None:
+    rule = f"must be at most {MOST_DEPTH} levels deep"
+    remedy = "A workflow is a flat list of nodes."
+    _must(depth <= MOST_DEPTH, "workflow", rule, depth, remedy, said="more")
 
 
 def _measure(data: object) -> None:
@@ -639,157 +502,146 @@ def _measure(data: object) -> None:
         inner: list[object] = []
         for value in level:
             if isinstance(value, (list, Mapping)):
-                if depth > MOST_DEPTH:
-                    raise _too_deep()
+                _shallow(depth)
                 inner.extend(value.values() if isinstance(value, Mapping) else value)
             if len(inner) > MOST_VALUES:
                 break
-        if total + len(inner) > MOST_VALUES:
-            raise _broken(
-                "workflow", f"must hold at most {MOST_VALUES} values", "more", "Remove nodes."
-            )
+        rule, fits = f"must hold at most {MOST_VALUES} values", total + len(inner) <= MOST_VALUES
+        _must(fits, "workflow", rule, total, "Remove nodes.", said="more")
         level = inner
 
 
 def _object(
-    data: object, at: str, known: tuple[str, ...], *, need: tuple[str, ...]
+    data: object, at: str, known: Sequence[str], *, need: Sequence[str]
 ) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
-        raise _broken(at, "must be an object", shown(data))
+        raise WorkflowError(f"{at} must be an object; got {shown(data)}.")
+    listed = ", ".join(known)
     for field in data:
-        if field not in known:
-            raise _broken(
-                at, f"must have no field but {', '.join(known)}", shown(field), "Remove it."
-            )
+        _must(field in known, at, f"must have no field but {listed}", field, "Remove it.")
     for field in need:
-        if field not in data:
-            raise _broken(
-                at, f"must have the field {field}", "none", f"Its fields are {', '.join(known)}."
-            )
+        remedy = f"Its fields are {listed}."
+        _must(field in data, at, f"must have the field {field}", None, remedy, said="none")
     return data
 
 
 def _prompt(data: object, at: str) -> Prompt:
-    entry = _object(data, at, _PROMPT, need=("instruction",))
-    temperature = entry.get("temperature", 0.5)
-    if (
-        type(temperature) not in (int, float)
-        or not 0 <= temperature <= 2
-        or not math.isfinite(temperature)
-    ):
-        raise _broken(f"{at}.temperature", "must be a number from 0 to 2", shown(temperature))
-    return Prompt(
-        instruction=_text(entry["instruction"], f"{at}.instruction"),
-        role=_text(entry.get("role", ""), f"{at}.role", empty=True),
-        temperature=abs(float(temperature)),
-        max_tokens=_whole(entry.get("max_tokens", 1024), f"{at}.max_tokens", MOST_TOKENS),
-    )
+    known = [field.name for field in dataclasses.fields(Prompt)]
+    entry = _object(data, at, known, need=("instruction",))
+    return Prompt(**{field: _READ_PROMPT[field](entry[field], f"{at}.{field}") for field in entry})
 
 
-def _inputs(
-    data: object, at: str, earlier: Mapping[str, Node], *, some: bool = False, field: str = "inputs"
-) -> tuple[str, ...]:
-    if not isinstance(data, list) or len(data) > MOST_NODES or (some and not data):
-        raise _broken(
-            f"{at}.{field}", f"must be a list of {int(some)} to {MOST_NODES} names", shown(data)
-        )
+def _temperature(value: Any, at: str) -> float:
+    fine = type(value) in (int, float) and 0 <= value <= 2
+    _must(fine, at, "must be a number from 0 to 2", value)
+    return abs(float(value))
+
+
+def _inputs(data: Any, at: str, earlier: Mapping[str, Node], *, some: bool) -> tuple[str, ...]:
+    fine = isinstance(data, list) and int(some) <= len(data) <= MOST_NODES
+    _must(fine, at, f"must be a list of {int(some)} to {MOST_NODES} names", data)
+    known = ", ".join(list(earlier)[-5:]) or "no node stands before this one"
     for name in data:
-        if not isinstance(name, str) or (name != TASK and name not in earlier):
-            known = ", ".join(list(earlier)[-5:]) or "no node stands before this one"
-            raise _broken(
-                f"{at}.{field}",
-                f'must name earlier nodes or "{TASK}"',
-                shown(name),
-                f"Earlier: {known}.",
-            )
-    if len(set(data)) < len(data):
-        raise _broken(
-            f"{at}.{field}", "must name each node once", shown(data), "Use n for several samples."
-        )
+        there = isinstance(name, str) and (name == TASK or name in earlier)
+        _must(there, at, f'must name earlier nodes or "{TASK}"', name, f"Earlier: {known}.")
+    once, remedy = len(set(data)) == len(data), "Use n for several samples."
+    _must(once, at, "must name each node once", data, remedy)
     return tuple(data)
 
 
-def _names(data: object, at: str) -> tuple[str, ...]:
-    if not isinstance(data, list) or not 1 <= len(data) <= MOST_NAMES:
-        raise _broken(at, f"must be a list of 1 to {MOST_NAMES} names", shown(data))
+def _names(data: Any, at: str) -> tuple[str, ...]:
+    fine = isinstance(data, list) and 1 <= len(data) <= MOST_NAMES
+    _must(fine, at, f"must be a list of 1 to {MOST_NAMES} names", data)
     names = tuple(_name(name, at) for name in data)
-    if len(set(names)) < len(names):
-        raise _broken(at, "must hold each name once", shown(data))
+    _must(len(set(names)) == len(names), at, "must hold each name once", data)
     return names
 
 
-def _name(value: object, at: str) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise _broken(at, _NAME_RULE, shown(value))
-    return value
+def _stop(data: Any, at: str) -> tuple[str, ...]:
+    fine = isinstance(data, list) and len(data) <= MOST_NAMES
+    _must(fine, at, f"must be a list of at most {MOST_NAMES} words", data)
+    return tuple(_text(word, at, most=100) for word in data)
 
 
-def _text(value: object, at: str, *, empty: bool = False, most: int = MOST_CHARACTERS) -> str:
-    if not isinstance(value, str) or len(value) > most or not (empty or value.strip()):
-        came = (
-            "blank text"
-            if isinstance(value, str) and not value.strip()
-            else f"{len(value)}"
-            if isinstance(value, str)
-            else shown(value)
-        )
-        raise _broken(at, f"must be text of {0 if empty else 1} to {most} characters", came)
-    if _UNWRITTEN.search(value):
-        raise _broken(
-            at,
-            "must hold no control characters",
-            shown(value),
-            "Use plain text; line ends are fine.",
-        )
-    return value
+def _branches(data: Any, at: str) -> dict[str, Prompt]:
+    mapped = isinstance(data, Mapping)
+    rule = f"must be an object of 2 to {MOST_NAMES} prompts by name"
+    _must(mapped and 2 <= len(data) <= MOST_NAMES, at, rule, len(data) if mapped else data)
+    named = {_name(name, at): _prompt(prompt, f"{at}.{name}") for name, prompt in data.items()}
+    plain = {re.sub("[-_]+", " ", name).strip() for name in named}
+    rule = "must have names that differ in more than - and _"
+    _must(len(plain) == len(named), at, rule, list(named), "Rename one.")
+    return named
 
 
-def _whole(value: object, at: str, most: int) -> int:
-    if type(value) is not int or not 1 <= value <= most:
-        raise _broken(at, f"must be a whole number from 1 to {most}", shown(value))
-    return value
+def _name(value: Any, at: str) -> str:
+    fine = isinstance(value, str) and _NAME.fullmatch(value)
+    _must(fine, at, "must be 1 to 40 of a-z, 0-9, - and _, a letter first", value)
+    return str(value)
 
 
-def _flag(value: object, at: str) -> bool:
-    if not isinstance(value, bool):
-        raise _broken(at, "must be true or false", shown(value))
-    return value
+def _text(value: Any, at: str, *, empty: bool = False, most: int = MOST_CHARACTERS) -> str:
+    rule = f"must be text of {0 if empty else 1} to {most} characters"
+    _must(isinstance(value, str), at, rule, value)
+    said = str(len(value)) if value.strip() else "blank text"
+    _must(len(value) <= most and (empty or value.strip()), at, rule, value, said=said)
+    remedy = "Use plain text; line ends are fine."
+    _must(not _UNWRITTEN.search(value), at, "must hold no control characters", value, remedy)
+    return str(value)
 
 
-def _choice(value: object, at: str, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise _broken(at, f"must be one of {', '.join(choices)}", shown(value))
-    return value
+def _whole(most: int) -> Callable[[Any, str], int]:
+    def read(value: Any, at: str) -> int:
+        fine = type(value) is int and 1 <= value <= most
+        _must(fine, at, f"must be a whole number from 1 to {most}", value)
+        return int(value)
+
+    return read
+
+
+def _flag(value: Any, at: str) -> bool:
+    _must(isinstance(value, bool), at, "must be true or false", value)
+    return bool(value)
+
+
+def _result(value: Any, at: str) -> str:
+    fine = isinstance(value, str) and value in ("draft", "critic")
+    _must(fine, at, "must be one of draft, critic", value)
+    return str(value)
+
+
+def _force_after(value: Any, at: str) -> int | None:
+    return None if value is None else _whole(MOST_WORDS)(value, at)
+
+
+_READ: dict[str, Callable[[Any, str], Any]] = {
+    **dict.fromkeys(("prompt", "critic", "reviser"), _prompt),
+    **dict.fromkeys(("close", "fallback", "coin"), _flag),
+    "fields": _names,
+    "branches": _branches,
+    "stop": _stop,
+    "n": _whole(MOST_SAMPLES),
+    "max_rounds": _whole(MOST_ROUNDS),
+    "force_after": _force_after,
+    "result": _result,
+}
+_READ_PROMPT: dict[str, Callable[[Any, str], Any]] = {
+    "instruction": _text,
+    "role": functools.partial(_text, empty=True),
+    "temperature": _temperature,
+    "max_tokens": _whole(MOST_TOKENS),
+}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
-            raise _broken(
-                "workflow",
-                "must hold each field once",
-                f"{shown(name)} twice",
-                "Keep one of the two.",
-            )
+        rule, said = "must hold each field once", f"{shown(name)} twice"
+        _must(name not in found, "workflow", rule, name, "Keep one of the two.", said=said)
         found[name] = value
     return found
 
 
-def _no_constant(name: str) -> object:
-    raise _broken(
-        "workflow", "must hold finite numbers", name, "JSON knows neither NaN nor Infinity."
-    )
-
-
-def _too_deep() -> WorkflowError:
-    return _broken(
-        "workflow",
-        f"must be at most {MOST_DEPTH} levels deep",
-        "more",
-        "A workflow is a flat list of nodes.",
-    )
-
-
-def _broken(at: str, rule: str, came: object, remedy: str = "") -> WorkflowError:
-    return WorkflowError(f"{at} {rule}; got {came}. {remedy}".rstrip())
+def _no_constant(name: str) -> None:
+    remedy = "JSON knows neither NaN nor Infinity."
+    _must(False, "workflow", "must hold finite numbers", name, remedy, said=name)

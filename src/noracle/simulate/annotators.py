@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.counts.tallies import check_n_classes
+from noracle.counts.tally import check_n_classes
 from noracle.errors import ArgumentError
 from noracle.simulate.tasks import Columns, Task
 
@@ -73,7 +73,7 @@ def fit_raters(
     >>> round(colour.correlation, 3), round(colour.shared, 3), round(colour.agreement, 4)
     (0.176, 0.55, 0.7357)
     """
-    from noracle.bounds.special import find_root
+    from noracle.bounds.binomial import find_root
 
     size = check_n_classes(n_classes)
     p = _rate("accuracy", accuracy)
@@ -321,7 +321,7 @@ def _draw(
     stream: int,
 ) -> tuple[Whole, np.random.Generator]:
     """Codes, one row an item and one column a rater or system."""
-    from noracle.bounds.special import ndtri
+    from noracle.bounds.binomial import ndtri
 
     rho, decoys = _rate("correlation", correlation), _rate("shared", shared)
     accuracy = np.array([_rate(name, value) for name, value in rates.items()])
@@ -343,7 +343,7 @@ def _items(
     items: Items, key: Whole, weights: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Whole]:
     """Hardness and decoy of each item: from the picture where there is one, else drawn."""
-    from noracle.bounds.special import ndtri
+    from noracle.bounds.binomial import ndtri
 
     if not isinstance(items, Task):
         return rng.standard_normal(len(key)), _wrong(rng, key, weights, 1)[:, 0]
@@ -409,7 +409,7 @@ def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
 
 def _both_right(p: float, rho: float) -> float:
     """P(X ≤ h, Y ≤ h) of two standard normals with correlation rho and Φ(h) = p, by Owen's T."""
-    from noracle.bounds.special import ndtri, owens_t
+    from noracle.bounds.binomial import ndtri, owens_t
 
     return p - 2 * float(owens_t(float(ndtri(p)), math.sqrt((1 - rho) / (1 + rho))))
 

@@ -15,12 +15,12 @@ import numpy as np
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts
-from noracle.counts.label import Cell, Tally, Verdict, tally
-from noracle.counts.met import ENOUGH
+from noracle.counts.count import ENOUGH
+from noracle.counts.tally import Cell, Tally, Verdict, tally
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
-from noracle.evidence.known import read_key
+from noracle.evidence.labels import read_key
 from noracle.results import Estimate, choose
 
 Protocol = Literal["question", "complementary", "grades"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from noracle.counts.tallies import check_n_classes
+from noracle.counts.tally import check_n_classes
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 

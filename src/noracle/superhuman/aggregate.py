@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from noracle.counts.ratings import count_ratings
-from noracle.counts.votes import MOST_COLUMNS, Whole, vote_columns, vote_frame, vote_rows
+from noracle.counts.ratings import (
+    MOST_COLUMNS,
+    Whole,
+    count_ratings,
+    vote_columns,
+    vote_frame,
+    vote_rows,
+)
 from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, MissingExtra, fault
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.ratings import Label, Ratings

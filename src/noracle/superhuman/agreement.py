@@ -12,8 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.counts.votes import Whole, code_matrix, kinds_of
+from noracle.counts.ratings import RatingCounts, Whole, code_matrix, count_ratings, kinds_of
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.ratings import Ratings
 from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confidence, choose
@@ -542,7 +541,7 @@ def _worst(counts: RatingCounts, confidence: float) -> _Found:
     """From tables of pairs alone: the standard error of a mean is at most the mean of the standard
     errors.
     """
-    from noracle.bounds.special import ndtri
+    from noracle.bounds.binomial import ndtri
 
     method, notes = _mean_words(counts)
     subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"

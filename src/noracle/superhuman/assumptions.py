@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.special import betainc
+from noracle.bounds.binomial import betainc, clopper_pearson
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.frames import Frame, fetch
-from noracle.evidence.known import read_known
+from noracle.evidence.labels import read_known
 from noracle.evidence.ratings import Ratings
 from noracle.results import Check, check_confidence
 from noracle.superhuman.ceiling import AGREEMENT

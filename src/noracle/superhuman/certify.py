@@ -445,7 +445,7 @@ def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
     """Every rated item, with its cluster: hit, labels tied at the top, votes of the top label,
     votes, 1.
     """
-    from noracle.counts.votes import given_answers, vote_rows
+    from noracle.counts.ratings import given_answers, vote_rows
     from noracle.evidence.frames import fetch
 
     labels = ratings.seen_labels()

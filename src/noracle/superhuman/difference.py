@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.clusters import cluster_limits
-from noracle.bounds.special import stdtr, stdtrit
-from noracle.bounds.tails import (
+from noracle.bounds.binomial import (
     bernstein_above,
     bernstein_low,
     binomial_at_least,
     binomial_at_most,
     chernoff_at_most,
+    clopper_pearson,
+    stdtr,
+    stdtrit,
 )
+from noracle.bounds.clusters import cluster_limits
 from noracle.counts.ratings import RatingCounts
 from noracle.errors import EvidenceError, fault
 from noracle.results import Kind

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
-from noracle.bounds.special import ndtri, stdtr
+from noracle.bounds.binomial import ndtri, stdtr
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose

@@ -56,7 +56,7 @@ def bernstein_limit(items: Items, tail: float) -> float:
 
 def student_tail(t: float, freedom: float) -> float:
     """P(T <= t) by the incomplete beta function."""
-    from noracle.bounds.special import betainc
+    from noracle.bounds.binomial import betainc
 
     half = float(betainc(freedom / 2, 0.5, freedom / (freedom + t * t))) / 2
     return half if t <= 0 else 1 - half

@@ -17,7 +17,7 @@ from scipy.stats import binom, hypergeom
 from noracle import AccuracyCounts, GuaranteeWarning, compare_systems, estimate_accuracy
 from noracle.accuracy.compare import Race
 from noracle.counts import Cell, PatternCounts
-from noracle.counts.label import Label, Pattern, Tally, pattern, tally
+from noracle.counts.tally import Label, Pattern, Tally, pattern, tally
 from tests.guarantees.matrix.record import Case, Seen, row_of, seeded
 from tests.guarantees.measure import Row
 

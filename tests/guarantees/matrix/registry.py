@@ -103,7 +103,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         HERE + "test_collect.py",
         HERE + "matrix/trained.py",
     ),
-    "watch": (*LABELS[:1], "src/noracle/oversight/sequences.py", HERE + "matrix/watch.py"),
+    "watch": (*LABELS[:1], "src/noracle/oversight/watch/stream.py", HERE + "matrix/watch.py"),
 }
 MODULES = (
     "accuracy",

@@ -19,7 +19,7 @@ from scipy.stats import hypergeom
 
 from noracle import AccuracyCounts
 from noracle.counts import Cell, Tally
-from noracle.counts.label import Label
+from noracle.counts.tally import Label
 from tests.guarantees.worlds import Key, Rng, World, no, yes
 
 Population = Literal["finite", "shares", "beyond"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from noracle.counts import Tally
-from noracle.oversight.sequences import sequence_limits, tally_of
+from noracle.oversight.watch.stream import sequence_limits, tally_of
 from tests.guarantees.matrix.record import Case, Seen, fewer, row_of, seeded
 from tests.guarantees.measure import Row
 

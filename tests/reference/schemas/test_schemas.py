@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from noracle.counts.tallies import AccuracyCounts
+from noracle.counts.tally import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.oversight.oversight import Oversight
 from noracle.results import RESULT_TYPES, read_result

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from noracle.accuracy import compare_systems, estimate_accuracy, race_systems
 from noracle.accuracy.clusters import check_clusters, clusters_matter, drawn_by_cluster_p_value
 from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy, count_patterns, label_rows
-from noracle.counts.label import Cell, Pattern, tally
+from noracle.counts.tally import Cell, Pattern, tally
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Kind
@@ -139,6 +139,7 @@ def misses(kind: str, worlds: int, confidence: float) -> dict[str, float]:
     return found
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_by_cluster_cover(kind: str) -> None:
     found = misses(kind, 25, 0.8)
@@ -355,6 +356,7 @@ def of(tables: World, **columns: list[Any]) -> Evidence:
     return Evidence.from_tables(**given, n_classes=2)  # type: ignore[arg-type]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("text", [False, True], ids=["numbers", "text"])
 def test_every_engine_counts_the_same_clusters(bring: Bring, text: bool) -> None:
     made = tables(np.random.default_rng(5), clusters=6)
@@ -462,6 +464,7 @@ def pattern_counts(
     return PatternCounts(systems=("a", "b"), patterns=dict(patterns), items=dict(items))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["equal", "unequal", "uniform"])
 def test_differences_by_cluster_cover_where_items_do_not(kind: str) -> None:
     rng = np.random.default_rng(9)
@@ -524,6 +527,7 @@ def test_race_takes_clusters_as_a_whole() -> None:
     )  # on these items clusters do not matter
 
 
+@pytest.mark.full
 def test_race_by_cluster_keeps_the_best_of_equals() -> None:
     """Which of two equal systems leads is a matter of the cluster: items as independent drop one
     far too often.

@@ -71,6 +71,7 @@ def test_wald_interval_is_never_reversed() -> None:
     assert -1 <= difference.low <= difference.high <= 1
 
 
+@pytest.mark.full
 def test_mean_difference_is_unbiased_where_yes_goes_with_the_number_of_classes() -> None:
     world = duels((Duel(3, 0.5, 0.3, 0.5, 0.1), Duel(20, 0.5, 0.2, 0.1, 0.6)), 1000)
     rng = np.random.default_rng(5)

@@ -42,6 +42,7 @@ def questions(
     )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("method", "interval"),
     [("scores", "betting"), ("ordinary", "betting"), ("complementary", "betting"), ("ml", "exact")],
@@ -60,6 +61,7 @@ def test_verdicts_that_go_with_the_number_of_classes_do_not_bias(
     assert misses <= 9
 
 
+@pytest.mark.full
 def test_mean_of_scores_is_unbiased_over_numbers_of_classes() -> None:
     rng = np.random.default_rng(2)
     values = [

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from noracle import Evidence, EvidenceError, estimate_accuracy, route_items
-from noracle.counts import count_accuracy, counting
-from noracle.counts.met import aim_of
+from noracle.counts import count as counting
+from noracle.counts import count_accuracy
+from noracle.counts.count import aim_of
 from noracle.simulate import World, simulate_world
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from noracle import AccuracyCounts, estimate_accuracy
-from noracle.accuracy.strata import DIFFERENT_BELOW, rates_p_value
+from noracle.accuracy.score import DIFFERENT_BELOW, rates_p_value
 from noracle.counts import Cell, Tally
 from noracle.results import Kind
 

@@ -26,7 +26,7 @@ from noracle import (
     estimate_accuracy,
     label_checks,
 )
-from noracle.accuracy.policy import POLICY, for_comparison, remedy
+from noracle.accuracy.check import POLICY, for_comparison, remedy
 from noracle.results import Guarantee, Kind
 from tests.contracts.evidence import CASES, tables
 
@@ -173,6 +173,7 @@ def failures(
     return failed, seen
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_labels_keep_their_promise(name: str) -> None:
     """At 1e-3 for each of at most five checks, more than one alarm in 25 worlds happens with
@@ -211,6 +212,7 @@ def test_ask_again_after_no_fails_without_a_time_and_only_then() -> None:
     assert "number of questions" not in seen
 
 
+@pytest.mark.full
 def test_a_fixed_number_of_recorded_questions_passes() -> None:
     def twice(rng: Rng) -> Evidence:
         world = World(rng, n=120)
@@ -433,6 +435,7 @@ def test_hits_of_repeats_that_differ_are_not_selected() -> None:
 # list in Python, shell and report
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("case", CASES)
 def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path: Path) -> None:
     from typer.testing import CliRunner
@@ -467,6 +470,7 @@ def test_python_command_line_and_report_run_the_same_checks(case: str, tmp_path:
     assert in_python or case == "no labels"
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("case", CASES)
 def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Path) -> None:
     """Kind and assumptions with their status; the report shares its error rate over all its

@@ -298,12 +298,14 @@ def assert_as_planned(values: np.ndarray, variances: np.ndarray, variance: float
     assert low < values.var(ddof=1) / variance < high
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [16, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_plan_with_a_budget_gives_the_variance_it_predicts(n: int) -> None:
     values, variances, _ = simulated(MIXED, range(n), interval="wald")
     assert_as_planned(values, variances, MIXED.diagnostics["variance"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [30, pytest.param(150, marks=pytest.mark.slow)])
 def test_targeted_labels_of_a_budget_give_the_variance_that_was_predicted(n: int) -> None:
     plan = budget_plan(targeted(n_classes=K, price=1.0), budget=300)
@@ -311,6 +313,7 @@ def test_targeted_labels_of_a_budget_give_the_variance_that_was_predicted(n: int
     assert_as_planned(values, variances, plan.diagnostics["variance"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plan", [AIMED, ASKED], ids=["targeted", "mixed"])
 def test_a_plan_of_labels_gives_the_half_width_it_predicts(plan: Plan) -> None:
     values, _, widths = simulated(plan, range(30), method="ml", interval="exact")
@@ -318,6 +321,7 @@ def test_a_plan_of_labels_gives_the_half_width_it_predicts(plan: Plan) -> None:
     assert abs(values.mean() - A) < 4.5 * plan.predicted / 1.96 / 30**0.5
 
 
+@pytest.mark.full
 def test_complementary_labels_that_are_asked_for_are_better_than_planned_by_just_the_yes_among_them() -> (
     None
 ):

@@ -18,6 +18,7 @@ from noracle.accuracy.score import (
     ORDINARY,
     REACH,
     PatternScores,
+    Stratum,
     corrected_score,
     difference_scores,
     guessed_scores,
@@ -25,15 +26,16 @@ from noracle.accuracy.score import (
     least_difference,
     pattern_scores,
     score,
+    score_rows,
     sided_rows,
     sided_scores,
+    strata_of,
     succeeds,
     transition_scores,
     verification_scores,
 )
-from noracle.accuracy.strata import Stratum, score_rows, strata_of
 from noracle.counts import Cell, Tally
-from noracle.counts.label import Label, Verdict, tally
+from noracle.counts.tally import Label, Verdict, tally
 
 SIZES = (2, 3, 4, 5)
 KINDS: list[tuple[Verdict, int, int]] = [("yes", k, 0) for k in SIZES] + [

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from noracle.bounds import linear
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
-from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
-from noracle.bounds.concentration import bernstein_inverted
-from noracle.bounds.linear import Cell
+from noracle.bounds.binomial import Cell, bernstein_inverted, clopper_pearson, hypergeometric_limits
 
 
 def complementary(k: int, n: int, s: int) -> Cell:

@@ -59,6 +59,7 @@ def misses(law: str, n: int, worlds: int, tail: float = 0.1) -> tuple[int, int]:
     return int(np.sum(mean(law) < limits[:, 0])), int(np.sum(mean(law) > limits[:, 1]))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("law", LAWS)
 def test_each_limit_misses_at_most_its_error(law: str) -> None:
     for count in misses(law, 60, 150):
@@ -115,6 +116,7 @@ def test_expected_wealth_is_one_at_the_mean_by_enumeration(n: int, low: float) -
     assert total == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("law", LAWS)
 def test_wealth_falls_in_the_mean(law: str) -> None:
     scores = draw(law, 40, np.random.default_rng(3))
@@ -229,6 +231,7 @@ def test_two_kinds_of_score_are_weighted_by_their_precision() -> None:
     assert both < 1.05 / math.sqrt(1 / alone**2 + 1 / other**2)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("law", ["bernoulli 0.95", "complementary 10 0.5", "beta 10 1"])
 @pytest.mark.parametrize("n", [50, 3000])
 def test_seeds_move_the_limits_by_at_most_a_twentieth_of_the_width(law: str, n: int) -> None:

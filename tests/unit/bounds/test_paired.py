@@ -68,6 +68,7 @@ def test_naive_limits_fail_the_same_enumeration() -> None:
     assert worst > 0.4
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("n", "p10", "p01"),
     [(100, 0.12, 0.05), (100, 0.5, 0.45), (100, 0.3, 0.0), (1000, 0.1, 0.1), (200, 0.6, 0.3)],

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from noracle.bounds import linear, parts
-from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits
-from noracle.bounds.linear import Cell
+from noracle.bounds import binomial as linear
+from noracle.bounds import parts
+from noracle.bounds.binomial import Cell, clopper_pearson, hypergeometric_limits
 from noracle.bounds.parts import Part, predicted_width, sum_estimate, sum_limits, sum_profile
 
 TAIL = 0.025
@@ -92,6 +92,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("tail", [0.025, 0.1])
 def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:

@@ -257,6 +257,8 @@ def child(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_goes_on_and_pays_nothing_twice(
     noracle: Run, items: str, server: OpenAIServer, number: signal.Signals
@@ -345,6 +347,7 @@ def test_the_table_is_evidence_in_every_format(
     assert ended.json["value"] is not None
 
 
+@pytest.mark.full
 def test_judges_are_read_by_alarm_plan_and_mean(
     noracle: Run, items: str, tmp_path: Path, server: OpenAIServer
 ) -> None:

@@ -87,6 +87,7 @@ def test_known_answers_check_assumption_six(files: list[str]) -> None:
     assert json.loads(result.output)["inputs"]["check"]["supported"]
 
 
+@pytest.mark.full
 def test_margin_confidence_and_tests(files: list[str]) -> None:
     options = [*files, "--system", "good", "--trained-on-annotators", "no"]
     assert ran(*options, "--margin", "0.5").exit_code == 1

@@ -73,6 +73,7 @@ def test_saved_counts_keep_the_clusters(noracle: Run, folder: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_compare_and_race_take_clusters(noracle: Run, folder: Path) -> None:
     compared = noracle("compare", *tables(folder), "--json").json
     assert_valid(compared)
@@ -112,6 +113,7 @@ def test_certify_takes_clusters_from_items(noracle: Run, folder: Path) -> None:
     assert noracle("verify", stored).code == 0
 
 
+@pytest.mark.full
 def test_report_takes_clusters(folder: Path) -> None:
     from noracle.oversight import oversee
 

@@ -27,6 +27,7 @@ def assert_refused(ended: Ended, code: int = 2) -> None:
     assert CANARY not in ended.err
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("case", BAD_INPUTS, ids=[case.id for case in BAD_INPUTS])
 def test_bad_input_is_one_line_and_exit_code_2(
     noracle: Run, tmp_path: Path, case: BadInput
@@ -186,6 +187,7 @@ def test_engine_that_turns_an_interrupt_into_its_own_error_is_130(
     )
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_a_long_race_with_130(noracle: Run, tmp_path: Path) -> None:
     systems = [part for i in range(4) for part in ("--system", f"s{i}=0.7")]
     assert (
@@ -209,6 +211,7 @@ def test_ctrl_c_ends_a_long_race_with_130(noracle: Run, tmp_path: Path) -> None:
     assert err == "interrupted\n"
 
 
+@pytest.mark.full
 def test_broken_pipe_is_silent_and_the_report_is_still_written(
     tables: list[str], tmp_path: Path
 ) -> None:
@@ -239,6 +242,7 @@ def test_help_into_a_broken_pipe_is_silent() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_warnings_go_to_stderr_and_json_alone_to_stdout(shell: Run, world: Path) -> None:
     ended = shell(
         "estimate",

@@ -14,7 +14,7 @@ import pytest
 
 from noracle import Evidence, compare_systems, estimate_accuracy, race_systems
 from noracle.oversight.model import Settings
-from noracle.oversight.recognise import told_by_columns
+from noracle.oversight.sniff import told_by_columns
 from tests.unit.cli.conftest import Run
 
 RATES = {"agent": 0.85, "other": 0.6}
@@ -139,6 +139,7 @@ def test_route_draws_answers_to_grade_with_propensities(
     }
 
 
+@pytest.mark.full
 def test_routed_grades_are_estimated(noracle: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "to-grade.jsonl"
     assert (
@@ -185,6 +186,7 @@ def test_routed_grades_are_estimated(noracle: Run, folder: Path, tmp_path: Path)
         assert r["guarantee"]["kind"] == "finite-sample"
 
 
+@pytest.mark.full
 def test_report_recognises_grades_and_says_what_they_allow(
     noracle: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -305,6 +307,7 @@ def own_column(n: int = 500, k: int = 10, seed: int = 3) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 def test_a_column_of_right_answers_as_judgements_is_refuted_everywhere() -> None:
     world = own_column()
     judged = Evidence.from_tables(world["answers"], world["judgements"], n_classes=10)
@@ -322,6 +325,7 @@ def test_a_column_of_right_answers_as_judgements_is_refuted_everywhere() -> None
     assert graded.guarantee.kind.label == "finite-sample"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("verb", ["estimate", "compare", "race"])
 def test_the_command_line_says_so_too(noracle: Run, tmp_path: Path, verb: str) -> None:
     world = own_column(n=120)

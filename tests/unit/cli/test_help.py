@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import shutil
@@ -13,8 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from noracle.cli import app
-from noracle.cli._verbs import VERBS, program, wanted
+from noracle.cli import VERBS, app, program, wanted
 from tests.unit.cli.conftest import Run
 
 QUESTIONS = (
@@ -49,11 +49,11 @@ def test_the_list_says_what_the_verb_says_itself(verb: object) -> None:
     name, _, line, group = verb  # type: ignore[misc]
     module = importlib.import_module(f"noracle.cli.{name}")
     said = module.app.info.help if group else module.command.__doc__
-    assert str(said).strip().split("\n\n")[0].replace("\n", " ") == line
+    assert inspect.cleandoc(str(said)).split("\n\n")[0].replace("\n", " ") == line
 
 
 def test_every_file_of_a_verb_is_listed() -> None:
-    folder = Path(importlib.import_module("noracle.cli._verbs").__file__ or "").parent
+    folder = Path(importlib.import_module("noracle.cli").__file__ or "").parent
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert files == {v.name for v in VERBS}
 
@@ -144,6 +144,7 @@ def test_verbs_are_completed() -> None:
     assert set(complete("noracle ")) == {v.name for v in VERBS}
 
 
+@pytest.mark.full
 def test_options_and_verbs_of_groups_are_completed() -> None:
     assert complete("noracle estimate --inter") == ["--interval"]
     assert complete("noracle -v watch --onc") == ["--once"]

@@ -66,6 +66,7 @@ def test_a_file_is_no_folder(noracle: Run, tmp_path: Path) -> None:
     assert "must be a folder" in ended.err
 
 
+@pytest.mark.full
 def test_every_command_of_its_readme_runs_and_the_report_holds_the_truth(
     noracle: Run, project: Path
 ) -> None:

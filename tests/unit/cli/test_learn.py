@@ -257,7 +257,7 @@ def test_prepared_texts_are_those_of_the_fitted_vectoriser(
 ) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from noracle.cli._learn_model import load_model
+    from noracle.cli.learn import load_model
 
     fitted(noracle, notes, tmp_path / "m", "--validation-share", 0)
     made, classifier, names = load_model(tmp_path / "m", device="cpu")

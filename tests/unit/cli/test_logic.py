@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from noracle.cli import alarm, conflict, ranges, verify
 from noracle.cli._sketch import prevalences
 from noracle.errors import ArgumentError, EvidenceError, NoracleError
-from noracle.evidence.known import read_known
+from noracle.evidence.labels import read_known
 from noracle.results import read_result
 from noracle.schemas import load_schema, schema_names
 from tests.unit.logic.seed_table import BY_TRUTH, GRADERS
@@ -158,6 +158,7 @@ def test_overall_reads_accuracy_as_the_grade(run: Run, folder: Path) -> None:
         run(*pair, "accuracy on A > 0.6", "--overall")
 
 
+@pytest.mark.full
 def test_trace_and_threshold_come_with_the_alarm(run: Run, folder: Path) -> None:
     pair = [
         "alarm",

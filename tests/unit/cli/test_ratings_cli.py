@@ -54,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -123,6 +124,7 @@ def test_a_band_may_be_left_out(noracle: Run, folder: Path) -> None:
     assert ended.json["counts"]["labels"] == 2
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

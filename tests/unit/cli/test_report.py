@@ -16,10 +16,10 @@ from tests.unit.cli.conftest import Run
 from tests.unit.oversight.folders import FOLDERS, SOUND
 from tests.unit.report.test_page import Outline
 
-# Every third folder here, the others in the slow run; the report itself is made of all of them in
-# tests/unit/oversight/test_oversee.py.
+# Every sixth folder here, as many in the full run, the others in the slow one; the report itself is
+# made of all of them in tests/unit/oversight/test_oversee.py.
 QUICK = [
-    name if i % 3 == 0 else pytest.param(name, marks=pytest.mark.slow)
+    pytest.param(name, marks=[pytest.mark.slow] if i % 3 else [pytest.mark.full] if i % 6 else [])
     for i, name in enumerate(sorted(name for name in SOUND if name != "huge"))
 ]
 
@@ -44,6 +44,7 @@ def paths_in(folder: Path) -> set[str]:
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", QUICK)
 def test_sound_folder_is_reported_and_every_file_is_named(
     noracle: Run, here: Path, name: str
@@ -122,6 +123,7 @@ def test_same_folder_and_seed_give_the_same_bytes(noracle: Run, here: Path) -> N
     assert (here / "a.json").read_bytes() == (here / "b.json").read_bytes()
 
 
+@pytest.mark.full
 def test_an_alarm_needs_a_claim_from_the_option_or_the_settings(noracle: Run, here: Path) -> None:
     """Two systems that never agree: the claim that both are right on more than half of each class
     is false, if somebody makes it.
@@ -150,6 +152,7 @@ def test_an_alarm_needs_a_claim_from_the_option_or_the_settings(noracle: Run, he
     assert noracle("report", "evidence", "--claim", "").code == 0  # taken back for this report
 
 
+@pytest.mark.full
 def test_report_inside_the_folder_is_not_taken_for_evidence(
     noracle: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +177,7 @@ def test_json_prints_json_and_writes_only_what_is_named(noracle: Run, here: Path
     assert {p.name for p in here.iterdir()} == {"evidence", "kept.json"}
 
 
+@pytest.mark.full
 def test_files_instead_of_a_folder_and_options_instead_of_settings(
     noracle: Run, here: Path
 ) -> None:
@@ -231,6 +235,7 @@ def test_wrong_use_is_one_line(
     assert {p.name for p in here.iterdir()} == {"evidence"}
 
 
+@pytest.mark.full
 def test_hostile_names_reach_neither_terminal_nor_page_raw(noracle: Run, here: Path) -> None:
     FOLDERS["odd_names"](here / "evidence")
     ended = noracle("report", "evidence")
@@ -251,6 +256,7 @@ def test_huge_folder_is_reported(noracle: Run, here: Path) -> None:
     assert {s["system"] for s in ended.json["systems"]} == {"a", "b"}
 
 
+@pytest.mark.full
 def test_demo_writes_a_folder_of_evidence_and_reports_on_it(noracle: Run, here: Path) -> None:
     ended = noracle("demo", "--n-items", 800)
     assert (ended.code, ended.err) == (0, "")

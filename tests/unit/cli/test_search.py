@@ -97,6 +97,7 @@ def assert_valid(value: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator(load_schema(value["schema"]), registry=registry).validate(value)
 
 
+@pytest.mark.full
 def test_a_search_prints_a_card_and_leaves_a_winner_that_can_be_loaded(noracle: Run) -> None:
     ended = search(noracle, "--html", "page.html")
     assert ended.code in (0, 3), ended.err
@@ -118,6 +119,7 @@ def test_json_is_one_valid_object_and_nothing_else_is_on_stdout(noracle: Run) ->
     assert ended.json["counts"] == {"validation": 30, "confirm": 12, "final": 18}
 
 
+@pytest.mark.full
 def test_the_same_command_again_makes_no_call(noracle: Run) -> None:
     first, again = search(noracle, "--json", "--no-cache"), search(noracle, "--json", "--no-cache")
     assert again.code == first.code
@@ -127,6 +129,7 @@ def test_the_same_command_again_makes_no_call(noracle: Run) -> None:
     assert again.json["ledger"]["cached"] == 0
 
 
+@pytest.mark.full
 def test_another_search_in_the_same_folder_is_refused_with_what_differs(noracle: Run) -> None:
     search(noracle)
     ended = search(noracle, "--seed", 4)
@@ -135,6 +138,7 @@ def test_another_search_in_the_same_folder_is_refused_with_what_differs(noracle:
     assert len(ended.err.splitlines()) == 2  # the projection and the error
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("strategy", ["mutate", "halving"])
 def test_strategies_without_a_designer_need_none_and_refuse_one(
     noracle: Run, strategy: str
@@ -230,6 +234,7 @@ def test_a_better_workflow_is_found_and_the_exit_code_is_0(noracle: Run, world: 
     assert ended.json["comparison"]["leaders"] == ["step"]
 
 
+@pytest.mark.full
 def test_labels_that_cannot_tell_give_exit_code_3(noracle: Run) -> None:
     codes = set()
     for seed in range(4):
@@ -239,6 +244,7 @@ def test_labels_that_cannot_tell_give_exit_code_3(noracle: Run) -> None:
     assert 3 in codes
 
 
+@pytest.mark.full
 def test_a_cap_on_tokens_stops_with_exit_code_3_and_a_larger_one_goes_on(noracle: Run) -> None:
     stopped = search(noracle, "--max-tokens", 4000, "--json", "--no-cache")
     assert stopped.code == 3
@@ -310,6 +316,7 @@ def test_wrong_options_make_no_call(noracle: Run, more: list[str], said: str) ->
     assert not journal.exists() or '"event":"entry"' not in journal.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_ctrl_c_leaves_a_whole_folder_and_the_same_command_goes_on(
     noracle: Run, tmp_path: Path
 ) -> None:

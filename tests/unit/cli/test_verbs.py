@@ -63,6 +63,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help_shows_an_example(verb: str) -> None:
     from typer.testing import CliRunner
@@ -141,6 +142,7 @@ def test_estimate_of_one_system_is_what_the_library_says(
     assert ended.json == expected.to_dict()
 
 
+@pytest.mark.full
 def test_the_promise_of_an_estimate_is_the_same_from_the_library(
     noracle: Run, tables: list[str], world: Path
 ) -> None:
@@ -155,6 +157,7 @@ def test_the_promise_of_an_estimate_is_the_same_from_the_library(
         )
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("options", "field", "value"),
     [
@@ -179,6 +182,7 @@ def test_estimate_passes_its_options_on(
     assert (ended.json["low"], ended.json["high"]) != (plain["low"], plain["high"])
 
 
+@pytest.mark.full
 def test_counts_of_two_halves_add_to_the_whole(noracle: Run, world: Path, tmp_path: Path) -> None:
     answers, judgements = (read_csv(world / f"{n}.csv") for n in ("answers", "judgements"))
     for half in (0, 1):
@@ -315,6 +319,7 @@ def test_compare(noracle: Run, tables: list[str]) -> None:
     assert ended.json["leaders"] == ["good"]
 
 
+@pytest.mark.full
 def test_compare_of_systems_that_cannot_be_separated_is_fine(noracle: Run, tmp_path: Path) -> None:
     noracle(
         "simulate", "--n-items", 300, "--system", "a=0.7", "--system", "b=0.7", "--out", tmp_path
@@ -362,6 +367,7 @@ def test_plan(noracle: Run) -> None:
     ] == {"complementary": 3377}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_route_writes_questions_that_estimate_takes(
     noracle: Run, world: Path, tmp_path: Path, ending: str
@@ -407,6 +413,7 @@ def test_route_writes_questions_that_estimate_takes(
     assert estimate["low"] < 0.87 < estimate["high"]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_plan_route_and_estimate_compose(
     noracle: Run, world: Path, tmp_path: Path, ending: str
@@ -525,6 +532,7 @@ def test_check_passes_on_a_fair_world(noracle: Run, tables: list[str]) -> None:
     assert "'good'" in ended.json["results"][5]["subject"]
 
 
+@pytest.mark.full
 def test_check_sensitivity(noracle: Run, tables: list[str]) -> None:
     ended = noracle("check", *tables, "--system", "good", "--at-least", 0.7, "--json")
     assert ended.code == 0
@@ -591,6 +599,7 @@ def test_simulate_writes_all_tables_and_repeats_itself(
     assert noracle("estimate", *tables, "--json").code == 0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("verb", ["estimate", "compare", "race", "check", "route"])
 def test_html_and_no_text_of_items_anywhere(
     noracle: Run, tables: list[str], tmp_path: Path, verb: str

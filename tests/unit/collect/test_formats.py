@@ -122,6 +122,7 @@ def test_broken_file_is_refused_in_one_line(data: bytes, name: str) -> None:
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.full
 def test_random_bytes_never_crash_a_reader() -> None:
     rng = random.Random(5)
     for kind in ("jsonl", "json", "csv", "parquet", "zip"):

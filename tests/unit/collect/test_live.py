@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from noracle.accuracy import estimate_accuracy
-from noracle.bounds.linear import maximum_likelihood
+from noracle.bounds.binomial import maximum_likelihood
 from noracle.collect.errors import NotFound
 from noracle.collect.live import LiveView, live_view, view_of
 from noracle.collect.live.checks import rates_for_correction

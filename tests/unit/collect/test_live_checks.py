@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from noracle.bounds.linear import maximum_likelihood
+from noracle.bounds.binomial import maximum_likelihood
 from noracle.collect.live.checks import (
     BUDGET,
     _least_evidence,

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from noracle.bounds.linear import anytime
+from noracle.bounds.binomial import anytime
 from noracle.collect.live.estimates import (
     Hits,
     answer_shares,

@@ -45,6 +45,7 @@ def test_each_item_is_put_to_different_classes(draws: int) -> None:
     )
 
 
+@pytest.mark.full
 def test_routes_over_500_sealed_projects_are_uniform() -> None:
     """χ² of the classes, of (class, third of the order), and of the first item's place: each
     p-value is uniform over projects.

@@ -157,6 +157,7 @@ def test_draft_has_no_archive(service: Service) -> None:
         service.read(lambda w: exports.export_files(w, project, "xml"))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_estimate_runs_on_the_exported_files(service: Service, tmp_path: Path, kind: str) -> None:
     spec = spec_of(k=4, gold_rate=0.1, panel_items=5, reasks=1)
@@ -271,6 +272,7 @@ def test_service_exports_just_what_was_drawn_and_said(service: Service, name: st
     )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "name",
     [

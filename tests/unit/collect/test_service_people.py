@@ -49,6 +49,7 @@ def test_every_error_names_its_status() -> None:
 # accounts
 
 
+@pytest.mark.full
 def test_password_is_argon2id_and_fits_only_itself() -> None:
     hashed = people.hash_password("correct horse battery")
     assert hashed.startswith("$argon2id$")

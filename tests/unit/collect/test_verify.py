@@ -94,6 +94,7 @@ def test_what_was_published_must_be_in_the_archive() -> None:
     assert "another project was published" in result.findings[0]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("protocol", ["partitioned", "judge-all", "pick-wrong", "ordinary"])
 def test_what_the_store_kept_passes(protocol: Any, tmp_path: Path) -> None:
     """Real transactions: leases that run out, questions that are asked again, people of several
@@ -259,6 +260,7 @@ def _change(archive: Archive, rng: random.Random, name: str) -> tuple[Archive, s
     return changed, f"{name}.{field}: {before!r} -> {record[field]!r}"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("close", [True, False])
 @pytest.mark.parametrize("name", SPECS)
 def test_every_single_change_is_found(name: str, close: bool) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from noracle.counts import count_accuracy, count_judgements, count_patterns, counting, label_rows
+from noracle.counts import count as counting
+from noracle.counts import count_accuracy, count_judgements, count_patterns, label_rows
 from noracle.errors import EvidenceError
 from noracle.evidence import Evidence
 from tests.unit.counts import reference
@@ -75,6 +76,7 @@ def differences(found: Any, wanted: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (left, right) for name, (left, right) in plain.items() if left != right}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
 def test_counts_match_counting_by_hand_on_every_engine(bring_slowly: Bring, one_each: bool) -> None:
     tables = timed(world(1, one_each=one_each))
@@ -88,6 +90,7 @@ def test_counts_match_counting_by_hand_on_every_engine(bring_slowly: Bring, one_
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("one_each", [True, False], ids=["flat", "grouped"])
 def test_counts_come_in_one_order_so_that_sums_are_the_same_to_the_last_bit(one_each: bool) -> None:
     tables = world(1, one_each=one_each)
@@ -100,6 +103,7 @@ def test_counts_come_in_one_order_so_that_sums_are_the_same_to_the_last_bit(one_
     assert len(orders) == 1
 
 
+@pytest.mark.full
 def test_counts_of_our_own_copy_are_worked_out_once_and_those_of_others_anew() -> None:
     tables = world(1)
     ours = Evidence.from_tables(**tables)
@@ -114,6 +118,7 @@ def test_counts_of_our_own_copy_are_worked_out_once_and_those_of_others_anew() -
     assert sum(count_accuracy(theirs).items.values()) == sum(before.items.values()) + 1
 
 
+@pytest.mark.thin(2)
 def test_counts_by_class_match_counting_by_hand(bring: Bring) -> None:
     tables = world(2)
     assert (
@@ -125,6 +130,7 @@ def test_counts_by_class_match_counting_by_hand(bring: Bring) -> None:
     )
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("by_class", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_flat_and_grouped_ways_agree(seed: int, by_class: bool) -> None:
@@ -274,6 +280,7 @@ CONTRADICTIONS = {
 }
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_contradictory_items_are_an_error_or_are_dropped_and_counted(
     bring: Bring, name: str
@@ -330,6 +337,7 @@ def test_judgements_without_answers_are_counted_as_unused(bring: Bring) -> None:
     assert sum(count_judgements(evidence).questions.values()) == 3
 
 
+@pytest.mark.full
 def test_partitions_add_up_to_the_whole() -> None:
     tables = world(5)
     whole = Evidence.from_tables(**tables)
@@ -359,6 +367,7 @@ def test_partitions_add_up_to_the_whole() -> None:
     )
 
 
+@pytest.mark.full
 def test_only_the_chosen_systems_are_counted() -> None:
     tables = world(3)
     evidence = Evidence.from_tables(**tables)
@@ -384,6 +393,7 @@ def test_items_that_a_system_was_not_asked_about_make_no_pattern() -> None:
     assert counts.unused == {"labelled items that some system was not asked about": 1}
 
 
+@pytest.mark.thin(2)
 def test_questions_keep_class_rater_and_propensity(bring: Bring) -> None:
     """Of items with a recorded propensity only the first question, as in their label."""
     tables = world(4)

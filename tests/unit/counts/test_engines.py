@@ -30,7 +30,7 @@ from noracle.counts import (
     count_ratings,
     label_rows,
 )
-from noracle.counts.item_keys import item_keys
+from noracle.counts.partitions import item_keys
 from noracle.errors import EvidenceError, EvidenceWarning
 from noracle.evidence import Evidence, Ratings
 from tests.unit.counts.test_counting import timed, without, world
@@ -42,6 +42,7 @@ Open = Callable[[Mapping[str, Any]], Any]
 ENGINES = {"ibis": as_ibis, "sqlframe": as_sqlframe}
 
 pytestmark = [
+    pytest.mark.full,
     # Ibis and SQLFrame call what newer releases of DuckDB and pandas have other names for.
     pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis"),

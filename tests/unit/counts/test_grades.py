@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 from noracle import AccuracyCounts, Evidence, compare_systems, estimate_accuracy, route_items
-from noracle.accuracy.check import check_grading
-from noracle.accuracy.policy import label_checks
+from noracle.accuracy.check import check_grading, label_checks
 from noracle.accuracy.score import score
 from noracle.counts import (
     Counted,
@@ -25,7 +24,7 @@ from noracle.counts import (
     count_patterns,
     label_rows,
 )
-from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tally import Cell, Label, Tally
 
 Rng = np.random.Generator
 SYSTEMS = ("a", "b", "c")
@@ -221,6 +220,8 @@ def test_scores_of_drawn_answers_have_the_accuracy_as_their_mean(*, with_answers
         assert total[s] / 9 == pytest.approx(1 + sum(said[i][s] == truth[i] for i in said))
 
 
+@pytest.mark.full
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_routed_answers_estimate_every_system(*, with_answers: bool) -> None:
     """The mean of many routings is the accuracy of each system; whoever was not asked scores 0."""

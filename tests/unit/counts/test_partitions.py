@@ -25,9 +25,10 @@ from noracle.counts import (
     count_patterns,
     count_ratings,
     pair_partitions,
-    partition_store,
+    partitions,
 )
-from noracle.counts.item_keys import item_keys, key_of
+from noracle.counts import partitions as partition_store
+from noracle.counts.partitions import item_keys, key_of
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import Evidence, Ratings
 from tests.unit.counts.test_counting import timed, world
@@ -89,6 +90,7 @@ def polars_evidence(tables: dict[str, Columns]) -> Evidence:
 # ---------------------------------------------------------------- sums
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("text", [False, True], ids=["whole items", "text items"])
 @pytest.mark.parametrize(
     "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
@@ -101,6 +103,7 @@ def test_partitions_count_what_one_count_of_everything_counts(seed: int, text: b
     assert Counted.total(count_evidence(part) for part in parts) == whole
 
 
+@pytest.mark.full
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 6), gone=st.booleans())
 def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: bool) -> None:
@@ -125,6 +128,7 @@ def test_sum_of_any_split_is_the_count_of_all(seed: int, n_parts: int, gone: boo
     assert Counted.total(parts) == whole
 
 
+@pytest.mark.full
 def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_of_the_design() -> (
     None
 ):
@@ -146,6 +150,7 @@ def test_a_partition_whose_propensities_happen_to_be_uniform_is_counted_as_part_
         count_evidence(day(1, 1 / 3)) + count_evidence(day(3, 0.5))
 
 
+@pytest.mark.full
 def test_counted_together_is_counted_one_by_one() -> None:
     tables = world(5)
     counted = count_evidence(Evidence.from_tables(**tables))
@@ -158,6 +163,7 @@ def test_counted_together_is_counted_one_by_one() -> None:
     )
 
 
+@pytest.mark.full
 def test_parts_with_answers_or_judgements_alone_add() -> None:
     answers = {
         "item": [1, 2],
@@ -188,6 +194,7 @@ def test_parts_with_answers_or_judgements_alone_add() -> None:
     assert count_partitions(parts) == count_evidence(everything)
 
 
+@pytest.mark.full
 def test_conflicting_items_that_are_dropped_add() -> None:
     tables = world(3)
     for name, value in (
@@ -207,6 +214,7 @@ def test_conflicting_items_that_are_dropped_add() -> None:
     )
 
 
+@pytest.mark.full
 def test_counted_survives_json() -> None:
     counted = count_evidence(Evidence.from_tables(**world(4)))
     assert Counted.from_dict(json.loads(json.dumps(counted.to_dict(), allow_nan=False))) == counted
@@ -214,6 +222,7 @@ def test_counted_survives_json() -> None:
         Counted.from_dict({"schema": "counts/1"})
 
 
+@pytest.mark.thin(2)
 def test_every_engine_counts_the_same(bring_anywhere: Bring) -> None:
     tables = timed(world(7))
     found = count_evidence(Evidence.from_tables(**bring_anywhere(tables)))
@@ -299,7 +308,7 @@ def test_equal_keys_of_different_texts_are_no_overlap(monkeypatch: pytest.Monkey
     from noracle.counts import partitions
 
     monkeypatch.setattr(partitions, "item_keys", lambda _: (np.array([7], dtype=np.uint64), "text"))
-    monkeypatch.setattr("noracle.counts.item_keys.key_of", lambda _: 7)
+    monkeypatch.setattr("noracle.counts.partitions.key_of", lambda _: 7)
     day = {
         name: Evidence.from_tables({"item": [name], "system": ["a"], "answer": [0]}, n_classes=2)
         for name in ("x", "y")
@@ -576,7 +585,7 @@ def test_file_url_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_urls_reach_the_engine_untouched(url: str) -> None:
-    from noracle.evidence import files
+    from noracle.evidence import frames as files
 
     asked: list[str] = []
 
@@ -588,7 +597,7 @@ def test_urls_reach_the_engine_untouched(url: str) -> None:
 
 
 def test_missing_extension_says_what_to_install() -> None:
-    from noracle.evidence.files import unreadable
+    from noracle.evidence.frames import unreadable
 
     text = "An error occurred while trying to automatically install the required extension 'httpfs': Failed to download extension"
     message = str(unreadable(RuntimeError(text), "answers file 's3://b/a.parquet'"))
@@ -596,3 +605,93 @@ def test_missing_extension_says_what_to_install() -> None:
         "answers file 's3://b/a.parquet' must be readable; got a place that needs DuckDB's extension 'httpfs'"
     )
     assert "INSTALL httpfs" in message
+
+
+# ---------------------------------------------------------------- many new partitions at once
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Partition]:
+    """Four partitions, where three are many."""
+    monkeypatch.setattr(partitions, "_MANY", 3)
+    return [write(tmp_path, f"day{i}", 10 * i, answer=i % 2) for i in range(4)]
+
+
+def as_one(parts: list[Partition]) -> Counted:
+    named = {part.name: part for part in parts}
+    return count_partitions([partitions._joined(named, list(named))], n_classes=2)
+
+
+def test_many_new_partitions_are_counted_together(tmp_path: Path, parts: list[Partition]) -> None:
+    store = tmp_path / "store"
+    found = count_partitions(parts, n_classes=2, store=store)
+    assert found == as_one(parts)
+    assert len(found.reading.read) == 4
+    assert len(list(store.glob("*.npz"))) == 2  # the counts of all of them, and their sum
+    parts.append(write(tmp_path, "last", 500))
+    more = count_partitions(parts, n_classes=2, store=store)
+    assert more == as_one(parts)
+    assert more.reading.read == ("last",)
+    parts.append(write(tmp_path, "again", 30))
+    with pytest.raises(EvidenceError, match="'again' and 'day3', which share 3"):
+        count_partitions(parts, n_classes=2, store=store)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("step", [0, pytest.param(1, marks=pytest.mark.slow), 2])
+def test_a_change_among_partitions_that_were_counted_together(
+    tmp_path: Path,
+    parts: list[Partition],
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+    gone: bool,
+) -> None:
+    """Those beside it are read again, also by a run after one that was stopped."""
+    monkeypatch.setattr(partitions, "_TOGETHER", 2)
+    store = tmp_path / "store"
+    count_partitions(parts, n_classes=2, store=store)
+    if gone:
+        del parts[0]
+    else:
+        write(tmp_path, "day0", answer=1)
+    left = [step]
+
+    def killed(_: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_store.os, "fsync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            count_partitions(parts, n_classes=2, store=store)
+    found = count_partitions(parts, n_classes=2, store=store)
+    assert found == as_one(parts)
+    assert {"day2", "day3"} <= set(found.reading.known)
+    known = count_partitions(parts, n_classes=2, store=store)
+    assert known.reading.read == ()
+    assert known == found
+
+
+def test_partitions_that_are_gone_cannot_be_told_from_those_beside_them(
+    tmp_path: Path, parts: list[Partition]
+) -> None:
+    store = tmp_path / "store"
+    whole = count_partitions(parts, n_classes=2, store=store)
+    left = parts[1:]
+    assert count_partitions(left, n_classes=2, store=store, vanished="keep") == whole
+    write(tmp_path, "day2", 20, answer=1)
+    with pytest.raises(EvidenceError, match="'day0' counted together with others"):
+        count_partitions(left, n_classes=2, store=store, vanished="keep")
+    found = count_partitions(left, n_classes=2, store=store)
+    assert found == as_one(left)
+
+
+def test_a_fault_among_many_new_partitions_names_its_own(
+    tmp_path: Path, parts: list[Partition]
+) -> None:
+    parts = [*parts, write(tmp_path, "bad", 900, answer=1)]
+    path = Path(parts[-1].judgements[0])
+    path.write_text(path.read_text(encoding="utf-8").replace("yes", "perhaps"), encoding="utf-8")
+    with pytest.raises(EvidenceError, match=r"partition 'bad': judgements\.verdict must be yes"):
+        count_partitions(parts, n_classes=2, store=tmp_path / "store")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noracle import Evidence, count_accuracy, count_judgements
-from noracle.counts import questions as asked
+from noracle.counts import count as asked
 
 ANSWERS = {"item": [1, 1, 2, 2, 3, 3], "system": ["a", "b"] * 3, "answer": [0, 1, 2, 2, None, 0]}
 

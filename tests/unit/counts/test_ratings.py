@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from noracle.counts import RatingCounts, count_ratings
-from noracle.counts.votes import kinds_of, pair_tables
+from noracle.counts.ratings import kinds_of, pair_tables
 from noracle.errors import EvidenceError
 from noracle.evidence import Ratings
 

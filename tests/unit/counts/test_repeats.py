@@ -311,7 +311,7 @@ def written(kind: str, folder: Path) -> Any:
         import polars as pl
 
         return pl.DataFrame(table)
-    from noracle.cli._files import write_table
+    from noracle.cli._output import write_table
 
     path = folder / f"answers.{kind}"
     write_table(path, table)
@@ -594,7 +594,7 @@ def test_certificates_use_the_first_run_and_say_so(name: str) -> None:
 
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
 def test_partitions_with_repeats_add_up_also_from_a_store(how: Any, tmp_path: Path) -> None:
-    from noracle.cli._files import write_table
+    from noracle.cli._output import write_table
     from noracle.counts import count_partitions, pair_partitions
 
     answers, judgements = world(60, 3, seed=6)

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from noracle.counts import AccuracyCounts, Cell, count_accuracy
-from noracle.counts.label import Label
+from noracle.counts.tally import Label
 from noracle.errors import EvidenceError
 from noracle.evidence import Evidence
 from noracle.schemas import load_schema

@@ -51,21 +51,27 @@ def _bring(engine: str, request: pytest.FixtureRequest, folder: Path) -> Bring:
     return to_engine
 
 
-@pytest.fixture(params=[*SINGLE, "duckdb"])
+# Python's own lists, a frame at once and a file read by DuckDB stand for the others by default.
+_DEFAULT = ("dict", "polars", "parquet")
+LOCAL = [
+    pytest.param(engine, marks=[] if engine in _DEFAULT else [pytest.mark.full])
+    for engine in [*SINGLE, "duckdb"]
+]
+
+
+@pytest.fixture(params=LOCAL)
 def bring(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
     """Brings tables given as dicts of columns to one local engine after the other."""
     return _bring(request.param, request, tmp_path)
 
 
-@pytest.fixture(params=[*SINGLE, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=[*LOCAL, pytest.param("spark", marks=pytest.mark.spark)])
 def bring_anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
     """The same, and PySpark, which is slow to answer."""
     return _bring(request.param, request, tmp_path)
 
 
-@pytest.fixture(
-    params=[*SINGLE, "duckdb", pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))]
-)
+@pytest.fixture(params=[*LOCAL, pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))])
 def bring_slowly(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
     """The same, with PySpark among the slow tests; what it counts altogether is held against the
     others in ``test_partitions``.

@@ -11,6 +11,7 @@ from noracle.evidence import Evidence
 from tests.unit.evidence.bad_inputs import BAD_INPUTS, SECRET, BadInput
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("case", BAD_INPUTS, ids=[case.id for case in BAD_INPUTS])
 @pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")
 def test_malformed_input_gives_one_line_that_says_what_and_where(

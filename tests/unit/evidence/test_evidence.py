@@ -104,6 +104,7 @@ def test_dict_columns_of_two_types_or_lengths_are_refused() -> None:
         Evidence.from_tables({**ANSWERS, "answer": [0]}, n_classes=3)
 
 
+@pytest.mark.full
 def test_engines_mix_through_duckdb(tmp_path: Path) -> None:
     import duckdb
 
@@ -359,6 +360,7 @@ def test_unknown_tables_are_refused() -> None:
         read_table({"item": [], "rater": [], "label": []}, "ratings")
 
 
+@pytest.mark.full
 def test_core_install_counts_without_any_data_frame_library(tmp_path: Path) -> None:
     as_csv(ANSWERS, "answers", tmp_path)
     as_parquet(JUDGEMENTS, "judgements", tmp_path)

@@ -17,7 +17,7 @@ import noracle.oversight
 from noracle.errors import EvidenceError, EvidenceWarning
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.grade_logs import grades_log_format, read_grades, read_scores, split_metric
-from noracle.oversight.loading import Loaded
+from noracle.oversight.load import Loaded
 
 LOGS = Path(__file__).parents[2] / "reference" / "logs"
 HARNESS = LOGS / "lm-eval" / "dummy"
@@ -654,7 +654,7 @@ def test_a_path_given_as_grades_is_read_by_its_tool() -> None:
     ],
 )
 def test_results_in_a_folder_are_recognised_as_grades(name: str, why: str | None) -> None:
-    from noracle.oversight.recognise import told_by_tool
+    from noracle.oversight.sniff import told_by_tool
 
     seen = told_by_tool(str(LOGS / name))
     assert (None if seen is None else (seen.kind, seen.why)) == (
@@ -662,6 +662,7 @@ def test_results_in_a_folder_are_recognised_as_grades(name: str, why: str | None
     )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("path", "system", "right", "graded", "note"),
     [

@@ -363,6 +363,7 @@ ITEMS: Columns = {"item": list(range(12)), "stratum": ["x" if i < 6 else "y" for
 SOURCES = [*SINGLE, "relations"]
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("alone", [False, True])
 def test_counts_are_the_same_on_every_engine(source: str, *, alone: bool, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_shuffled_options_are_given_back_in_the_order_of_the_dataset() -> None:
 
 
 def summaries(path: Path) -> list[dict[str, Any]]:
-    from noracle.evidence.inspect_logs import open_inspect
+    from noracle.evidence.logs import open_inspect
 
     return list(open_inspect(path).samples)  # type: ignore[arg-type]
 

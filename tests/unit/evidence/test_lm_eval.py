@@ -11,8 +11,7 @@ import pytest
 
 from noracle import Evidence, estimate_accuracy
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.evidence.lm_eval import read_lm_eval
-from noracle.evidence.logs import log_format, read_logs
+from noracle.evidence.logs import log_format, read_lm_eval, read_logs
 
 LOGS = Path(__file__).parents[2] / "reference" / "logs" / "lm-eval" / "dummy"
 CLASSES = [4, 4, 5, 4, 4, 4, 4, 3]
@@ -52,7 +51,7 @@ def test_acc_and_acc_norm_differ_by_length() -> None:
 
 
 def _answer(line: dict[str, Any], prediction: Any) -> int | None:
-    from noracle.evidence.lm_eval import _most_likely
+    from noracle.evidence.logs import _most_likely
 
     return _most_likely(line, prediction)
 

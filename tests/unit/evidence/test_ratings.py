@@ -354,6 +354,7 @@ BAD = [
 ]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("build", "message", "files"), BAD)
 def test_bad_ratings_give_one_clear_error(
     build: Any, message: str, files: dict[str, str], tmp_path: Path
@@ -376,6 +377,7 @@ def test_all_faults_come_at_once() -> None:
     assert len(caught.value.faults) == 4
 
 
+@pytest.mark.full
 def test_repeated_ratings_are_found_with_many_raters() -> None:
     raters = [f"r{i:03d}" for i in range(600)]  # beyond the masks
     for n in (59, 60, 61, 120, 121, 481, 600):

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noracle.evidence.inspect_logs import answer_of_output
-from noracle.evidence.lm_eval import read_lm_eval
-from noracle.evidence.logs import read_logs
+from noracle.evidence.logs import answer_of_output, read_lm_eval, read_logs
 from noracle.evidence.replies import read_choice, read_text
 from noracle.search.ask import answers_table, ask_items
 from noracle.search.model import Completion
@@ -422,6 +420,7 @@ INSPECT = {
 }
 
 
+@pytest.mark.full
 def test_inspect_reads_the_same_where_it_reads_anything() -> None:
     pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     import inspect_ai.solver._multiple_choice as theirs

@@ -430,6 +430,7 @@ def rights(evidence: Evidence) -> dict[str, int]:
     return {system: counts.of(system).total(verdict="yes", hit=True) for system in counts.systems}
 
 
+@pytest.mark.thin(13)
 @pytest.mark.parametrize("case", GOOD, ids=[case.id for case in GOOD])
 def test_every_shape_gives_the_right_number(case: Good, tmp_path: Path) -> None:
     files = write(
@@ -442,6 +443,7 @@ def test_every_shape_gives_the_right_number(case: Good, tmp_path: Path) -> None:
     assert case.note is None or case.note in "\n".join(evidence.inferred)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("case", GOOD[1::3], ids=[case.id for case in GOOD[1::3]])
 def test_the_command_line_reads_the_same(
     case: Good, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -729,6 +731,7 @@ BAD = [
 ]
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("case", BAD, ids=[case.id for case in BAD])
 def test_every_mistake_is_one_line_with_the_remedy(
     case: Bad, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -852,6 +855,7 @@ WIDE_VERBS = [
 ]
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     "line", WIDE_VERBS, ids=[line.split()[0] + str(i) for i, line in enumerate(WIDE_VERBS)]
 )
@@ -939,6 +943,7 @@ def _numbers(out: str) -> Any:
 # engines, and the rest
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(
     "engine",
     ["dict", "csv", "jsonl", "parquet", "pandas", "polars", "polars-lazy", "duckdb", "arrow"],

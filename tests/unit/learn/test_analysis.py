@@ -374,6 +374,7 @@ def test_two_classes(rng: np.random.Generator) -> None:
     assert found.noise.low < 0.1 < found.noise.high
 
 
+@pytest.mark.full
 def test_fifty_classes(rng: np.random.Generator) -> None:
     truth = rng.integers(0, 50, 4000)
     asked = ask_annotators(truth, n_classes=50, error=0.2, rng=rng)
@@ -556,6 +557,7 @@ def test_card_leads_with_the_noise_rate_and_says_oracle() -> None:
 # real data
 
 
+@pytest.mark.full
 def test_real_annotators_of_cifar10(data_folder: Path) -> None:
     path = data_folder / "cifar10_train.npz"
     if not path.is_file():

@@ -70,6 +70,7 @@ def test_noise_limits_cover_with_one_label_an_item(n: int, noise: float) -> None
     assert missed <= most(0.05)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [5, 40, pytest.param(150, marks=pytest.mark.slow)])
 def test_noise_limits_cover_when_hard_items_fool_all_annotators(n: int) -> None:
     rng = np.random.default_rng(2)
@@ -152,6 +153,7 @@ def singles(rng: np.random.Generator, n: int, k: int) -> NDArray[np.int64]:
     return rng.integers(0, k, n)
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("n", [3, 400])
 @pytest.mark.parametrize("kind", [singles, copies, sets, ragged])
 def test_even_labels_are_rarely_called_uneven_whatever_the_dependence(kind: object, n: int) -> None:
@@ -172,6 +174,7 @@ def test_plain_chi_square_would_be_fooled_by_copied_labels() -> None:
     assert fooled > 100
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("n", "k"),
     [
@@ -281,6 +284,7 @@ def test_dependence_is_rarely_found_where_there_is_none(n: int, several: int) ->
     assert binom.ppf(1e-4, WORLDS, 0.05) <= alarms <= most(0.05)
 
 
+@pytest.mark.full
 def test_dependence_keeps_its_level_in_a_few_worlds() -> None:
     rng = np.random.default_rng(12)
     alarms = 0

@@ -93,7 +93,7 @@ def test_number_columns_are_features_in_every_format(tmp_path: Path, suffix: str
         text = "u,v,ruled_out,label\n0.5,2,3,1\n-1.0,4,10,3\n"
         path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
     else:
-        from noracle.cli._files import write_table
+        from noracle.cli._output import write_table
 
         write_table(path, {name: [row[name] for row in rows] for name in rows[0]})
     read = read_items(path)
@@ -451,6 +451,7 @@ def _empty(folder: Path) -> Path:
 # Real data.
 
 
+@pytest.mark.full
 def test_cifar10_with_three_human_labels() -> None:
     read = read_items(shared("cifar10_test.npz"))
     assert read.items.shape == (10_000, 32, 32, 3)

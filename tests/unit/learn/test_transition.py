@@ -204,6 +204,7 @@ class TestAnchors:
         with pytest.raises(ArgumentError, match="quantile"):
             estimate_transition(np.full((5, 2), 0.5), quantile=1)
 
+    @pytest.mark.full
     def test_a_fitted_model_finds_the_matrix_without_true_labels(self) -> None:
         torch = pytest.importorskip("torch", reason="the learn extra is not installed")
         from noracle.learn.losses import LOSSES, label_mask
@@ -235,6 +236,7 @@ class TestAnchors:
         )
 
 
+@pytest.mark.full
 def test_a_trained_matrix_moves_its_zeros() -> None:
     """A model that is certain of the classes, labels with noise on the diagonal: T starts with
     zeros there and finds the noise.

@@ -17,7 +17,7 @@ import pytest
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
 from noracle.logic.cascade import axiom_alarm, prove_malfunction
-from noracle.logic.program import Case, Program, rows_of
+from noracle.logic.program import Case, IntegerProgram, rows_of
 from noracle.logic.solver import integral
 from noracle.logic.spec import ANY_ANSWER, Spec
 from noracle.results import Kind, Proof
@@ -338,7 +338,9 @@ def run_suite(n: int) -> tuple[int, float]:
         start = time.process_time()
         proof = prove_malfunction(sketch, spec, time_limit=10)
         seconds.append(time.process_time() - start)
-        solved = integral(Case(Program(sketch, rows_of(sketch, spec))), time.monotonic() + 30)
+        solved = integral(
+            Case(IntegerProgram(sketch, rows_of(sketch, spec))), time.monotonic() + 30
+        )
         undecided += proof.status == "undecided"
         if proof.status != "undecided" and solved.status != "limit":
             assert proof.status == ("consistent" if solved.status == "solved" else "alarm"), seed
@@ -347,6 +349,7 @@ def run_suite(n: int) -> tuple[int, float]:
     return undecided, float(np.median(seconds))
 
 
+@pytest.mark.full
 def test_cascade_agrees_with_the_integer_solver() -> None:
     undecided, median = run_suite(20)
     assert undecided == 0

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from noracle.counts.decisions import count_decisions
-from noracle.counts.sketch import Sketch
+from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.logic.cascade import prove_malfunction, restricted

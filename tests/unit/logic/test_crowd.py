@@ -63,6 +63,7 @@ def expectation_maximisation(counts: dict[tuple[str, ...], int]) -> np.ndarray:
     return np.array([[errors[i][t][t] for t in (0, 1)] for i in range(3)])
 
 
+@pytest.mark.full
 def test_dawid_skene_fails_silently_on_table_2(fitted: tuple[Estimate, ...]) -> None:
     """GPT4 on label b: nearly always right by the model, right on 21 of 44 by the key, and no sign
     of it without the ranges.
@@ -84,6 +85,7 @@ def test_dawid_skene_is_the_maximum_likelihood_fit(fitted: tuple[Estimate, ...])
             )
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("crowd")
 def test_a_fit_that_has_not_settled_says_so(fitted: tuple[Estimate, ...]) -> None:
     early = by_name(estimate_with_crowd(GRADERS, systems=NAMES, n_iter=100))[
@@ -94,6 +96,7 @@ def test_a_fit_that_has_not_settled_says_so(fitted: tuple[Estimate, ...]) -> Non
     assert not any("settled" in note for e in fitted for note in e.notes)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.usefixtures("crowd")
 @pytest.mark.parametrize("method", get_args(CrowdMethod))
 def test_every_method_finds_independent_classifiers(method: CrowdMethod) -> None:
@@ -111,6 +114,7 @@ def test_every_method_finds_independent_classifiers(method: CrowdMethod) -> None
         assert (e.low, e.high, e.interval) == (0.0, 1.0, "none")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("crowd")
 def test_values_outside_their_range_are_warned_about() -> None:
     limits = ranges(

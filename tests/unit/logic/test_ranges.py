@@ -67,6 +67,7 @@ def agrees_with_brute_force(seed: int) -> str:
     return "ranges"
 
 
+@pytest.mark.full
 def test_40_small_instances_equal_brute_force() -> None:
     found = [agrees_with_brute_force(seed) for seed in range(60)]
     assert found.count("ranges") >= 30
@@ -131,6 +132,7 @@ def truth_is_inside(seed: int, *, exact: bool) -> None:
         assert found[name].low <= float(value) <= found[name].high, (seed, name)
 
 
+@pytest.mark.full
 def test_truth_is_inside_the_ranges() -> None:
     for seed in range(40):
         truth_is_inside(seed, exact=seed % 2 == 0)
@@ -222,6 +224,7 @@ def test_trusting_an_alarmed_pair_is_a_contradiction_not_a_range() -> None:
     assert all(math.isnan(r.low) for r in found.ranges)
 
 
+@pytest.mark.full
 def test_outer_bounds_contain_the_exact_ranges() -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from noracle.counts import sketch as module
-from noracle.counts.decisions import count_decisions
-from noracle.counts.sketch import Sketch
+from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import EvidenceError
 from noracle.evidence import Evidence
 from tests.unit.logic.seed_table import table_2
@@ -203,6 +202,7 @@ def frames(kind: str, table: dict[str, list[Any]]) -> Any:
     return library.DataFrame(table)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["dict", "polars", "pandas"])
 @pytest.mark.parametrize("text", [True, False])
 def test_evidence_gives_the_same_sketch_as_arrays(kind: str, text: bool) -> None:

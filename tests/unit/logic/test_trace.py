@@ -11,9 +11,8 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic import trace as module
-from noracle.logic.cascade import Asked, prove_malfunction
-from noracle.logic.spec import Spec
+from noracle.logic.cascade import Claims, Ruling, prove_malfunction
+from noracle.logic.program import Row
 from noracle.logic.trace import threshold, trace
 from noracle.results import Kind, read_result
 from tests.unit.logic.brute import Instance, possible, random_instance, side_is_possible
@@ -91,16 +90,14 @@ def test_traces_equal_brute_force(seed: int) -> None:
 def test_what_is_undecided_is_not_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cascade that cannot decide any interval of more than one number, nor the number 20."""
 
-    def weak(
-        sketch: Sketch, spec: Spec, bounds: dict[str, tuple[int, int]], *, deadline: float
-    ) -> Asked:
-        low, high = bounds["A"]
+    def weak(claims: Claims, part: float = 1.0, *more: Row) -> Ruling:
+        low, high = claims.bounds["A"]
         if low <= 20 <= high and high - low < 5:
-            return Asked("undecided")
-        return real(sketch, spec, bounds, deadline=deadline)
+            return Ruling("undecided")
+        return real(claims, part, *more)
 
-    real = module.ask
-    monkeypatch.setattr(module, "ask", weak)
+    real = Claims.ask
+    monkeypatch.setattr(Claims, "ask", weak)
     found = trace(table_2().of(GRADERS[:2]), "accuracy > 1/2", label="A")
     covered = [[r.low, r.high] for r in found.ranges]
     assert covered == [[12, 53]]

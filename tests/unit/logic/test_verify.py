@@ -123,6 +123,7 @@ def test_checker_imports_no_numpy_and_no_solver() -> None:
     )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("kind", "path", "value"),
     [

@@ -14,7 +14,7 @@ from noracle.accuracy import compare_systems, estimate_accuracy
 from noracle.counts import AccuracyCounts, Cell, Pattern, PatternCounts, Sketch, Tally
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.ranges import range_accuracies
-from noracle.oversight.consistency import find_contradictions
+from noracle.oversight.findings import find_contradictions
 from noracle.oversight.model import Finding, Step
 from noracle.results import (
     Assumption,
@@ -184,6 +184,7 @@ def false_alarms(n: int, error: float, seed: int) -> tuple[int, int]:
     return wrong, outside
 
 
+@pytest.mark.full
 def test_consistent_worlds_raise_no_more_contradictions_than_the_error_rate() -> None:
     wrong, outside = false_alarms(200, error=0.05, seed=1)
     assert wrong <= binom.ppf(0.999, 200, 0.05)
@@ -211,6 +212,7 @@ def test_contradictions_stay_below_the_error_rate_in_many_worlds(error: float) -
     assert outside == 0
 
 
+@pytest.mark.full
 def test_questions_that_were_not_asked_as_recorded_contradict_the_possible_range() -> None:
     """Every question is about the answer itself, and was recorded as asked with probability 1/2:
     scores say twice the accuracy.

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError
-from noracle.evidence import files as readers
-from noracle.oversight import listing as listing_module
-from noracle.oversight.finding import find_evidence
-from noracle.oversight.heads import SUFFIXES
+from noracle.evidence import frames as readers
+from noracle.oversight import find as listing_module
+from noracle.oversight.find import find_evidence
 from noracle.oversight.model import Inventory, Settings
-from noracle.oversight.recognise import Recogniser
+from noracle.oversight.sniff import SUFFIXES, Recogniser
 from tests.unit.oversight.folders import FOLDERS, LOGS, SOUND, write, write_parquet
 
 ANSWERS = {"item": [1, 2, 3], "system": ["a", "a", "b"], "answer": [0, 1, 1]}
@@ -63,6 +62,7 @@ def test_there_are_at_least_sixteen_folders() -> None:
     assert len(SOUND) >= 12
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
@@ -86,6 +86,7 @@ def test_folder_is_recognised_or_refused_as_expected(name: str, tmp_path: Path) 
     assert_nothing_lost(inventory, folder)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SOUND)
 def test_folder_is_the_same_when_it_is_written_and_found_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +125,7 @@ def test_paths_are_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # kinds of file
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("columns", "kind", "form"),
     [
@@ -663,7 +665,7 @@ def test_file_without_the_right_to_read_is_named(
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("noracle.oversight.recognise.Recogniser._look", refuse)
+    monkeypatch.setattr("noracle.oversight.sniff.Recogniser._look", refuse)
     message = fault_of(tmp_path)
     assert "said.csv" in message
     assert "Permission denied" in message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noracle import AccuracyCounts, estimate_accuracy
-from noracle.oversight.joint import joint_guarantee, left_out
+from noracle.oversight.findings import joint_guarantee, left_out
 from noracle.oversight.model import Step
 from noracle.results import (
     Assumption,

@@ -12,8 +12,8 @@ from noracle import (
     plan_accuracy,
     plan_labels,
 )
+from noracle.oversight.findings import next_steps
 from noracle.oversight.model import Finding, Inventory, Settings, Step
-from noracle.oversight.next_step import next_steps
 from noracle.oversight.settings import NO_CLAIM
 from noracle.results import Result, Routing
 

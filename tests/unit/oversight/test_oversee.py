@@ -20,9 +20,9 @@ from referencing import Registry, Resource
 from noracle.cli import run
 from noracle.errors import EvidenceError
 from noracle.oversight import Inventory, Oversight, Settings, Source, find_evidence, oversee
-from noracle.oversight.analyses import ANALYSES
-from noracle.oversight.opening import find_pattern
+from noracle.oversight.load import find_pattern
 from noracle.oversight.page import fired_alarm
+from noracle.oversight.questions import ANALYSES
 from noracle.results import Certificate, Estimate, Kind
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_world
@@ -60,6 +60,7 @@ def status(report: Oversight) -> dict[str, str]:
     return {step.name: step.status for step in report.steps}
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("name", SOUND)
 def test_every_folder_is_reported_on_honestly(name: str, reported: Reported) -> None:
     report, expected = reported(name)
@@ -118,6 +119,7 @@ def _without_promises(result: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in result.items() if k != "guarantee"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     ["complete", "wide_named", "text_classes"]
@@ -151,6 +153,7 @@ def test_every_command_makes_its_figures_again(
             ), step.name
 
 
+@pytest.mark.full
 def test_next_steps_of_a_folder_run(reported: Reported, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("complete", "answers_only", "planted_contradiction"):
         report, _ = reported(name)
@@ -168,6 +171,7 @@ print(json.dumps(oversee(sys.argv[1]).to_dict(), sort_keys=False))
 """
 
 
+@pytest.mark.full
 def test_the_same_folder_gives_the_same_report_whatever_the_hash_seed() -> None:
     FOLDERS["complete"](Path("complete"))
     outputs = []
@@ -196,6 +200,7 @@ def test_texts_of_items_never_appear() -> None:
     assert "CANARY" not in str(report)
 
 
+@pytest.mark.full
 def test_confidence_is_that_of_the_whole_report() -> None:
     FOLDERS["complete"](Path("complete"))
     report = oversee("complete", confidence=0.9)
@@ -210,8 +215,9 @@ def test_confidence_is_that_of_the_whole_report() -> None:
     assert any(note.startswith("agreement: its promise is asymptotic") for note in report.notes)
 
 
+@pytest.mark.full
 def test_an_error_of_one_step_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from noracle.oversight import by_logic
+    from noracle.oversight import questions as by_logic
 
     def broken(*_: object, **__: object) -> None:
         raise ValueError("a planted error")
@@ -242,6 +248,7 @@ def test_unstated_training_never_certifies_and_the_next_step_says_so() -> None:
     assert any("trained on labels of these annotators" in s.statement for s in report.next_steps)
 
 
+@pytest.mark.full
 def test_a_certificate_takes_the_clusters_that_the_items_name() -> None:
     FOLDERS["ratings_and_answers"](Path("folder"))
     plain = [
@@ -284,6 +291,7 @@ def test_answers_and_judgements_of_different_items_say_what_is_missing() -> None
         oversee("folder", settings=Settings(n_classes=3))
 
 
+@pytest.mark.full
 def test_many_systems_are_not_compared_pair_by_pair() -> None:
     world = simulate_world(
         n_items=30,
@@ -360,6 +368,7 @@ def test_without_a_stated_claim_the_ranges_are_shown_and_no_alarm(claim: str) ->
     assert report.step("ranges") == stated.step("ranges")
 
 
+@pytest.mark.full
 def test_only_the_stated_claim_is_tested_and_no_stronger_one() -> None:
     FOLDERS["complete"](Path("complete"))
     (step,) = [s for s in oversee("complete").steps if s.name == "alarm"]

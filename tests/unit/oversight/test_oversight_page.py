@@ -13,7 +13,7 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.oversight import page as pages
 from noracle.oversight.page import render_oversight, write_oversight
-from noracle.oversight.plain import confidence_of, meaning, promised
+from noracle.oversight.words import confidence_of, meaning, promised
 from noracle.results import Guarantee, Kind
 from tests.unit.oversight.reports import (
     HOSTILE,
@@ -80,6 +80,7 @@ def html(request: pytest.FixtureRequest) -> str:
     return render_oversight(REPORTS[request.param](), command="noracle report evidence")
 
 
+@pytest.mark.thin(4)
 def test_links_stay_on_the_page_and_ids_are_unique(html: str) -> None:
     outline = Outline(html)
     assert len(outline.ids) == len(set(outline.ids))
@@ -167,6 +168,7 @@ def test_assumptions_are_explained_in_plain_words() -> None:
     assert meaning("uniform routing") in said
 
 
+@pytest.mark.full
 def test_two_hundred_systems_stay_readable() -> None:
     text = render_oversight(crowded())
     assert len(text) < 2_000_000

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from noracle.counts.tallies import Tally
-from noracle.oversight.sequences import sequence_limits, tally_of
+from noracle.counts.tally import Tally
+from noracle.oversight.watch.stream import sequence_limits, tally_of
 
 
 def stream_misses(
@@ -66,6 +66,7 @@ LOOKS = frozenset((2, 5, 8, 12, 18, 25, 35, 50, 70, 90, 120, 150))
 SETTINGS = ("question", "no answer", "sets", "targeted", "mixed")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_looking_again_and_again_misses_no_more_than_promised(setting: str) -> None:
     rng = np.random.default_rng(11)

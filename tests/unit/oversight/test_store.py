@@ -17,7 +17,7 @@ import pytest
 
 from noracle.errors import EvidenceError, MissingExtra
 from noracle.oversight import find_evidence, oversee
-from noracle.oversight.loading import Loaded
+from noracle.oversight.load import Loaded
 from noracle.oversight.model import Settings
 from tests.unit.cli.conftest import Run, noracle
 
@@ -213,6 +213,7 @@ def world_params() -> list[Any]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", world_params())
 def test_report_with_a_store_says_what_it_says_without_one(
@@ -265,6 +266,7 @@ def test_tables_that_cannot_be_counted_by_partition_are_counted_as_one(tmp_path:
     assert "got 'day=0' and 'day=1', which share 1 at item 1" in note
 
 
+@pytest.mark.full
 def test_a_number_in_one_file_that_is_text_in_another_is_not_read_as_a_number(
     tmp_path: Path,
 ) -> None:
@@ -313,6 +315,7 @@ def test_a_store_that_is_not_used_says_why(
     assert why in notes[0]
 
 
+@pytest.mark.full
 def test_stores_live_where_fsspec_reaches(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     folder, store = (
@@ -397,6 +400,7 @@ for point in points:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "points",
     [[3, 13], pytest.param(list(range(1, 30)), marks=pytest.mark.slow)],
@@ -451,6 +455,7 @@ def test_a_total_that_belongs_to_another_design_is_not_taken(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.full
 def test_the_command_line_tells_what_was_read_and_refuses_a_store_among_the_evidence(
     noracle: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

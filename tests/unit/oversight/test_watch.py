@@ -19,12 +19,9 @@ from noracle.accuracy import AccuracyStream
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.logic import prove_malfunction
-from noracle.oversight.arrivals import look_at
-from noracle.oversight.looks import Look
-from noracle.oversight.memory import Memory
 from noracle.oversight.settings import NO_CLAIM
-from noracle.oversight.watch import Watch
-from noracle.oversight.watch_page import as_oversight
+from noracle.oversight.watch import Look, Watch, as_oversight
+from noracle.oversight.watch.memory import Memory, look_at
 from noracle.results import read_result
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_raters, simulate_world
@@ -90,6 +87,7 @@ def world_rows(
 # only what is new
 
 
+@pytest.mark.full
 def test_many_small_looks_end_where_one_look_ends(tmp_path: Path) -> None:
     answers, judgements = world_rows(no_answer=0.1, unsure=0.1)
     random.Random(0).shuffle(answers)
@@ -244,7 +242,7 @@ def test_a_line_end_inside_quotes_does_not_end_a_row(tmp_path: Path) -> None:
 
 
 def test_a_new_parquet_partition_is_added_and_a_changed_one_noticed(folder: Folder) -> None:
-    from noracle.cli._files import write_table
+    from noracle.cli._output import write_table
 
     answers, judgements = world_rows()
     folder.add("answers.csv", *answers)
@@ -436,12 +434,13 @@ for name in ("put", "add_answers", "add_label", "mark", "remember", "note"):
     setattr(memory.Memory, name, deadly(getattr(memory.Memory, name)))
 from noracle.oversight.settings import NO_CLAIM
 from noracle.oversight.watch import Watch
-from noracle.oversight.watch_page import as_oversight
+from noracle.oversight.watch import as_oversight
 with Watch(sys.argv[1]) as watch:
     watch.look()
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9 on Windows")
 def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     answers, judgements = world_rows(n=60)
@@ -529,6 +528,7 @@ def graders(n: int) -> list[tuple[str, str, str]]:
     return rows
 
 
+@pytest.mark.full
 def test_the_alarm_is_raised_at_the_first_item_that_proves_it_and_stays(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "graders", CLAIMED)
     rows = graders(40)

@@ -10,11 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.solver import Program, make_program, target_variance
+from noracle.ppi.solver import Program, dual_bound, target_variance
 
 Array = NDArray[np.float64]
 FAMILIES = ("factor", "wishart", "nested")
 COSTS = ("additive", "fee", "cascade", "maximum")
+
+
+def make_program(
+    information: Any, costs: Any, budgets: Any, prior: Any | None, target: Any
+) -> Program:
+    """A program from arrays of the obvious shapes; costs (J,) and one number for the budget are
+    understood.
+    """
+    a, C = np.asarray(target, dtype=np.float64), np.asarray(costs, dtype=np.float64)
+    return Program(
+        information=np.asarray(information, dtype=np.float64),
+        costs=C[:, None] if C.ndim == 1 else C,
+        budgets=np.atleast_1d(np.asarray(budgets, dtype=np.float64)),
+        prior=np.zeros((a.size, a.size)) if prior is None else np.asarray(prior, dtype=np.float64),
+        target=a,
+    )
+
+
+def certified_bound(program: Program, y: Array, prices: Array) -> float:
+    """The lower bound that y and the prices prove; 0 if they prove nothing."""
+    v, u = np.asarray(y, dtype=np.float64), np.maximum(np.asarray(prices, dtype=np.float64), 0.0)
+    used = program.information @ v @ v
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bound, _, _ = dual_bound(
+            program.target @ v, v @ program.prior @ v, used, program.costs @ u, program.budgets @ u
+        )
+    return float(bound)
 
 
 def covariance(rng: np.random.Generator, k: int, family: str) -> Array:

@@ -10,8 +10,8 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.ppi.columns import diagonal_part, refute, solve_columns, sweep, sweep_prices
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.solver import make_program, solve
-from tests.unit.ppi.problems import COSTS, FAMILIES, covariance, set_prices
+from noracle.ppi.solver import solve
+from tests.unit.ppi.problems import COSTS, FAMILIES, covariance, make_program, set_prices
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from noracle import plan_labels
-from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tally import Cell, Label, Tally
 from noracle.ppi.expected import (
     Expected,
     Place,

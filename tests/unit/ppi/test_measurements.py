@@ -16,7 +16,6 @@ from noracle.ppi.measurements import (
     information_of,
     ordinary,
     price_model,
-    restricted,
     subsets,
 )
 
@@ -126,5 +125,3 @@ def test_ruling_out_all_other_classes_is_an_ordinary_label() -> None:
 
 def test_collections_have_the_printed_sizes() -> None:
     assert len(list(subsets(6))) == 63
-    assert list(restricted(4)) == [(0, 1, 2, 3), (1, 2, 3), (1,), (2,), (3,)]
-    assert list(restricted(2)) == [(0, 1), (1,)]

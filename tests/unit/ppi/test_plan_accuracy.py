@@ -77,6 +77,7 @@ def test_every_system_gets_its_interval() -> None:
     assert plan_accuracy(counts, half_width=0.03, systems=["a"]).buy["ordinary"] == needs["a"]
 
 
+@pytest.mark.full
 def test_kind_is_that_of_the_labels() -> None:
     assert held_kind(ordinary(0)) is None
     assert (
@@ -101,6 +102,7 @@ def test_kind_is_that_of_the_labels() -> None:
         assert plan.verify()
 
 
+@pytest.mark.full
 def test_several_systems_that_share_targeted_questions_are_planned_by_their_scores() -> None:
     plan = plan_accuracy(asked("targeted", 500, 0.8, 0.7), half_width=0.06)
     assert (
@@ -140,6 +142,7 @@ def test_a_cheaper_kind_is_named_with_its_price() -> None:
     }
 
 
+@pytest.mark.full
 def test_strata_that_were_labelled_at_different_rates_are_brought_to_one() -> None:
     counts = ordinary(200, 0.9, stratum="a", n_items=1000) + ordinary(
         20, 0.5, stratum="b", n_items=1000

@@ -146,6 +146,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_every_plan_can_be_checked_and_keeps_its_budgets(name: str) -> None:
     plan = plan_budget(**CALLS[name])
@@ -174,6 +175,7 @@ def test_every_plan_can_be_checked_and_keeps_its_budgets(name: str) -> None:
             assert plan.cost <= other["cost"] * (1 + 1e-3)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "name", ["labels for sale", "labels in hand", "half-width", "kinds of label", "table"]
 )

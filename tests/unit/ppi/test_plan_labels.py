@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -30,10 +31,12 @@ GOALS = {
 }
 
 
+@functools.cache
 def plan(name: str, **more: object):  # type: ignore[no-untyped-def]
     return plan_labels(n_classes=5, accuracy=0.8, **GOALS[name], **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", GOALS)
 def test_plan_verifies_and_survives_json(name: str) -> None:
     made = plan(name)
@@ -42,6 +45,7 @@ def test_plan_verifies_and_survives_json(name: str) -> None:
     assert back.verify()  # type: ignore[attr-defined]
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", GOALS)
 def test_tampered_plan_does_not_verify(name: str) -> None:
     """Fewer labels at their price promise too much; the same labels at a lower price are a lie."""
@@ -53,6 +57,7 @@ def test_tampered_plan_does_not_verify(name: str) -> None:
     assert not dataclasses.replace(made, cost=made.cost / 2).verify()
 
 
+@pytest.mark.full
 def test_plan_over_a_cap_or_a_budget_does_not_verify() -> None:
     capped = plan("capped")
     assert set(capped.buy) == {"ordinary", "complementary"}
@@ -166,6 +171,7 @@ def test_no_cap_is_broken_by_a_mixture() -> None:
     assert made.verify()
 
 
+@pytest.mark.full
 def test_kinds_of_all_sorts_are_mixed_when_the_best_is_capped() -> None:
     made = plan_labels(
         n_classes=5,
@@ -180,6 +186,7 @@ def test_kinds_of_all_sorts_are_mixed_when_the_best_is_capped() -> None:
     assert made.verify()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("accuracy", [0.0, 0.02, 0.98, 1.0])
 def test_half_width_of_a_mixture_is_the_expected_one_near_the_ends(accuracy: float) -> None:
     made = plan_labels(

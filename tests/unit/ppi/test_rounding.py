@@ -8,8 +8,8 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Measurement, information_of
 from noracle.ppi.planner import round_counts, snap, within
-from noracle.ppi.solver import Program, make_program, solve, variance_of
-from tests.unit.ppi.problems import brute_force
+from noracle.ppi.solver import Program, solve, variance_of
+from tests.unit.ppi.problems import brute_force, make_program
 
 
 def small_problem(seed: int) -> Program:

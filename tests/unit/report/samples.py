@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from noracle.counts.tallies import AccuracyCounts
+from noracle.counts.tally import AccuracyCounts
 from noracle.results import (
     Assumption,
     Check,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from noracle import ArgumentError, estimate_mean, plan_budget, plan_labels, read_result
-from noracle.ppi.columns import budget_path
+from noracle.ppi.planner import budget_path
 from noracle.report import budgets
 from noracle.report.content import content
 from noracle.report.page import render_page
@@ -160,6 +160,7 @@ def test_curves_have_their_numbers_in_tables(plan: Plan) -> None:
     assert len(set(styles)) == len(styles)
 
 
+@pytest.mark.full
 def test_page_of_a_plan_has_three_plots_and_no_script(plan: Plan) -> None:
     page = render_page([plan], title="Plan")
     assert page.count('role="img"') == 3

@@ -91,7 +91,7 @@ def forked(
                 raise SystemExit("a search failed by itself")
             return True
         if lines(log) - before >= calls or time.monotonic() - start >= seconds:
-            time.sleep(random.random() * 0.004)
+            time.sleep(random.Random(before).random() * 0.004)
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return False

@@ -196,6 +196,7 @@ def test_a_plain_name_is_a_model_on_a_server(monkeypatch: pytest.MonkeyPatch) ->
     assert open_model("llama3:8b", base_url="http://127.0.0.1:1/v1").name == "llama3:8b"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("spec", ["script:", "replay:", "inspect:", "", "  ", "inspect:gpt"])
 def test_words_that_name_no_model_are_refused(spec: str) -> None:
     with pytest.raises(ArgumentError, match="model"):
@@ -228,11 +229,11 @@ def test_nothing_here_runs_text_as_code() -> None:
     folder = Path(noracle.__file__).parent / "search"
     files = [
         *(folder / "backends").glob("*.py"),
-        folder / "cache.py",
+        folder / "journal.py",
         folder / "budget.py",
         folder / "caller.py",
     ]
-    assert len(files) >= 9
+    assert len(files) >= 7
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -426,6 +426,8 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
+@pytest.mark.thin(2)
 @pytest.mark.skipif(os.name != "posix", reason="these signals are a matter of POSIX")
 @pytest.mark.parametrize(("how", "lost"), [("SIGKILL", 4), ("SIGINT", 0)])
 def test_a_killed_run_loses_no_reply_that_was_given_and_pays_none_again(

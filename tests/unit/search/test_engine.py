@@ -58,6 +58,7 @@ def test_the_first_baseline_has_a_clear_rival_and_it_is_called_better(tmp_path: 
     assert found.challenges[0]["wealth"] >= found.challenges[0]["threshold"]
 
 
+@pytest.mark.full
 def test_identical_candidates_are_not_called_better(tmp_path: Path) -> None:
     world = World(120, gain=0.0)
     found = search(
@@ -81,6 +82,7 @@ def test_the_validation_value_of_the_winner_promises_nothing_and_the_held_out_on
     assert found.guarantees["validation"].startswith("heuristic")
 
 
+@pytest.mark.full
 def test_a_strategy_never_hears_of_challenges_nor_of_other_labels(tmp_path: Path) -> None:
     world = World(400, base=0.1, gain=0.85)
     strategy = Listed([STEP, OTHER])
@@ -93,6 +95,7 @@ def test_a_strategy_never_hears_of_challenges_nor_of_other_labels(tmp_path: Path
         assert all(world.ruled_out[item] == answer for item, answer in s.excluded)
 
 
+@pytest.mark.full
 def test_final_labels_change_nothing_before_the_end(tmp_path: Path) -> None:
     """Two searches whose final labels differ ask the same and write the same, up to the last event."""
     journals, asked = [], []
@@ -111,6 +114,7 @@ def test_final_labels_change_nothing_before_the_end(tmp_path: Path) -> None:
     assert asked[0] == asked[1]
 
 
+@pytest.mark.full
 def test_confirm_labels_change_no_proposal(tmp_path: Path) -> None:
     proposals = []
     for turn in range(2):
@@ -156,6 +160,7 @@ def test_candidates_that_are_clipped_to_the_same_value_are_told_apart(tmp_path: 
     assert found.number == 1
 
 
+@pytest.mark.full
 def test_cost_is_the_sum_of_the_usage_of_every_call(tmp_path: Path) -> None:
     world = World(60)
     paid: list[Usage] = []
@@ -190,6 +195,7 @@ def test_cost_is_the_sum_of_the_usage_of_every_call(tmp_path: Path) -> None:
     ) == len(paid)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("budget", [100, 180, 300, 451])
 def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(
     tmp_path: Path, budget: int
@@ -217,6 +223,7 @@ def test_a_budget_below_the_first_baseline_is_refused_before_any_call(tmp_path: 
     assert not world.requests
 
 
+@pytest.mark.full
 def test_a_cap_of_the_caller_ends_without_a_final_value_and_a_later_start_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -280,6 +287,7 @@ class Broken(Listed):
         return Proposal(workflow=OTHER, problem="could not be repaired")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "error", [ModelError("designer down"), WorkflowError("nodes must be a list"), None]
 )
@@ -357,6 +365,7 @@ def test_the_result_makes_the_round_trip_and_fits_its_schema(tmp_path: Path) -> 
     assert "question" not in found.to_json()
 
 
+@pytest.mark.full
 def test_the_page_draws_the_winner_and_shows_the_archive(tmp_path: Path) -> None:
     found = search(World(), tmp_path, strategy=Listed([STEP, OTHER]))
     page = search_page(found, seed=1)

@@ -157,6 +157,7 @@ def test_nothing_labelled_is_no_number() -> None:
 # the library's own estimate
 
 
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     "shape", [{}, {"mixed_k": True}, {"aimed": True}, {"mixed_k": True, "aimed": True}]
@@ -198,6 +199,7 @@ def test_two_raters_who_were_both_aimed_are_counted_as_the_tables_count_them() -
     }  # the first question alone, no mean
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("timed", [True, False])
 def test_first_question_in_time_is_the_label_of_an_aimed_item(timed: bool) -> None:
     """Item 1 was asked about twice; in time the no about class 0 comes first, by row the yes about
@@ -284,6 +286,7 @@ def test_estimate_is_that_of_the_library() -> None:
     assert found.guarantee.kind is Kind.FINITE_SAMPLE
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["mixed", "ordinary", "complementary", "ivw", "targeted"])
 def test_every_kind_gives_an_estimate(kind: Any) -> None:
     evidence, outcomes = tables(2, aimed=kind == "targeted")
@@ -371,6 +374,7 @@ def test_mixed_kinds_share_one_range_where_repeats_differ() -> None:
 # differences
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", [{}, {"mixed_k": True}, {"aimed": True}])
 def test_paired_scores_are_those_of_the_comparison(seed: int, shape: dict[str, bool]) -> None:

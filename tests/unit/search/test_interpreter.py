@@ -146,6 +146,7 @@ def test_second_round_of_judge_debate_can_settle_it() -> None:
     )  # three revisers, one pooler
 
 
+@pytest.mark.full
 @given(data=workflows(), seed=st.integers(0, 2**32), k=st.integers(2, 6))
 @settings(max_examples=150, deadline=None)
 def test_bound_is_never_passed_and_exact_without_loops_and_fallback(

@@ -9,7 +9,7 @@ import pytest
 
 from noracle import ArgumentError, Evidence, EvidenceError, Kind
 from noracle.accuracy.score import difference_scores, score
-from noracle.counts.label import Label
+from noracle.counts.tally import Label
 from noracle.search.pool import Picked, Pool, race_pool
 
 DESIGNS: tuple[Any, ...] = ("targeted", "equal", "uniform")

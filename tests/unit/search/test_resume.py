@@ -43,6 +43,7 @@ def kill(folder: Path, strategy: str, n: int) -> None:
         assert f["repeated"] == 0, f
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("strategy", [pytest.param("mutate", marks=pytest.mark.slow), "adas"])
 def test_killed_at_random_points_it_ends_as_one_that_was_not(tmp_path: Path, strategy: str) -> None:
@@ -59,6 +60,7 @@ def test_killed_at_many_random_points_it_ends_as_one_that_was_not(
     kill(tmp_path, strategy, 10)
 
 
+@pytest.mark.full
 def test_every_prefix_of_the_journal_leads_to_the_same_end(tmp_path: Path) -> None:
     """As if killed after each event: what is cut off is worked out again, from stored calls alone."""
     world = World(40)

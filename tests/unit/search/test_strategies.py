@@ -27,10 +27,15 @@ from noracle.search.strategies import (
     make_strategy,
 )
 from noracle.search.strategies.designer import describe_experience, read_draft
-from noracle.search.strategies.evolution import BASELINES
 from noracle.search.strategies.ranking import mixture, rank, stand
 from noracle.search.task import Task, TaskItem, draws
-from noracle.search.workflow import Workflow, WorkflowError, load_workflow, parse_workflow
+from noracle.search.workflow import (
+    BASELINES,
+    Workflow,
+    WorkflowError,
+    load_workflow,
+    parse_workflow,
+)
 
 N = 88
 

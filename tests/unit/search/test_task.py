@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
-from noracle.evidence.files import connect
+from noracle.evidence.frames import connect
 from noracle.search import task as reading
 from noracle.search.task import TaskItem, items_table, load_preset, pose, preset_names, read_task
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from noracle import AccuracyCounts, Evidence, estimate_accuracy
 from noracle.cli import run
-from noracle.cli._files import write_table
+from noracle.cli._output import write_table
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.simulate import Rehearsal, rehearse, simulate_world
 

@@ -95,6 +95,7 @@ def test_margin_above_the_difference_is_never_certified(test: str) -> None:
     assert result.attained == 0.0
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("ratings", [(0,), (0, 0), (0, 1)])
 def test_one_or_two_ratings_an_item_certify_nothing(test: str, ratings: tuple[int, ...]) -> None:
@@ -413,6 +414,7 @@ def test_several_systems_need_a_name() -> None:
 # other aggregates
 
 
+@pytest.mark.full
 def test_a_fitted_aggregate_is_a_heuristic_reference() -> None:
     pytest.importorskip("crowdkit")
     from noracle.errors import GuaranteeWarning

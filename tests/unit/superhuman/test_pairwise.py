@@ -77,6 +77,7 @@ def test_closed_form_of_three_equals_a_search_of_all_accuracies() -> None:
         assert found <= searched + 0.03  # the grid has steps of 0.01 in three directions
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 6, 9, 13])
 @pytest.mark.parametrize("family", [pool, anything])
 def test_no_feasible_accuracies_lie_above(k: int, family: object) -> None:
@@ -106,6 +107,7 @@ def test_vertices_are_attained_by_feasible_accuracies() -> None:
     assert pairwise_bound([[1, 0.49, 0.49], [0.49, 1, 0.49], [0.49, 0.49, 1]]) == pytest.approx(0.7)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("k", [4, 5])
 def test_cover_by_triples_lies_within_022_of_the_best_for_pools(k: int) -> None:
     rng = np.random.default_rng(5)

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from noracle.accuracy import check_overlap, check_routing, check_yes_rate
-from noracle.accuracy.strata import binomial_p_value
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.tails import binomial_at_least
+from noracle.accuracy.score import binomial_p_value
+from noracle.bounds.binomial import binomial_at_least, clopper_pearson
 from noracle.collect.live.estimates import class_limits, running_counts, tallies_of
 from noracle.collect.live.records import (
     GOLD,
@@ -29,7 +28,7 @@ from noracle.collect.live.records import (
     open_places,
 )
 from noracle.counts import JudgementCounts
-from noracle.counts.tallies import Question
+from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
 Counts = Mapping[str, int]

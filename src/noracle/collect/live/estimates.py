@@ -17,9 +17,9 @@ import numpy as np
 
 from noracle.accuracy import estimate_accuracy, range_unsure
 from noracle.accuracy.score import law_of
-from noracle.bounds import linear
+from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.linear import Cell, anytime
+from noracle.bounds.binomial import Cell, anytime
 from noracle.collect.live.records import (
     MAIN,
     NO,
@@ -38,7 +38,7 @@ from noracle.collect.live.records import (
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
-from noracle.counts.label import Verdict, tally
+from noracle.counts.tally import Verdict, tally
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 from noracle.superhuman import estimate_agreement

@@ -68,7 +68,7 @@ def _cell(value: object) -> object:
 
 def _parquet(table: Table) -> bytes:
     """DuckDB writes it; rows reach it as JSON lines, so that no data frame library is needed."""
-    from noracle.evidence import files
+    from noracle.evidence import frames as files
 
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "rows.jsonl", Path(folder) / "rows.parquet"

@@ -1,13 +1,4 @@
-"""What to try next in a search for workflows.
-
-adas.py       a designer sees the whole archive and writes the next workflow
-aflow.py      a designer makes one small edit to one of the best
-mutate.py     typed random edits, no designer: the control
-halving.py    many workflows on few items, the better half on more
-designer.py   the talk with a designer; telling.py what it is told
-edits.py      typed edits, with reshaping.py and banks.py
-standing.py   standardised scores: the same choices on every scale
-"""
+"""What to try next in a search for workflows: with a designer model, or with typed random edits."""
 
 from __future__ import annotations
 

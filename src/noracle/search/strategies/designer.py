@@ -7,6 +7,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from importlib import resources
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -29,49 +31,22 @@ from noracle.search.workflow import (
 MOST_SHOWN = 600
 """Characters of an item's text that a designer sees."""
 
-SYSTEM = "You design workflows that make a language model answer multiple-choice questions well. You reply with one JSON object."
-
-STANDING = (
-    "A standing is how many standard errors a workflow lies below the best one: 0 is the best, and differences below 2 may well be chance. "
-    "It is measured with weak labels: for some items an expert has excluded one option, and nobody knows the right one."
-)
+TEMPERATURE, MAX_TOKENS = 0.8, 4096
+MOST_REPAIRS = 3
+_LONGEST = 200_000
 
 
-def describe_format(most_calls: int) -> str:
-    """The rules of a workflow, and what a reply looks like."""
-    example = {
-        "thought": "why this should help",
-        "change": "one line: what is new",
-        "workflow": {
-            "schema": "workflow/1",
-            "name": "short-name",
-            "nodes": [
-                {
-                    "kind": "ask",
-                    "id": "thought",
-                    "prompt": {
-                        "instruction": "Think step by step, then choose.",
-                        "temperature": 0.8,
-                    },
-                    "n": 5,
-                },
-                {"kind": "vote", "id": "vote", "inputs": ["thought"]},
-                {"kind": "answer", "input": "vote"},
-            ],
-        },
-    }
-    return f"""A workflow is a list of nodes; each names only nodes before it, the last is the answer. Every call sees the question.
-- ask: id, prompt, inputs (earlier nodes whose texts are shown), fields (parts of the reply, by default ["reasoning", "answer"]; leave
-  "answer" out for a node that only prepares), n (samples, 1 to {MOST_SAMPLES}).
-- vote: id, inputs. The most frequent answer.
-- decide: id, prompt, inputs. The model chooses among earlier results.
-- critique_loop: id, draft (an earlier node), critic (prompt), reviser (prompt), max_rounds (1 to 5). Stops when the critic writes CORRECT.
-- route: id, prompt, branches (name to prompt). The model picks the branch that answers.
-- answer: input (the node whose answer counts), fallback (true: one more call asks for the letter alone where no answer can be read).
-A prompt has instruction, role, temperature (0 to 2), max_tokens. At most {MOST_NODES} nodes and {most_calls} calls per item; every node
-must lead to the answer; a node with n > 1 needs a vote or a decide after it.
-Reply with one JSON object and nothing else, like this:
-{json.dumps(example)}"""
+def _said(name: str, **values: object) -> str:
+    """One of the texts in ``prompts``."""
+    file = resources.files(__package__) / "prompts" / f"{name}.txt"
+    return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
+
+
+def opening(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
+    """The first messages to a designer: the task, the rules of a workflow, and these parts."""
+    rules = _said("format", most_samples=MOST_SAMPLES, most_nodes=MOST_NODES, most_calls=most_calls)
+    whole = (describe_task(task), rules, _said("standing"), *parts)
+    return [Message("system", _said("system")), Message("user", "\n\n".join(whole))]
 
 
 def describe_task(task: Task | None) -> str:
@@ -86,34 +61,24 @@ def describe_task(task: Task | None) -> str:
 def describe_archive(told: Sequence[Scored]) -> str:
     """Every entry on one line: number, standing, calls, change, and the workflow itself."""
     standing = {s.number: s.z for s in stand(told)}
-    return "\n".join(
-        json.dumps(_entry_line(s, standing.get(s.entry.number)), ensure_ascii=False) for s in told
-    )
+    lines = (_entry_line(s, standing.get(s.entry.number)) for s in told)
+    return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
 
 
 def _entry_line(scored: Scored, z: float | None) -> dict[str, object]:
-    entry = scored.entry
+    entry, workflow = scored.entry, scored.entry.workflow
     if z is None:
         why = entry.problem or "it has no score"
-        return {
-            "number": entry.number,
-            "name": entry.workflow.name,
-            "failed": why,
-            "change": entry.change,
-        }
-    line: dict[str, object] = {
+        failed = {"number": entry.number, "name": workflow.name, "failed": why}
+        return {**failed, "change": entry.change}
+    plain = {k: v for k, v in workflow.to_dict().items() if k != "description"}
+    return {
         "number": entry.number,
         "standing": shown_z(z),
-        "calls_per_item": entry.workflow.most_calls,
+        "calls_per_item": workflow.most_calls,
+        **({"change": entry.change} if entry.change else {}),
+        "workflow": plain,
     }
-    if entry.change:
-        line["change"] = entry.change
-    return {**line, "workflow": _compact(entry.workflow)}
-
-
-def _compact(workflow: Workflow) -> dict[str, object]:
-    """A workflow as the archive shows it: without words about itself."""
-    return {k: v for k, v in workflow.to_dict().items() if k != "description"}
 
 
 def shown_z(z: float) -> float:
@@ -125,10 +90,8 @@ def describe_failures(
     scored: Scored, task: Task | None, rng: np.random.Generator, *, most: int = 3
 ) -> str:
     """A few validation items on which an expert excluded the answer, or on which there was none."""
-    failures: list[tuple[int | str, int | None]] = [
-        *scored.excluded,
-        *((item, None) for item in scored.unanswered),
-    ]
+    failures: list[tuple[int | str, int | None]] = list(scored.excluded)
+    failures += [(item, None) for item in scored.unanswered]
     if not failures:
         return "No failure of it is known."
     some = [failures[int(i)] for i in sorted(rng.permutation(len(failures))[:most])]
@@ -138,14 +101,10 @@ def describe_failures(
 
 
 def _failure(name: int | str, answer: int | None, item: TaskItem | None) -> str:
-    if answer is None:
-        said = "it gave no answer that could be read"
-    else:
-        option = (
-            f' "{item.options[answer][:200]}"'
-            if item is not None and 0 <= answer < len(item.options)
-            else ""
-        )
+    said = "it gave no answer that could be read"
+    if answer is not None:
+        known = item is not None and 0 <= answer < len(item.options)
+        option = f' "{item.options[answer][:200]}"' if item is not None and known else ""
         said = f"an expert excluded option {LETTERS[answer]}{option}, which it chose"
     text = "" if item is None else f" Text: {' '.join(item.text.split())[:MOST_SHOWN]}"
     return f"- item {name}: {said}.{text}"
@@ -157,40 +116,27 @@ def describe_experience(
     """What became of earlier changes to one workflow: those that raised its standing, lowered it,
     left it, or could not be run.
     """
-    kinds: dict[str, list[str]] = {"raised": [], "lowered": [], "left": []}
+    kinds: dict[str, list[str]] = {
+        "raised the standing; build on what they share": [],
+        "lowered the standing; do not repeat them": [],
+        "made no difference": [],
+    }
+    raised, lowered, left = kinds.values()
     for child in standings:
-        if parent.number in child.scored.entry.parents:
+        entry = child.scored.entry
+        if parent.number in entry.parents:
             gain = shown_z(child.z - parent.z)
-            line = (
-                f"- {child.scored.entry.change or child.scored.entry.workflow.name} ({gain:+.2f})"
-            )
-            kinds["raised" if gain > 0 else "lowered" if gain < 0 else "left"].append(line)
-    parts = []
-    if kinds["raised"]:
-        parts.append(
-            "These changes to it raised the standing; build on what they share:\n"
-            + "\n".join(kinds["raised"])
-        )
-    if kinds["lowered"]:
-        parts.append(
-            "These changes to it lowered the standing; do not repeat them:\n"
-            + "\n".join(kinds["lowered"])
-        )
-    if kinds["left"]:
-        parts.append("These changes to it made no difference:\n" + "\n".join(kinds["left"]))
+            line = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
+            (raised if gain > 0 else lowered if gain < 0 else left).append(line)
+    parts = [
+        "\n".join([f"These changes to it {kind}:", *lines])
+        for kind, lines in kinds.items()
+        if lines
+    ]
     broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]
     if broken:
-        parts.append("These tries came to nothing:\n" + "\n".join(dict.fromkeys(broken)))
+        parts.append("\n".join(["These tries came to nothing:", *dict.fromkeys(broken)]))
     return "\n".join(parts) or "No change to it was tried yet."
-
-
-# ---------------------------------------------------------------------------- A talk with a
-# designer model that ends with a valid, new workflow or with the reason why there is none.
-
-
-TEMPERATURE, MAX_TOKENS = 0.8, 4096
-MOST_REPAIRS = 3
-_LONGEST = 200_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +147,13 @@ class Draft:
     change: str = ""
     thought: str = ""
     problem: str = ""
+
+    def proposal(self, parent: Workflow, *parents: int) -> Proposal:
+        """The draft as a proposal; without a workflow the parent stands in, with the problem."""
+        if self.workflow is None:
+            return Proposal(workflow=parent, parents=parents, problem=self.problem)
+        change, thought = self.change, self.thought
+        return Proposal(workflow=self.workflow, parents=parents, change=change, thought=thought)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +168,7 @@ class Rules:
 
     def check(self, draft: Draft) -> None:
         """Raise :class:`WorkflowError` with the line that the designer is shown."""
-        workflow = draft.workflow
+        workflow, change = draft.workflow, draft.change
         if workflow is None:
             return
         if workflow.most_calls > self.most_calls:
@@ -226,9 +179,9 @@ class Rules:
             raise WorkflowError(
                 f"workflow must be new; got the nodes of entry {self.known[workflow.digest]}. Change something that matters."
             )
-        if normal(draft.change) in self.changes:
+        if normal(change) in self.changes:
             raise WorkflowError(
-                f"change must be one that was not tried on this workflow; got {draft.change[:80]!r}. Try another one."
+                f"change must be one that was not tried on this workflow; got {change[:80]!r}. Try another one."
             )
 
 
@@ -257,22 +210,21 @@ async def design(
     talk, follow = list(opening), list(reflections)
     faults: list[str] = []
     while True:
+        asked = Request(
+            messages=tuple(talk),
+            temperature=TEMPERATURE,
+            max_tokens=MAX_TOKENS,
+            replicate=len(faults),
+        )
         try:
-            reply = await designer.call(
-                Request(
-                    messages=tuple(talk),
-                    temperature=TEMPERATURE,
-                    max_tokens=MAX_TOKENS,
-                    replicate=len(faults),
-                )
-            )
+            reply = await designer.call(asked)
         except ModelError as error:
             return Draft(problem=_line(f"the designer could not be reached: {error}"))
-        text = reply.text.encode(
-            "utf-8", "replace"
-        ).decode()  # half a surrogate pair cannot be sent on
+        # Half a surrogate pair cannot be sent on.
+        text = reply.text.encode("utf-8", "replace").decode()
+        said = Message("assistant", text or "(nothing)")
         if follow:
-            talk += [Message("assistant", text or "(nothing)"), Message("user", follow.pop(0))]
+            talk += [said, Message("user", follow.pop(0))]
             continue
         try:
             if not text.strip():
@@ -285,19 +237,12 @@ async def design(
             faults.append(_line(str(error)))
         else:
             return draft
+        last = faults[-1]
         if len(faults) > repairs:
-            return Draft(
-                problem=_line(
-                    f"no valid workflow after {repairs} repairs; the last fault: {faults[-1]}"
-                )
-            )
-        talk += [
-            Message("assistant", text or "(nothing)"),
-            Message(
-                "user",
-                f"That cannot be used: {faults[-1]} Reply with the whole JSON object again, repaired.",
-            ),
-        ]
+            why = f"no valid workflow after {repairs} repairs; the last fault: {last}"
+            return Draft(problem=_line(why))
+        again = f"That cannot be used: {last} Reply with the whole JSON object again, repaired."
+        talk += [said, Message("user", again)]
 
 
 def read_draft(text: str) -> Draft:
@@ -322,15 +267,12 @@ def read_draft(text: str) -> Draft:
             f'reply must have the field "workflow" with an object; got {sorted(whole)[:5]}. Reply as in the example.'
         )
     filled = {"schema": SCHEMA, "name": "design", **inner}
-    words = {
-        k: _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
-    }
-    workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
-    return Draft(
-        workflow=workflow,
-        change=words["change"][:200] or workflow.description[:200],
-        thought=words["thought"][:1000],
+    change, thought = (
+        _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
     )
+    workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
+    change = change[:200] or workflow.description[:200]
+    return Draft(workflow=workflow, change=change, thought=thought[:1000])
 
 
 def _first_object(text: str) -> dict[str, Any]:
@@ -367,23 +309,7 @@ def _line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-# ---------------------------------------------------------------------------- Meta agent search: a
-# designer sees the whole archive and writes the next workflow (Hu et al. 2025).
-
-
-NOVELTY = (
-    "Look at your proposal again. How does it differ from every workflow in the archive, and why should that raise the standing and not "
-    "only the number of calls? If it is a small variation, find something bolder; if it has a fault, mend it. Reply with the whole JSON "
-    "object again."
-)
-MISTAKES = (
-    "Check your proposal against mistakes that are often made: a node that refers to itself or to a later one; a node that nothing leads "
-    "from; several samples without a vote or a decide; a vote over a node that gives no answer; a critic that never says CORRECT; prompts "
-    "that ask for two things at once; text for a person instead of a model. Reply with the whole JSON object again."
-)
-
-
-class Adas:
+class Adas(Told):
     """The designer sees every entry with its standing, proposes, reflects twice (is it new? is it
     right?), and repairs at most three times.
 
@@ -411,12 +337,8 @@ class Adas:
             raise ArgumentError(
                 f"generations and most_calls must be at least 1; got {generations} and {most_calls}."
             )
+        super().__init__()
         self.task, self.generations, self.most_calls = task, generations, most_calls
-        self._told = Told()
-
-    def tell(self, scored: Scored) -> None:
-        """Take note of an entry."""
-        self._told.add(scored)
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
@@ -424,37 +346,24 @@ class Adas:
         """What the designer came to."""
         if generation > self.generations:
             return None
-        rules = Rules(known=self._told.digests(), most_calls=self.most_calls)
-        draft = await design(designer, self._opening(rng), rules, reflections=(NOVELTY, MISTAKES))
-        if draft.workflow is None:
-            return Proposal(
-                workflow=self._told.best() or load_workflow("direct"), problem=draft.problem
-            )
-        return Proposal(workflow=draft.workflow, change=draft.change, thought=draft.thought)
+        rules = Rules(known=self.digests(), most_calls=self.most_calls)
+        follow = (_said("novelty"), _said("mistakes"))
+        draft = await design(designer, self._opening(rng), rules, reflections=follow)
+        return draft.proposal(self.best() or load_workflow("direct"))
 
     def _opening(self, rng: np.random.Generator) -> list[Message]:
-        told, ranked = self._told.all(), rank(self._told.standings())
-        parts = [describe_task(self.task), describe_format(self.most_calls), STANDING]
+        told, ranked, parts = self.told(), rank(self.standings()), []
         if told:
-            parts.append(
-                f"The archive of all that was tried, one entry a line:\n{describe_archive(told)}"
-            )
-        if ranked:
-            best = ranked[0]
-            parts.append(
-                f"The best so far is entry {best.number}. {describe_failures(best.scored, self.task, rng)}"
-            )
-        parts.append(
-            "Propose the next workflow: something new that could stand above all of these."
-        )
-        return [Message("system", SYSTEM), Message("user", "\n\n".join(parts))]
+            archive = describe_archive(told)
+            parts.append(f"The archive of all that was tried, one entry a line:\n{archive}")
+        for best in ranked[:1]:
+            failures = describe_failures(best.scored, self.task, rng)
+            parts.append(f"The best so far is entry {best.number}. {failures}")
+        goal = "Propose the next workflow: something new that could stand above all of these."
+        return opening(self.task, self.most_calls, *parts, goal)
 
 
-# ---------------------------------------------------------------------------- Tree search with
-# small edits by a designer: select, expand, evaluate, remember (Zhang et al. 2025).
-
-
-class Aflow:
+class Aflow(Told):
     """One of the best entries is drawn, and the designer makes one small edit to it, knowing what
     became of earlier edits.
 
@@ -497,6 +406,7 @@ class Aflow:
         sharpness: float = 1.0,
         most_calls: int = 20,
     ) -> None:
+        super().__init__()
         if min(rounds, patience, top, most_calls) < 1:
             came = f"{rounds}, {patience}, {top}, {most_calls}"
             raise ArgumentError(
@@ -507,17 +417,8 @@ class Aflow:
                 f"uniform must be in [0, 1], sharpness and flat at least 0; got {uniform}, {sharpness}, {flat}."
             )
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
-        self.top, self.uniform, self.sharpness, self.most_calls = (
-            top,
-            uniform,
-            sharpness,
-            most_calls,
-        )
-        self._told = Told()
-
-    def tell(self, scored: Scored) -> None:
-        """Take note of an entry."""
-        self._told.add(scored)
+        self.top, self.uniform, self.sharpness = top, uniform, sharpness
+        self.most_calls = most_calls
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
@@ -529,30 +430,15 @@ class Aflow:
         if not parents:
             return Proposal(workflow=load_workflow("direct"), change="round 1: one plain call")
         parent = pick(parents, rng, uniform=self.uniform, sharpness=self.sharpness)
-        told = self._told.all()
-        tried = frozenset(
-            normal(s.entry.change)
-            for s in told
-            if parent.number in s.entry.parents and s.entry.change
-        )
-        rules = Rules(known=self._told.digests(), most_calls=self.most_calls, changes=tried)
+        children = [s.entry for s in self.told() if parent.number in s.entry.parents]
+        tried = frozenset(normal(entry.change) for entry in children if entry.change)
+        rules = Rules(known=self.digests(), most_calls=self.most_calls, changes=tried)
         draft = await design(designer, self._opening(parent, rng), rules)
-        if draft.workflow is None:
-            return Proposal(
-                workflow=parent.scored.entry.workflow,
-                parents=(parent.number,),
-                problem=draft.problem,
-            )
-        return Proposal(
-            workflow=draft.workflow,
-            parents=(parent.number,),
-            change=draft.change,
-            thought=draft.thought,
-        )
+        return draft.proposal(parent.scored.entry.workflow, parent.number)
 
     def parents(self) -> list[Standing]:
         """The best entries, the first one that has a score always among them."""
-        standings = self._told.standings()
+        standings = self.standings()
         first = standings[:1]
         others = [s for s in rank(standings) if s not in first]
         return rank([*first, *others[: self.top - 1]])
@@ -561,33 +447,25 @@ class Aflow:
         """Whether the mean of the best three has not risen in ``patience`` rounds, each by less
         than ``flat`` standard errors.
         """
-        standings = self._told.standings()
+        standings = self.standings()
         rounds = [s for s in standings if s.scored.entry.generation > 0]
         if len(rounds) < self.patience:
             return False
-        heights = [
-            _height(standings[: len(standings) - back]) for back in range(self.patience, -1, -1)
-        ]
-        return (
-            bool(np.all(np.diff(heights) < max(self.flat, 1e-9)))
-            and len(standings) - self.patience >= 3
-        )
+        n, back = len(standings), range(self.patience, -1, -1)
+        heights = [np.mean([s.z for s in rank(standings[: n - k])[:3]] or [0.0]) for k in back]
+        flat = bool(np.all(np.diff(heights) < max(self.flat, 1e-9)))
+        return flat and n - self.patience >= 3
 
     def _opening(self, parent: Standing, rng: np.random.Generator) -> list[Message]:
-        told, standings = self._told.all(), self._told.standings()
+        told, standings = self.told(), self.standings()
         ours = [s for s in told if s.entry.number == parent.number]
         failed = [s for s in told if s.entry.problem]
-        parts = [
-            describe_task(self.task),
-            describe_format(self.most_calls),
-            STANDING,
-            f"Work on this workflow (its standing among {len(standings)} is {parent.z + 0.0:.2f}):\n{describe_archive(ours)}",
+        where = f"(its standing among {len(standings)} is {parent.z + 0.0:.2f})"
+        return opening(
+            self.task,
+            self.most_calls,
+            f"Work on this workflow {where}:\n{describe_archive(ours)}",
             describe_failures(parent.scored, self.task, rng),
             describe_experience(parent, standings, failed),
             "Make one small change to it: one node or one prompt, nothing else. Say in the field change what it is.",
-        ]
-        return [Message("system", SYSTEM), Message("user", "\n\n".join(parts))]
-
-
-def _height(standings: list[Standing]) -> float:
-    return float(np.mean([s.z for s in rank(standings)[:3]])) if standings else 0.0
+        )

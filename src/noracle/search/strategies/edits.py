@@ -1,15 +1,10 @@
-"""Typed edits of workflows: small, random, and valid by construction.
-
-Each edit takes a workflow and a generator and gives back the changed nodes with one line that says
-what changed, or None where it does not apply. Texts come from banks, so that nothing a model wrote
-gets into a workflow.
-"""
+"""Typed edits of workflows: small, random, valid by construction; their texts come from banks."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +20,7 @@ from noracle.search.workflow import (
     Vote,
     Workflow,
     WorkflowError,
+    answers,
     inputs_of,
     parse_workflow,
 )
@@ -66,12 +62,9 @@ DEBATER = "Read what the others say, keep what is sound, and give your own answe
 DECIDER = "Weigh the answers above and give the one that is best supported."
 
 
-# ----------------------------------------------------------------------------
-# Edits of the shape of a workflow: nodes come, go, or change their kind.
-
-
 Change = tuple[tuple[Node, ...], str]
 Edit = Callable[[Workflow, np.random.Generator], Change | None]
+Reworded = tuple[Prompt, str] | None
 T = TypeVar("T")
 
 
@@ -83,9 +76,8 @@ def one(rng: np.random.Generator, options: Sequence[T]) -> T:
 def _end(workflow: Workflow) -> Answer:
     last = workflow.nodes[-1]
     if not isinstance(last, Answer):
-        raise ArgumentError(
-            f"workflow must end with an answer node; got {last.kind!r} at {last.id!r}."
-        )
+        came = f"{last.kind!r} at {last.id!r}"
+        raise ArgumentError(f"workflow must end with an answer node; got {came}.")
     return last
 
 
@@ -100,21 +92,20 @@ def _new_id(nodes: Sequence[Node], stem: str) -> str:
     return next(name for k in range(1, len(nodes) + 2) if (name := f"{stem}{k}") not in taken)
 
 
-def swap_node(nodes: Sequence[Node], old: Node, new: Node) -> tuple[Node, ...]:
-    """The nodes with one of them replaced."""
-    return tuple(new if n is old else n for n in nodes)
+def _swapped(workflow: Workflow, old: Node, new: Node) -> tuple[Node, ...]:
+    return tuple(new if n is old else n for n in workflow.nodes)
 
 
-def _extend(workflow: Workflow, more: Sequence[Node], result: str) -> tuple[Node, ...]:
-    """Put nodes before the end and let the answer come from ``result``."""
-    return (*workflow.nodes[:-1], *more, dataclasses.replace(_end(workflow), input=result))
+def _extended(workflow: Workflow, more: Node) -> tuple[Node, ...]:
+    """The answer comes from a new last node."""
+    return (*workflow.nodes[:-1], more, replace(_end(workflow), input=more.id))
 
 
 def valid(nodes: Sequence[Node]) -> Workflow | None:
     """The nodes as a workflow that passed every rule, or None; its name is its digest."""
     bare = Workflow(name="edit", nodes=tuple(nodes))
     try:
-        return parse_workflow(dataclasses.replace(bare, name=f"edit-{bare.digest[:10]}").to_dict())
+        return parse_workflow(replace(bare, name=f"edit-{bare.digest[:10]}").to_dict())
     except WorkflowError:
         return None
 
@@ -133,48 +124,38 @@ def prune(nodes: Sequence[Node]) -> tuple[Node, ...]:
 def add_vote(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Draw the final answer several times and take the most frequent."""
     final = _final(workflow)
-    if not isinstance(final, Ask) or "answer" not in final.fields:
+    if not isinstance(final, Ask) or not answers(final):
         return None
     n = one(rng, SAMPLES)
-    warm = dataclasses.replace(final.prompt, temperature=max(final.prompt.temperature, 0.5))
+    warm = replace(final.prompt, temperature=max(final.prompt.temperature, 0.5))
     vote = Vote(id=_new_id(workflow.nodes, "vote"), inputs=(final.id,))
-    nodes = swap_node(
-        _extend(workflow, [vote], vote.id), final, dataclasses.replace(final, n=n, prompt=warm)
-    )
+    longer = replace(workflow, nodes=_extended(workflow, vote))
+    nodes = _swapped(longer, final, replace(final, n=n, prompt=warm))
     return nodes, f"vote over {n} samples of {final.id}"
 
 
 def add_step_back(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Ask for principles first and show them to a node that answers."""
-    found = [n for n in workflow.nodes if isinstance(n, Ask) and "answer" in n.fields]
-    if not found or any(
-        isinstance(n, Ask) and n.prompt.instruction == PRINCIPLES for n in workflow.nodes
-    ):
+    asks = [n for n in workflow.nodes if isinstance(n, Ask)]
+    found = [n for n in asks if answers(n)]
+    if not found or any(n.prompt.instruction == PRINCIPLES for n in asks):
         return None
-    target = one(rng, found)
-    first = Ask(
-        id=_new_id(workflow.nodes, "principles"),
-        prompt=Prompt(instruction=PRINCIPLES),
-        fields=("principles",),
-    )
-    text = f"{target.prompt.instruction} {GUIDED}"
+    target, name = one(rng, found), _new_id(workflow.nodes, "principles")
+    first = Ask(id=name, prompt=Prompt(instruction=PRINCIPLES), fields=("principles",))
+    prompt, text = target.prompt, f"{target.prompt.instruction} {GUIDED}"
     if len(text) > MOST_TEXT:
         return None
-    prompt = (
-        target.prompt
-        if GUIDED in target.prompt.instruction
-        else dataclasses.replace(target.prompt, instruction=text)
-    )
-    guided = dataclasses.replace(target, prompt=prompt, inputs=(first.id, *target.inputs))
-    return (first, *swap_node(workflow.nodes, target, guided)), f"{target.id} sees principles first"
+    if GUIDED not in prompt.instruction:
+        prompt = replace(prompt, instruction=text)
+    guided = replace(target, prompt=prompt, inputs=(first.id, *target.inputs))
+    return (first, *_swapped(workflow, target, guided)), f"{target.id} sees principles first"
 
 
 def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """A critic looks at the final answer."""
     final = _final(workflow)
-    if not isinstance(final, Ask | Decide) or (
-        isinstance(final, Ask) and (final.n > 1 or "answer" not in final.fields)
-    ):
+    single = isinstance(final, Decide) or (isinstance(final, Ask) and final.n == 1)
+    if not single or not answers(final):
         return None
     loop = CritiqueLoop(
         id=_new_id(workflow.nodes, "critique"),
@@ -183,63 +164,50 @@ def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         reviser=Prompt(instruction=REVISER),
         max_rounds=one(rng, ROUNDS),
     )
-    return _extend(
-        workflow, [loop], loop.id
-    ), f"up to {loop.max_rounds} rounds of criticism of {final.id}"
+    said = f"up to {loop.max_rounds} rounds of criticism of {final.id}"
+    return _extended(workflow, loop), said
 
 
 def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """One more round of debate: two roles see what there is and answer, and a decider has the last
+    """One more round of debate: two roles see what there is and answer, a decider has the last
     word.
     """
     final = _final(workflow)
-    seen = final.inputs if isinstance(final, Decide) else (final.id,)
+    decider = Prompt(instruction=DECIDER, temperature=0.1)
+    seen: tuple[str, ...] = (final.id,)
+    kept = list(workflow.nodes[:-1])
+    if isinstance(final, Decide):
+        decider, seen = final.prompt, final.inputs
+        kept.remove(final)
     who = [ROLES[1:][int(i)] for i in rng.permutation(len(ROLES) - 1)[:2]]
-    kept = [n for n in workflow.nodes if n is not final or not isinstance(final, Decide)]
     more: list[Node] = []
-    for name in who:
-        prompt = Prompt(instruction=DEBATER, role=name, temperature=0.8)
-        more.append(
-            Ask(id=_new_id([*workflow.nodes, *more], "debater"), prompt=prompt, inputs=seen)
-        )
-    decider = (
-        final.prompt if isinstance(final, Decide) else Prompt(instruction=DECIDER, temperature=0.1)
-    )
-    last = Decide(
-        id=_new_id([*workflow.nodes, *more], "decide"),
-        prompt=decider,
-        inputs=tuple(n.id for n in more),
-    )
-    nodes = (*kept[:-1], *more, last, dataclasses.replace(_end(workflow), input=last.id))
+    for role in who:
+        name = _new_id([*workflow.nodes, *more], "debater")
+        prompt = Prompt(instruction=DEBATER, role=role, temperature=0.8)
+        more.append(Ask(id=name, prompt=prompt, inputs=seen))
+    name = _new_id([*workflow.nodes, *more], "decide")
+    last = Decide(id=name, prompt=decider, inputs=tuple(n.id for n in more))
+    nodes = (*kept, *more, last, replace(_end(workflow), input=last.id))
     return prune(nodes), f'a round of debate: "{who[0]}", "{who[1]}"'
 
 
 def remove(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Take a node away; whoever referred to it refers to what it rested on."""
-    shorter = [(gone.id, _without(workflow, gone)) for gone in workflow.nodes[:-1]]
-    found = [
-        (name, nodes) for name, nodes in shorter if nodes is not None and valid(nodes) is not None
-    ]
-    if not found:
-        return None
-    name, nodes = one(rng, found)
-    return nodes or (), f"without {name}"
+    shorter = [(_without(workflow, gone), f"without {gone.id}") for gone in workflow.nodes[:-1]]
+    found = [(nodes, said) for nodes, said in shorter if nodes and valid(nodes) is not None]
+    return one(rng, found) if found else None
 
 
-def _without(workflow: Workflow, gone: Node) -> tuple[Node, ...] | None:
+def _without(workflow: Workflow, gone: Node) -> tuple[Node, ...]:
     into = inputs_of(gone)
-    if not into and any(
-        isinstance(n, Answer | CritiqueLoop) and gone.id in inputs_of(n) for n in workflow.nodes
-    ):
-        return None
-    return _single(prune([_rewired(n, gone.id, into) for n in workflow.nodes if n is not gone]))
-
-
-def _all_answer(workflow: Workflow, names: Sequence[str]) -> bool:
-    by = {n.id: n for n in workflow.nodes}
-    return all(
-        name in by and (not isinstance(node := by[name], Ask) or "answer" in node.fields)
-        for name in names
+    ends = [n for n in workflow.nodes if isinstance(n, Answer | CritiqueLoop)]
+    if not into and any(gone.id in inputs_of(n) for n in ends):
+        return ()
+    nodes = prune([_rewired(n, gone.id, into) for n in workflow.nodes if n is not gone])
+    # Several samples only where a vote or a decision is taken among them.
+    counted = {ref for n in nodes if isinstance(n, Vote | Decide) for ref in n.inputs}
+    return tuple(
+        replace(n, n=1) if isinstance(n, Ask) and n.id not in counted else n for n in nodes
     )
 
 
@@ -247,39 +215,28 @@ def _rewired(node: Node, gone: str, into: tuple[str, ...]) -> Node:
     if gone not in inputs_of(node):
         return node
     if isinstance(node, Answer):
-        return dataclasses.replace(node, input=into[0])
+        return replace(node, input=into[0])
     if isinstance(node, CritiqueLoop):
-        return dataclasses.replace(node, draft=into[0])
+        return replace(node, draft=into[0])
     wired = [x for ref in node.inputs for x in (into if ref == gone else (ref,))]
-    return dataclasses.replace(node, inputs=tuple(dict.fromkeys(wired)))
-
-
-def _single(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Several samples only where a vote or a decision is taken among them."""
-    counted = {ref for n in nodes if isinstance(n, Vote | Decide) for ref in n.inputs}
-    return tuple(
-        dataclasses.replace(n, n=1) if isinstance(n, Ask) and n.n > 1 and n.id not in counted else n
-        for n in nodes
-    )
+    return replace(node, inputs=tuple(dict.fromkeys(wired)))
 
 
 def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Count votes where a model decided, or let a model decide where votes were counted."""
+    able = {n.id for n in workflow.nodes if answers(n)}
     found = [
         n
         for n in workflow.nodes
-        if (isinstance(n, Vote) or (isinstance(n, Decide) and _all_answer(workflow, n.inputs)))
+        if isinstance(n, Vote) or (isinstance(n, Decide) and able.issuperset(n.inputs))
     ]
     if not found:
         return None
     old = one(rng, found)
     if isinstance(old, Vote):
-        new: Node = Decide(
-            id=_new_id(workflow.nodes, "decide"),
-            prompt=Prompt(instruction=DECIDER, temperature=0.1),
-            inputs=old.inputs,
-        )
-        said = f"a model decides instead of {old.id}"
+        prompt = Prompt(instruction=DECIDER, temperature=0.1)
+        name, said = _new_id(workflow.nodes, "decide"), f"a model decides instead of {old.id}"
+        new: Node = Decide(id=name, prompt=prompt, inputs=old.inputs)
     else:
         new = Vote(id=_new_id(workflow.nodes, "vote"), inputs=inputs_of(old))
         said = f"votes are counted instead of {old.id}"
@@ -287,108 +244,69 @@ def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     return tuple(nodes), said
 
 
-def fallback(workflow: Workflow, rng: np.random.Generator) -> Change | None:  # noqa: ARG001  (the shape of an edit)
+def fallback(workflow: Workflow, _: np.random.Generator) -> Change | None:
     """Ask once more for the letter alone where no answer can be read, or no longer."""
     end = _end(workflow)
-    said = (
-        "no second call for the letter alone"
-        if end.fallback
-        else "a second call for the letter alone where none can be read"
-    )
-    return swap_node(workflow.nodes, end, dataclasses.replace(end, fallback=not end.fallback)), said
-
-
-# ----------------------------------------------------------------------------
+    said = "a second call for the letter alone where none can be read"
+    if end.fallback:
+        said = "no second call for the letter alone"
+    return _swapped(workflow, end, replace(end, fallback=not end.fallback)), said
 
 
 def _prompts(node: Node) -> dict[str, Prompt]:
-    if isinstance(node, Ask | Decide):
-        return {"prompt": node.prompt}
-    if isinstance(node, CritiqueLoop):
-        return {"critic": node.critic, "reviser": node.reviser}
-    return dict(node.branches) if isinstance(node, Route) else {}
-
-
-def _with_prompt(node: Node, slot: str, prompt: Prompt) -> Node:
     if isinstance(node, Route):
-        return dataclasses.replace(node, branches={**node.branches, slot: prompt})
-    if isinstance(node, CritiqueLoop):
-        return (
-            dataclasses.replace(node, critic=prompt)
-            if slot == "critic"
-            else dataclasses.replace(node, reviser=prompt)
-        )
-    return dataclasses.replace(node, prompt=prompt) if isinstance(node, Ask | Decide) else node
+        return dict(node.branches)
+    slots = ("prompt", "critic", "reviser")
+    return {slot: getattr(node, slot) for slot in slots if hasattr(node, slot)}
 
 
-def _reword(
-    workflow: Workflow,
-    rng: np.random.Generator,
-    change: Callable[[Prompt], tuple[Prompt, str] | None],
-) -> Change | None:
-    """Change one prompt, each as likely."""
-    slots = [(n, s) for n in workflow.nodes for s in _prompts(n)]
-    if not slots:
-        return None
-    node, slot = one(rng, slots)
-    found = change(_prompts(node)[slot])
-    if found is None:
-        return None
-    prompt, said = found
-    where = node.id if slot == "prompt" else f"{node.id} ({slot})"
-    return swap_node(workflow.nodes, node, _with_prompt(node, slot, prompt)), f"{where}: {said}"
+def _reworded(change: Callable[[Prompt, np.random.Generator], Reworded]) -> Edit:
+    """An edit that changes one prompt, each as likely."""
 
-
-def instruction(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """Add a phrase of the bank to an instruction, replace the one that is there, or take it away."""
-
-    def change(prompt: Prompt) -> tuple[Prompt, str] | None:
-        old = next((p for p in PHRASES if p in prompt.instruction), "")
-        new = one(rng, [p for p in (*PHRASES, "") if p != old])
-        text = " ".join(prompt.instruction.replace(old, " ").split()) if old else prompt.instruction
-        text = f"{text} {new}".strip()
-        if not text or len(text) > MOST_TEXT:
+    def edit(workflow: Workflow, rng: np.random.Generator) -> Change | None:
+        slots = [(n, s) for n in workflow.nodes for s in _prompts(n)]
+        if not slots:
             return None
-        said = f'says "{new}"' if new else "says less"
-        return dataclasses.replace(prompt, instruction=text), said + (
-            f' instead of "{old}"' if old else ""
-        )
+        node, slot = one(rng, slots)
+        found = change(_prompts(node)[slot], rng)
+        if found is None:
+            return None
+        new: dict[str, Any] = {slot: found[0]}
+        if isinstance(node, Route):
+            new = {"branches": {**node.branches, **new}}
+        where = node.id if slot == "prompt" else f"{node.id} ({slot})"
+        return _swapped(workflow, node, replace(node, **new)), f"{where}: {found[1]}"
 
-    return _reword(workflow, rng, change)
-
-
-def role(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """Give a prompt another role of the bank."""
-
-    def change(prompt: Prompt) -> tuple[Prompt, str]:
-        new = one(rng, [r for r in ROLES if r != prompt.role])
-        return dataclasses.replace(prompt, role=new), f'is told "{new}"' if new else "has no role"
-
-    return _reword(workflow, rng, change)
+    return edit
 
 
-def temperature(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """Another temperature."""
+def _instruction(prompt: Prompt, rng: np.random.Generator) -> Reworded:
+    """Add a phrase of the bank to an instruction, replace the one that is there, or take it away."""
+    old = next((p for p in PHRASES if p in prompt.instruction), "")
+    new = one(rng, [p for p in (*PHRASES, "") if p != old])
+    text = " ".join(prompt.instruction.replace(old, " ").split()) if old else prompt.instruction
+    text = f"{text} {new}".strip()
+    if not text or len(text) > MOST_TEXT:
+        return None
+    said = f'says "{new}"' if new else "says less"
+    return replace(prompt, instruction=text), said + (f' instead of "{old}"' if old else "")
 
-    def change(prompt: Prompt) -> tuple[Prompt, str]:
-        new = one(rng, [t for t in TEMPERATURES if t != prompt.temperature])
-        return dataclasses.replace(
-            prompt, temperature=new
-        ), f"temperature {prompt.temperature:g} to {new:g}"
 
-    return _reword(workflow, rng, change)
+def _role(prompt: Prompt, rng: np.random.Generator) -> Reworded:
+    new = one(rng, [r for r in ROLES if r != prompt.role])
+    return replace(prompt, role=new), f'is told "{new}"' if new else "has no role"
 
 
-def tokens(workflow: Workflow, rng: np.random.Generator) -> Change | None:
-    """Another limit of tokens."""
+def _temperature(prompt: Prompt, rng: np.random.Generator) -> Reworded:
+    old = prompt.temperature
+    new = one(rng, [t for t in TEMPERATURES if t != old])
+    return replace(prompt, temperature=new), f"temperature {old:g} to {new:g}"
 
-    def change(prompt: Prompt) -> tuple[Prompt, str]:
-        new = one(rng, [t for t in TOKENS if t != prompt.max_tokens])
-        return dataclasses.replace(
-            prompt, max_tokens=new
-        ), f"at most {new} tokens instead of {prompt.max_tokens}"
 
-    return _reword(workflow, rng, change)
+def _tokens(prompt: Prompt, rng: np.random.Generator) -> Reworded:
+    old = prompt.max_tokens
+    new = one(rng, [t for t in TOKENS if t != old])
+    return replace(prompt, max_tokens=new), f"at most {new} tokens instead of {old}"
 
 
 def samples(workflow: Workflow, rng: np.random.Generator) -> Change | None:
@@ -399,9 +317,8 @@ def samples(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         return None
     node = one(rng, found)
     new = one(rng, [k for k in SAMPLES if k != node.n])
-    return swap_node(
-        workflow.nodes, node, dataclasses.replace(node, n=new)
-    ), f"{node.id}: {new} samples instead of {node.n}"
+    said = f"{node.id}: {new} samples instead of {node.n}"
+    return _swapped(workflow, node, replace(node, n=new)), said
 
 
 def rounds(workflow: Workflow, rng: np.random.Generator) -> Change | None:
@@ -411,17 +328,15 @@ def rounds(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         return None
     node = one(rng, found)
     new = one(rng, [k for k in ROUNDS if k != node.max_rounds])
-    changed = dataclasses.replace(node, max_rounds=new)
-    return swap_node(
-        workflow.nodes, node, changed
-    ), f"{node.id}: at most {new} rounds instead of {node.max_rounds}"
+    said = f"{node.id}: at most {new} rounds instead of {node.max_rounds}"
+    return _swapped(workflow, node, replace(node, max_rounds=new)), said
 
 
 EDITS: dict[str, Edit] = {
-    "instruction": instruction,
-    "role": role,
-    "temperature": temperature,
-    "tokens": tokens,
+    "instruction": _reworded(_instruction),
+    "role": _reworded(_role),
+    "temperature": _reworded(_temperature),
+    "tokens": _reworded(_tokens),
     "samples": samples,
     "rounds": rounds,
     "vote": add_vote,
@@ -434,7 +349,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Edited:
     """A workflow that differs from its parent by ``change``."""
 

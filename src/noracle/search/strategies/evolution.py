@@ -14,18 +14,15 @@ from noracle.search.candidates import Proposal, Scored
 from noracle.search.strategies.edits import EDITS, edit_workflow
 from noracle.search.strategies.ranking import Told, pick, rank, stand
 from noracle.search.task import draws
-from noracle.search.workflow import Workflow, load_workflow
+from noracle.search.workflow import BASELINES, Workflow, load_workflow
 
 if TYPE_CHECKING:
     import numpy as np
 
     from noracle.search.model import Calls
 
-BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
-"""The seven workflows that people made by hand, by name."""
 
-
-class Halving:
+class Halving(Told):
     """Successive halving over a pool: rung r asks for a share of the validation items, and the best
     1/``factor`` go on.
 
@@ -59,17 +56,13 @@ class Halving:
         seed: int = 0,
     ) -> None:
         if factor < 2 or n_random < 0 or not 0 < least_share <= 1:
-            raise ArgumentError(
-                f"factor must be at least 2, n_random at least 0, least_share in (0, 1]; got {factor}, {n_random}, {least_share}."
-            )
+            came = f"{factor}, {n_random}, {least_share}"
+            rule = "factor must be at least 2, n_random at least 0, least_share in (0, 1]"
+            raise ArgumentError(f"{rule}; got {came}.")
         given = tuple(workflows) or tuple(load_workflow(name) for name in BASELINES)
         self.factor, self.least_share = factor, least_share
         self.pool = _grown({w.digest: w for w in given}, n_random, seed)
-        self._told = Told()
-
-    def tell(self, scored: Scored) -> None:
-        """Take note of an entry."""
-        self._told.add(scored)
+        super().__init__()
 
     async def ask(
         self,
@@ -78,35 +71,31 @@ class Halving:
         designer: Calls | None,  # noqa: ARG002 (a protocol)
     ) -> Proposal | None:
         """The next workflow of the current rung, or None when one is left."""
-        done = {
-            s.entry.workflow.digest
-            for s in self._told.all()
-            if s.entry.generation == 0 and not s.entry.problem
+        told = [s for s in self.told() if s.entry.workflow.digest in self.pool]
+        full = {
+            s.entry.workflow.digest for s in told if not (s.entry.generation or s.entry.problem)
         }
-        alive = [digest for digest in self.pool if digest not in done]
+        alive = [digest for digest in self.pool if digest not in full]
         rungs = self._rungs(len(alive))
-        seen: dict[str, list[Scored]] = {digest: [] for digest in alive}
-        for scored in self._told.rounds():
-            if scored.entry.workflow.digest in seen:
+        seen: dict[str, list[Scored]] = {digest: [] for digest in self.pool}
+        for scored in told:
+            if scored.entry.generation > 0:
                 seen[scored.entry.workflow.digest].append(scored)
         for rung in range(rungs if alive else 0):
             for digest in alive:
                 if len(seen[digest]) <= rung:
                     return self._proposal(self.pool[digest], seen[digest], rung, rungs)
             there = rank(stand([seen[digest][rung] for digest in alive]))
-            alive = [
-                s.scored.entry.workflow.digest for s in there[: self._kept(len(alive), rung, rungs)]
-            ]
+            kept = there[: self._kept(len(alive), rung, rungs)]
+            alive = [s.scored.entry.workflow.digest for s in kept]
         return None
 
     def _rungs(self, n: int) -> int:
         """As many as it takes to come down to one, unless the first would ask for less than the
         least share.
         """
-        needed, possible = (
-            math.log(max(n, 1), self.factor),
-            1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9),
-        )
+        needed = math.log(max(n, 1), self.factor)
+        possible = 1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9)
         return max(1, min(math.ceil(needed - 1e-9), possible))
 
     def _kept(self, n: int, rung: int, rungs: int) -> int:
@@ -145,11 +134,7 @@ def _grown(pool: dict[str, Workflow], n_random: int, seed: int) -> dict[str, Wor
     return pool
 
 
-# ---------------------------------------------------------------------------- Typed random edits of
-# what stands well: no designer model, so it runs with any executor. The control for the others.
-
-
-class Mutate:
+class Mutate(Told):
     """A parent among the ``top`` entries (better ones more often), one typed edit or now and then
     two, never a workflow twice.
 
@@ -181,11 +166,7 @@ class Mutate:
                 f"top and most_calls must be at least 1; got {top} and {most_calls}."
             )
         self.top, self.most_calls, self.kinds = top, most_calls, tuple(kinds)
-        self._told = Told()
-
-    def tell(self, scored: Scored) -> None:
-        """Take note of an entry."""
-        self._told.add(scored)
+        super().__init__()
 
     async def ask(
         self,
@@ -194,26 +175,21 @@ class Mutate:
         designer: Calls | None,  # noqa: ARG002 (a protocol)
     ) -> Proposal | None:
         """An edit of a good entry, or None when no new workflow is found in a few hundred tries."""
-        known, top = self._told.digests(), rank(self._told.standings())[: self.top]
+        known, top = self.digests(), rank(self.standings())[: self.top]
         if not top:
             plain = load_workflow("direct")
-            return (
-                Proposal(workflow=plain, change="start: one plain call")
-                if plain.digest not in known
-                else None
-            )
+            start = Proposal(workflow=plain, change="start: one plain call")
+            return None if plain.digest in known else start
         for _ in range(self.tries):
             parent = pick(top, rng)
             workflow, changes = parent.scored.entry.workflow, list[str]()
             for _ in range(1 if rng.random() < 0.75 else 2):
-                if found := edit_workflow(
-                    workflow, rng, most_calls=self.most_calls, kinds=self.kinds
-                ):
+                most, kinds = self.most_calls, self.kinds
+                if found := edit_workflow(workflow, rng, most_calls=most, kinds=kinds):
                     workflow, changes = found.workflow, [*changes, found.change]
             if changes and workflow.digest not in known:
                 change = "; ".join(changes)
-                told = dataclasses.replace(
-                    workflow, description=f"{change} (from entry {parent.number})"[:4000]
-                )
+                about = f"{change} (from entry {parent.number})"[:4000]
+                told = dataclasses.replace(workflow, description=about)
                 return Proposal(workflow=told, parents=(parent.number,), change=change)
         return None

@@ -29,44 +29,38 @@ class Standing:
 
 
 class Told:
-    """All that a strategy was told, by the number of the entry: telling an entry again changes
-    nothing.
+    """What every strategy keeps: all that it was told, by the number of the entry, so that telling
+    an entry again changes nothing.
     """
 
     def __init__(self) -> None:
         self._by_number: dict[int, Scored] = {}
 
-    def add(self, scored: Scored) -> None:
+    def tell(self, scored: Scored) -> None:
         """Take note of an entry."""
         self._by_number[scored.entry.number] = scored
 
-    def all(self) -> list[Scored]:
+    def told(self) -> list[Scored]:
         """Everything, by number."""
         return [self._by_number[k] for k in sorted(self._by_number)]
-
-    def rounds(self) -> list[Scored]:
-        """What came after the baselines."""
-        return [s for s in self.all() if s.entry.generation > 0]
 
     def digests(self) -> dict[str, int]:
         """The workflows that were tried, with the number of their first entry."""
         found: dict[str, int] = {}
-        for scored in self.all():
+        for scored in self.told():
             if not scored.entry.problem:
                 found.setdefault(scored.entry.workflow.digest, scored.entry.number)
         return found
 
     def standings(self) -> list[Standing]:
         """Where the entries that have a score stand, by number."""
-        return stand(self.all())
+        return stand(self.told())
 
     def best(self) -> Workflow | None:
         """The workflow that stands best (the first of several), or the first that was told."""
-        told = self.all()
-        ranked = rank(self.standings())
-        return (
-            ranked[0].scored.entry.workflow if ranked else told[0].entry.workflow if told else None
-        )
+        ranked = [s.scored for s in rank(self.standings())]
+        first = (ranked or self.told())[:1]
+        return first[0].entry.workflow if first else None
 
 
 def stand(scored: Sequence[Scored]) -> list[Standing]:
@@ -115,10 +109,5 @@ def pick(
 ) -> Standing:
     """One entry, drawn from the mixture."""
     p = mixture([s.z for s in standings], uniform=uniform, sharpness=sharpness)
-    return standings[
-        int(
-            np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right").clip(
-                0, len(standings) - 1
-            )
-        )
-    ]
+    place = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
+    return standings[min(int(place), len(standings) - 1)]

@@ -1,0 +1,49 @@
+"""Names of a package that are imported when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from noracle.errors import MissingExtra
+
+
+def lazy(
+    package: str, names: Mapping[str, str], *, libraries: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    Parameters
+    ----------
+    names
+        Module → its public names, with spaces between them. A module that begins with a dot is one
+        of the package.
+    libraries
+        Libraries that the extra of the package's name brings: the name to import → the name to
+        install.
+
+    Examples
+    --------
+    >>> get, names, public = lazy("noracle", {".errors": "fault known_names"})
+    >>> get("fault").__module__, public
+    ('noracle.errors', ['fault', 'known_names'])
+    """
+    home = {name: module for module, listed in names.items() for name in listed.split()}
+    own = vars(sys.modules[package])
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = importlib.import_module(home[name], package)
+        except ModuleNotFoundError as error:
+            library = (libraries or {}).get((error.name or "").split(".")[0])
+            if library is None:
+                raise
+            raise MissingExtra(name, library, package.rpartition(".")[2]) from None
+        own[name] = getattr(module, name)
+        return own[name]
+
+    return load, lambda: sorted({*own, *home}), sorted(home)

@@ -1,0 +1,254 @@
+"""What the verbs of ``noracle collect`` share: which database, which project, who acts, and
+questions to the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noracle.cli._output import say_card, say_json, settings, working
+from noracle.collect.errors import NotFound
+from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
+from noracle.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noracle.collect.archive import Archive
+    from noracle.collect.live.records import LiveView
+    from noracle.collect.service.access import Member
+    from noracle.collect.store.base import Row, Store, Work
+
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        metavar="URL",
+        envvar="NORACLE_DB",
+        help="sqlite:///path (or a path), or postgresql://user@host/name.",
+    ),
+]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        envvar="NORACLE_KEY_FILE",
+        help="The secret key; default beside a SQLite database.",
+    ),
+]
+Slug = Annotated[
+    str, typer.Argument(metavar="PROJECT", help="The short name of the project, as in its address.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DB = DEFAULT_DB
+
+
+@contextlib.contextmanager
+def opened(db: str, *, unsafe: bool = False) -> Iterator[Store]:
+    """The store at this address; a SQLite file must be there already."""
+    from noracle.collect.store import open_store
+
+    url = database_url(db)
+    file = sqlite_path(url)
+    if file is not None and not file.is_file():
+        raise ArgumentError(
+            f"--db must be a database of noracle collect; got no file {str(file)!r}. Make it with: noracle collect init"
+        )
+    store = open_store(url, unsafe=unsafe)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def project_row(work: Work, slug: str) -> Row:
+    """The row of a project; raises where there is none, and says which there are."""
+    from noracle.collect.service import projects
+
+    try:
+        return projects.project_row(work, slug)
+    except NotFound:
+        known = [
+            str(row["slug"]) for row in work.all("SELECT slug FROM project ORDER BY slug LIMIT 6")
+        ]
+    there = (
+        f"there are {', '.join(known)}"
+        if known
+        else "there is none; make one with: noracle collect project"
+    )
+    raise NotFound(f"PROJECT must be the short name of a project; got {slug!r} ({there}).")
+
+
+def owner_of(work: Work, slug: str) -> Member:
+    """The project's first owner, in whose name the command line acts: whoever can write the
+    database may do what the owner may.
+    """
+    from noracle.collect.service.access import member_of
+
+    project = int(project_row(work, slug)["id"])
+    row = work.one(
+        "SELECT person_id FROM membership WHERE project_id = :project AND role = 'owner' ORDER BY joined_at, person_id LIMIT 1",
+        project=project,
+    )
+    found = None if row is None else member_of(work, int(row["person_id"]), project)
+    if found is None:
+        raise NotFound(f"the project {slug!r} must have an owner; it has none.")
+    return found
+
+
+def now() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; stops with exit code 130 if the answer is no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ArgumentError("--yes must be given where nobody can be asked; got none.")
+    typer.confirm(question, abort=True, err=True)
+
+
+def ask_password(who: str) -> str:
+    """A password, asked twice on a terminal, else the first line of stdin. It never stands among
+    the arguments, where others see it.
+    """
+    if not sys.stdin.isatty():
+        password = sys.stdin.readline().rstrip("\r\n")
+        if not password:
+            raise ArgumentError(
+                "the password must be the first line of stdin where nobody can be asked; got nothing."
+            )
+        return password
+    first = getpass.getpass(f"Password for {who} (10 characters or more): ")
+    if getpass.getpass("Again: ") != first:
+        raise ArgumentError("the two passwords must be the same; they differ.")
+    return first
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on stderr if that is a terminal; call what it yields after each step."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+# ----------------------------------------------------------------------------
+# ``noracle collect project --live``: what the dashboard says, without a browser.
+
+
+def address_of(address: str) -> tuple[str, str]:
+    """Database and short name of a project in ``DB#SLUG``."""
+    db, mark, slug = address.rpartition("#")
+    if not (mark and db and slug):
+        raise ArgumentError(
+            f"--project must be a database and the short name of a project, as noracle.db#survey; got {address!r}."
+        )
+    return db, slug
+
+
+def look_at(slug: str, db: str) -> LiveView:
+    """The estimates and checks of a project now. The look is logged first, as every look is."""
+    from noracle.collect.live import live_view
+    from noracle.collect.service import projects
+
+    def look(work: Work) -> int:
+        member = owner_of(work, slug)
+        projects.log_look(work, member, now=now())
+        return member.project
+
+    with opened(db) as store, working("estimating"):
+        project = store.write_now(look)
+        return store.read_now(lambda work: live_view(work, project, now=now()))
+
+
+def look_alone(address: str, others: Mapping[str, object]) -> LiveView:
+    """The live view behind ``--project``, which goes with no other evidence: how to estimate was
+    decided when the project was sealed.
+    """
+    given = [f"--{name}" for name, value in others.items() if value is not None]
+    if given:
+        raise ArgumentError(
+            f"--project must be the only evidence; got {', '.join(given)} too. Export the project to use it with others."
+        )
+    db, slug = address_of(address)
+    return look_at(slug, db)
+
+
+def archive_at(address: str) -> Archive:
+    """The archive of a running project, as an export would write it."""
+    from noracle.collect.service import exports
+
+    db, slug = address_of(address)
+    with opened(db) as store:
+        project = store.read_now(lambda work: owner_of(work, slug).project)
+        return store.read_chained_now(project, lambda work: exports.archive_of(work, project))
+
+
+def show_live(slug: str, db: str, *, as_json: bool) -> None:
+    """Print what the dashboard says."""
+    view = look_at(slug, db)
+    if as_json:
+        say_json(view.to_dict())
+        return
+    for card in cards(view):
+        say_card(card)
+
+
+def cards(view: LiveView) -> list[str]:
+    """A card for each system, and what else the dashboard shows."""
+    found = []
+    for system in view.systems:
+        lines = [
+            str(system.estimate),
+            f"  bounds      [{system.worst:.3f}, {system.best:.3f}] whatever the unsure and the absent would have said",
+        ]
+        if system.fixed is not None:
+            lines.append(
+                f"  declared n  {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
+            )
+        if system.corrected is not None:
+            lines.append(
+                f"  corrected   {system.corrected.value:.3f} for the errors on gold and panel questions"
+            )
+        found.append("\n".join(lines))
+    done = "\n".join(
+        f"  {c.name:<20} {c.answered:>8,} of {c.asked:,}    people {c.people}"
+        for c in view.classes[:50]
+    )
+    found.append(
+        f"{view.answered:,} of {view.asked:,} main questions are answered; the project is {view.state}\n{done}"
+    )
+    failed = [str(check) for check in view.checks if not check.passed]
+    found.append(
+        f"{len(view.checks)} checks, {len(failed)} failed" + "".join(f"\n{card}" for card in failed)
+    )
+    return [*found, *view.notes]

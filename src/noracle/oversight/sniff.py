@@ -1,0 +1,581 @@
+"""What the name and the first bytes of a file say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Self
+
+from noracle.errors import EvidenceError, fault
+from noracle.evidence.frames import connect, log_format, scan, unreadable
+from noracle.evidence.grade_logs import TOOLS, grades_log_format
+from noracle.evidence.ratings import VOTES
+from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among
+from noracle.evidence.shapes import WIDE as WIDE_TABLES
+from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown, verdict_column
+from noracle.oversight.model import Settings, SourceKind
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+"""How the names of tables end; ``.gz`` or ``.zst`` may follow."""
+_COMPRESSED = (".gz", ".zst")
+_SCHEMA = re.compile(rb'\s*\{\s*"schema"\s*:\s*"([\w./-]{1,60})"')
+_MOST_JSON = 64_000_000  # bytes: a larger file that does not begin with its schema is a table
+
+
+def table_suffix(path: str) -> str:
+    """How the name of a table ends, without the compression; empty where it is no table.
+
+    Examples
+    --------
+    >>> table_suffix("answers.CSV.gz"), table_suffix("notes.txt")
+    ('.csv', '')
+    """
+    suffixes = [
+        s.lower() for s in PurePath(path.split("?", 1)[0] if "://" in path else path).suffixes
+    ]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1] in SUFFIXES else ""
+
+
+def stem_of(path: str) -> str:
+    """The name of a file without its endings, in lower case."""
+    return PurePath(path).name.split(".", 1)[0].lower()
+
+
+def header_of(path: str) -> bytes:
+    """The first line of a plain CSV file; empty for other files."""
+    if (
+        table_suffix(path) not in (".csv", ".tsv")
+        or path.lower().endswith(_COMPRESSED)
+        or "://" in path
+    ):
+        return b""
+    with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
+        return file.readline(100_000)
+
+
+def schema_of(path: str) -> str | None:
+    """The schema that a JSON file names; None where it is one object without a schema, empty where
+    it may be a table.
+    """
+    if "://" in path:
+        return ""
+    with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
+        head = file.read(4096)
+        found = _SCHEMA.match(head)
+        if found:
+            return found[1].decode()
+        if not head.lstrip().startswith(b"{"):
+            return ""
+        text = head + file.read(_MOST_JSON)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    return schema if isinstance(schema, str) and 0 < len(schema) <= 60 else None
+
+
+# ----------------------------------------------------------------------------
+# What is in one file: told by its content, of which only the head is read.
+
+
+COUNTS = ("counts/1", "rating-counts/1")
+_LONG: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores")
+_KEYS = (
+    "label",
+    "class",
+    "key",
+    "truth",
+    "target",
+    "gold",
+    "correct",
+    "correct_answer",
+    "answer_key",
+)
+_SAID = {"system", "answer", "class", "verdict", "rater", "value", *GRADE_COLUMNS, *_KEYS}
+_PRICED, _PRICE = ("kind", "rater"), ("price", "cost")
+_OTHERS = {
+    (".html", ".htm"): "a page, not a table",
+    (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet, which is not read; save it as CSV",
+    (".zip", ".tar", ".tgz", ".7z"): "an archive, which is not read; unpack it",
+    (
+        ".db",
+        ".sqlite",
+        ".duckdb",
+    ): "a database, which is not read; write its tables out as CSV or Parquet",
+}
+_PEOPLE = (".md", ".txt", ".rst", ".pdf", ".doc", ".docx", ".ipynb")
+_MOST_SNIFFED = 200
+_SEPARATORS = (",", ";", "\t", "|")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a file is. Without ``kind`` it is no evidence, and ``why`` is the reason.
+
+    ``types`` has the kind of value of each column (whole, float, text, …), ``separator`` the mark
+    between the fields of a CSV file, and ``sort`` what files of one table must share: the kind of
+    log, the schema of counts, the columns of a wide table.
+    """
+
+    path: str
+    kind: SourceKind | None
+    why: str
+    form: str = "long"
+    columns: tuple[str, ...] = ()
+    types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sort: str = ""
+    separator: str = ""
+
+
+class Recogniser:
+    """Looks at files, one after the other, on one engine; ``close`` it, or use it as a context."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection = connect()
+        self._headers: dict[bytes, tuple[int, dict[str, str]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def look(self, path: str, *, named: SourceKind | None = None) -> Seen:
+        """What the file is; ``named`` is the kind that the settings say, which must fit.
+
+        Raises
+        ------
+        EvidenceError
+            If a table cannot be read, or is not of the kind that it is named.
+        """
+        seen = self._look(path, named)
+        if named is None:
+            return seen
+        if seen.kind != named:
+            raise EvidenceError(kind_fault(seen, named))
+        return (
+            seen
+            if "noracle.toml" in seen.why
+            else dataclasses.replace(seen, why=f"named in noracle.toml; {seen.why}")
+        )
+
+    def _look(self, path: str, named: SourceKind | None) -> Seen:
+        name = PurePath(path)
+        log = log_format(path)
+        if log is not None and named != "grades":
+            return Seen(
+                path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log
+            )
+        results = told_by_tool(path, logs=named == "grades")
+        if results is not None:
+            return results
+        if name.suffix.lower() == ".json":
+            schema = schema_of(path)
+            if schema is None:
+                return Seen(
+                    path=path, kind=None, why="one JSON object without a known schema, not a table"
+                )
+            if schema in COUNTS:
+                return Seen(
+                    path=path,
+                    kind="counts",
+                    why=f"stored counts, {schema}",
+                    form="json",
+                    options={"schema": schema},
+                    sort=schema,
+                )
+            if schema:
+                return Seen(
+                    path=path,
+                    kind=None,
+                    why=f"a result that noracle wrote ({schema}), not evidence",
+                )
+        if name.suffix.lower() == ".toml":
+            return _toml(path)
+        if not table_suffix(path):
+            return Seen(path=path, kind=None, why=_no_table(name))
+        header = header_of(path)
+        seen = told_by_columns(
+            path, self._types(path, header), settings=self._settings, named=named
+        )
+        return (
+            dataclasses.replace(
+                seen, separator=max(_SEPARATORS, key=lambda mark: header.count(mark.encode()))
+            )
+            if header
+            else seen
+        )
+
+    def _types(self, path: str, header: bytes) -> dict[str, str]:
+        """The columns of a table and the kind of their values. Of very many CSV files with one
+        header only the first are sampled.
+        """
+        n, known = self._headers.get(header, (0, {}))
+        if header and n >= _MOST_SNIFFED:
+            return known
+        import narwhals as nw
+
+        schema = nw.from_native(scan(path, "table", self._connection.sql)).collect_schema()
+        types = {column: kind_of(dtype) for column, dtype in schema.items()}
+        self._headers[header] = (n + 1 if types == known or not n else 0, types)
+        return types
+
+    def has_values(self, path: str, column: str) -> bool:
+        """Whether a column holds anything."""
+        quoted = column.replace('"', '""')
+        import duckdb
+
+        try:
+            return bool(
+                scan(path, "table", self._connection.sql)
+                .filter(f'"{quoted}" IS NOT NULL')
+                .limit(1)
+                .fetchall()
+            )
+        except duckdb.Error as error:
+            raise unreadable(error, f"file {path!r}") from None
+
+    def n_rows(self, paths: Sequence[str]) -> int | None:
+        """Rows of Parquet files, from their footers; None for other files."""
+        if not all(table_suffix(p) in (".parquet", ".pq") for p in paths):
+            return None
+        import duckdb
+
+        listed = ", ".join("'" + p.replace("'", "''") + "'" for p in paths)
+        query = f"SELECT sum(num_rows) FROM parquet_file_metadata([{listed}])"  # noqa: S608 (names are quoted)
+        try:
+            return int(self._connection.sql(query).fetchall()[0][0])
+        except duckdb.Error as error:
+            raise unreadable(error, f"file {paths[0]!r}") from None
+
+
+def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
+    """Results of promptfoo, DeepEval or OpenTelemetry, which are grades; None for other files.
+
+    Logs of Inspect and lm-eval are answers; with ``logs`` they are the grades in them, as where the
+    settings name them so.
+
+    Examples
+    --------
+    >>> told_by_tool("answers.csv") is None
+    True
+    """
+    tool = grades_log_format(path)
+    if tool is None or (tool in ("inspect", "lm-eval") and not logs):
+        return None
+    return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
+
+
+def told_by_columns(
+    path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None
+) -> Seen:
+    """What a table with these columns is.
+
+    Examples
+    --------
+    >>> seen = told_by_columns("a.csv", {"item": "whole", "system": "text", "answer": "whole"}, settings=Settings())
+    >>> seen.kind, seen.why
+    ('answers', 'columns item, system, answer')
+    >>> told_by_columns("key.csv", {"item": "whole", "label": "whole"}, settings=Settings()).kind is None
+    True
+    """
+    columns = tuple(types)
+
+    def known(
+        kind: SourceKind, why: str, form: str = "long", options: Mapping[str, Any] | None = None
+    ) -> Seen:
+        o = dict(options or {})
+        return Seen(
+            path=path,
+            kind=kind,
+            why=why,
+            form=form,
+            columns=columns,
+            types=types,
+            options=o,
+            sort=f"{form} {sorted(o.items())}",
+        )
+
+    candidates = _long_kinds(columns)
+    if named in candidates:
+        candidates = [named]
+    if len(candidates) == 1 and named in (None, candidates[0]):
+        names, form = _long_columns(candidates[0], columns)
+        return known(candidates[0], f"columns {', '.join(names)}", form)
+    wide = [
+        kind
+        for kind in settings.wide
+        if _named_columns(settings, kind) <= set(columns) and named in (None, kind)
+    ]
+    if not candidates and not wide:
+        other = _by_other_names(columns, settings, named)
+        if len(other) == 1:
+            meant, found = next(iter(other.items()))
+            seen = known(meant, f"columns {', '.join(found.values())}, read as {', '.join(found)}")
+            plain = {name: column.strip().lower() for name, column in found.items()}
+            return (
+                seen
+                if all(name == column for name, column in plain.items())
+                else dataclasses.replace(seen, sort=f"{plain}")
+            )
+        candidates = list(other)
+    if len(wide) == 1 and not candidates:
+        kind: Any = wide[0]
+        return known(
+            kind, f"columns named in [wide.{kind}] of noracle.toml", "wide", settings.wide[kind]
+        )
+    if len(candidates) + len(wide) > 1:
+        return Seen(
+            path=path, kind=None, why=_ambiguous(path, [*candidates, *wide]), columns=columns
+        )
+    told: Any = named or next(
+        (kind for kind in WIDE_TABLES if kind in TABLES and stem_of(path).startswith(kind[:-1])),
+        None,
+    )
+    if not candidates and not wide and told in ("answers", "ratings", "grades"):
+        broad = _wide(types, told, settings, known)
+        if broad is not None:
+            return broad
+    if named is not None:
+        return _as_named(path, types, named, known)
+    priced, price = [[c for c in group if c in columns] for group in (_PRICED, _PRICE)]
+    if len(priced) == len(price) == 1 and "item" not in columns:
+        return known(
+            "prices",
+            f"columns {priced[0]}, {price[0]}",
+            options={"name": priced[0], "price": price[0]},
+        )
+    if _is_items(path, columns, settings):
+        about = [c for c in TABLES["items"].names(required=False) if c in columns]
+        return known("items", f"columns {', '.join(['item', *about])}")
+    raters = _score_columns(types)
+    if stem_of(path).startswith(("pilot", "scores")) and raters:
+        return known(
+            "scores",
+            "named as scores, with a column of numbers for each rater",
+            "wide",
+            _score_options(columns, raters),
+        )
+    return Seen(path=path, kind=None, why=_unknown(types), columns=columns)
+
+
+def _long_kinds(columns: Collection[str]) -> list[SourceKind]:
+    """The kinds whose required columns are all there."""
+    found = [kind for kind in _LONG if set(TABLES[kind].names(required=True)) <= set(columns)]
+    if (
+        "grades" not in found
+        and {"item", "system"} <= set(columns)
+        and "answer" not in columns
+        and verdict_column(columns)
+    ):
+        found.append("grades")
+    votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {
+        "rater",
+        "system",
+        "class",
+    }
+    return ["ratings"] if votes and not found else found
+
+
+def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str], str]:
+    """The columns that make a table one of this kind, as they are called in it, and its form."""
+    if kind == "ratings" and "rater" not in columns:
+        return VOTES.names(required=True), "votes"
+    names = TABLES[kind].names(required=True)
+    if kind == "grades":
+        names = [verdict_column(columns) or name if name == "verdict" else name for name in names]
+    return names, "long"
+
+
+def _by_other_names(
+    columns: Sequence[str], settings: Settings, named: SourceKind | None
+) -> dict[SourceKind, dict[str, str]]:
+    """The kinds whose required columns are there under other names, with those columns."""
+    found: dict[SourceKind, dict[str, str]] = {}
+    for kind in _LONG if named is None else [k for k in _LONG if k == named]:
+        names, _, faults = resolve(columns, TABLES[kind], settings.columns)
+        needed = TABLES[kind].names(required=True)
+        if not faults and all(name in names for name in needed):
+            found[kind] = {name: names[name] for name in needed}
+    return found
+
+
+def _wide(
+    types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]
+) -> Seen | None:
+    """A wide table of a kind that its name or the settings tell; None where it is none."""
+    names, _, faults = resolve(
+        list(types), Table(name=kind, columns=TABLES[kind].columns[:1]), settings.columns
+    )
+    if faults or "item" not in names:
+        return None
+    try:
+        columns, _ = wide_among(
+            types, kind, Shape(columns=settings.columns), names["item"], lambda _: True
+        )
+    except EvidenceError:
+        return None
+    who = f"{WIDE_TABLES[kind][0]}s"
+    if len(columns) < 2:
+        return None
+    why = f"one row per item, with a column for each of {len(columns)} {who}"
+    return known(kind, why, "wide", {"item": names["item"], who: tuple(columns)})
+
+
+def _named_columns(settings: Settings, kind: str) -> set[str]:
+    values = settings.wide[kind].values()
+    return {name for value in values for name in ((value,) if isinstance(value, str) else value)}
+
+
+def _as_named(
+    path: str, types: Mapping[str, str], named: SourceKind, known: Callable[..., Seen]
+) -> Seen:
+    """A table that the settings name, and whose columns alone do not tell."""
+    columns = tuple(types)
+    why = "named in noracle.toml"
+    if named == "items" and "item" in columns:
+        return known("items", why)
+    if named == "scores" and _score_columns(types):
+        return known("scores", why, "wide", _score_options(columns, _score_columns(types)))
+    if named == "prices":
+        seen = told_by_columns(path, types, settings=Settings())
+        if seen.kind == "prices":
+            return seen
+    return Seen(path=path, kind=None, why=f"columns {', '.join(shown(columns))}", columns=columns)
+
+
+def _is_items(path: str, given: Sequence[str], settings: Settings) -> bool:
+    names, _, faults = resolve(given, TABLES["items"], settings.columns)
+    columns = {*given, *names} if not faults else set(given)
+    about = set(TABLES["items"].names(required=False)) & set(columns)
+    said = set(columns) & (_SAID | {*ALIASES["answers.answer"], *ALIASES["grades.verdict"]})
+    return (
+        "item" in columns
+        and not said
+        and bool(about or (stem_of(path) == "items" and len(given) == 1))
+    )
+
+
+def _score_columns(types: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(c for c, kind in types.items() if kind in ("whole", "float") and c != "item")
+
+
+def _score_options(columns: Collection[str], raters: Sequence[str]) -> dict[str, Any]:
+    return {**({"item": "item"} if "item" in columns else {}), "raters": tuple(raters)}
+
+
+# -------------------------------------------------------------------------------------------------------------
+# what to say of the others
+
+
+def _ambiguous(path: str, kinds: Sequence[str]) -> str:
+    first = f'[files] {kinds[0]} = "{PurePath(path).name}"'
+    return (
+        f"fits {' and '.join(kinds)}; not guessed. Say which it is in noracle.toml, as in {first}"
+    )
+
+
+def _unknown(types: Mapping[str, str]) -> str:
+    columns = list(types)
+    plain = {c.strip().lower() for c in columns}
+    listed = ", ".join(shown(columns)) + (", …" if len(columns) > 12 else "")
+    kinds = _long_kinds(plain)
+    if kinds and not _long_kinds(columns):
+        needed = ", ".join(TABLES[kinds[0]].names(required=True))
+        return f"columns {listed} would be {kinds[0]} if they were called {needed}; rename them"
+    keys = [c for c in columns if c in _KEYS]
+    if "item" in columns and len(keys) == 1 and not {"rater", "system", "verdict"} & set(columns):
+        return f"item and {keys[0]} alone look like an answer key, which is not used; what people said is item, class, verdict (yes)"
+    if "item" in columns:
+        near = {
+            kind: [c for c in TABLES[kind].names(required=True) if c not in columns]
+            for kind in _LONG
+        }
+        kind, missing = min(near.items(), key=lambda pair: len(pair[1]))
+        if len(missing) == 1:
+            return f"columns {listed} are not {kind}: no {missing[0]}. Rename or add the column"
+        if len(columns) > 1:
+            return f"columns {listed} are of no known kind; for one row an item name the columns in [wide.ratings] or [wide.answers]"
+    return f"columns {listed} are of no known kind"
+
+
+def kind_fault(seen: Seen, kind: SourceKind) -> str:
+    """One line about a file that is called after a kind of evidence, or named as it, and is not of
+    that kind.
+    """
+    needed = TABLES[kind].names(required=True) if kind in TABLES else []
+    missing = [c for c in needed if c not in seen.columns]
+    if seen.columns and needed and not missing:
+        return fault(f"file {seen.path!r}", "must be of one kind", seen.why)
+    came = (
+        f"no {', '.join(missing)} in {shown(seen.columns)}"
+        if seen.columns and missing
+        else seen.why
+    )
+    return fault(f"{kind} file {seen.path!r}", _rule(kind), came, remedy=_remedy(kind))
+
+
+def _rule(kind: SourceKind) -> str:
+    if kind == "counts":
+        return f"must be JSON with schema {' or '.join(COUNTS)}"
+    if kind == "prices":
+        return "must have columns kind or rater, and price or cost, or be TOML with tables labels or raters"
+    needed = ", ".join(TABLES[kind].names(required=True))
+    return f"must have columns {needed}" + (", or item, label, n" if kind == "ratings" else "")
+
+
+def _remedy(kind: SourceKind) -> str:
+    wide = {"answers": "systems", "ratings": "raters"}.get(kind)
+    return (
+        "Rename the columns."
+        if wide is None
+        else f"Rename the columns; for one row an item write [wide.{kind}] with {wide} into noracle.toml."
+    )
+
+
+def _no_table(name: PurePath) -> str:
+    for suffixes, reason in _OTHERS.items():
+        if name.suffix.lower() in suffixes:
+            return reason
+    if name.suffix.lower() in _PEOPLE or name.stem.lower() in (
+        "readme",
+        "license",
+        "licence",
+        "changelog",
+    ):
+        return "a text for people, not a table"
+    return f"not a table ({', '.join(SUFFIXES)}), a log or stored counts"
+
+
+def _toml(path: str) -> Seen:
+    """Prices in TOML, or something else."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
+            tables = set(tomllib.load(file))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return Seen(path=path, kind=None, why="TOML that cannot be read")
+    if tables & {"labels", "raters"} and tables <= {
+        "labels",
+        "caps",
+        "raters",
+        "costs",
+        "lengths",
+        "budgets",
+    }:
+        return Seen(
+            path=path,
+            kind="prices",
+            why=f"TOML with tables {', '.join(sorted(tables))}",
+            options={"format": "toml"},
+            sort="toml",
+        )
+    return Seen(path=path, kind=None, why="TOML that holds no prices")

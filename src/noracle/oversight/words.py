@@ -1,0 +1,299 @@
+"""What a report says in plain words: what it rests on, and one line per system."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from noracle.oversight.model import Finding, NextStep, Settings, Step, SystemLine
+from noracle.report import words
+from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
+
+__all__ = ["clause", "confidence_of", "meaning", "promised"]
+
+_MEANINGS = {
+    "iid items": "The items are a fair sample of the work that you care about.",
+    "independent items": "What happens on one item says nothing about another.",
+    "right verdicts": "Nobody gave a wrong verdict.",
+    "uniform routing": "The class to ask about was drawn by chance, each alike, whatever the item and its answers.",
+    "answers made without the labels": "Questions were chosen without a look at the answers, and answers made without the labels.",
+    "same label rate in all strata": "In every part of the items the same share of them was labelled.",
+    "number of questions fixed beforehand": "How often an item was asked about does not depend on what was said of it.",
+    "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",
+    "verdicts missing at random": "Where nobody was sure, the answers are as good as elsewhere.",
+    "recorded propensities": "Each question was asked with the chance that was written down for it.",
+    "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",
+    "known transition matrix": "Which class is ruled out depends on the true class alone, with the chances that were given.",
+    "known error rates": "Whoever said yes or no errs as often as was stated.",
+    "items beyond these": "The statement is about more items of the same kind, not only about these.",
+    "one true label per item": "Every item has exactly one right answer.",
+    "each item has one true label among the labels": "Every item has exactly one right answer, and it is one of the known classes.",
+    "the same pool of annotators": "The statement is about the people who annotated here, not about other people.",
+    "same number of annotations per item": "Every item got equally many ratings by plan, not by chance.",
+    "who annotates an item does not depend on the item": "Nobody picked the items that they rated.",
+    "the vote does not see the system": "The system's answers had no part in the ratings that it is held against.",
+    "aggregate fixed without these items": "The joint label of the annotators was not tuned on the items of the test.",
+    "known answers and ruled-out labels are true": "The labels that were taken as known are right.",
+    "the trusted claims are true": "What was given as certain about some raters is true.",
+    "the prevalences are in their ranges": "Each class is as frequent as was stated.",
+    "the integer solver is right": "A computer program found no way; there is no short proof that can be checked without it.",
+    "errors independent given the true label": "Raters err each for themselves; nothing makes them err together.",
+    "tails light enough for t": "No few large values carry the whole mean.",
+    "missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
+    "rows in hand are missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
+    "known covariance": "The raters go on to vary together as they did in the pilot.",
+    "guessed accuracy": "The plan starts from a guess of the accuracy; the interval that you will get does not.",
+    "rates as in the pilot": "The plan supposes that new items are like those seen so far.",
+    "fresh labels": "The labels were not used to choose or to train the system.",
+    "labels not used to select": "The labels were not used to choose the system.",
+    "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
+    "labels fit the design": "The labels can have come about in the way that was stated.",
+    "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
+}
+_PATTERNS = (
+    (
+        re.compile(r"^\d+ ratings on every item by design$"),
+        "Every item got so many ratings by plan, not by chance.",
+    ),
+    (
+        re.compile(r"^at least \d+ labelled rows$"),
+        "A rule of thumb: with fewer labelled items the interval is not to be trusted.",
+    ),
+    (
+        re.compile(r"p_i·p_j ≤ P_ij"),
+        "No two annotators agree less often than they would if each erred for themselves.",
+    ),
+    (
+        re.compile(r"^where the vote is wrong, the system is right"),
+        "Where people are wrong, the system does not mostly repeat their error.",
+    ),
+)
+_KINDS = {
+    Kind.LOGICAL: "holds for every possible answer key",
+    Kind.FINITE_SAMPLE: "holds with at least {confidence} confidence, however few the labels",
+    Kind.ASYMPTOTIC: "holds with about {confidence} confidence once labels are many; with few it can fail more often",
+    Kind.HEURISTIC: "no promise: read it as a hint",
+}
+
+
+def meaning(assumption: str) -> str:
+    """What an assumption asks of the world, in one sentence; empty for one that explains itself.
+
+    Examples
+    --------
+    >>> meaning("right verdicts")
+    'Nobody gave a wrong verdict.'
+    >>> meaning("10 classes inferred: those that were seen")
+    ''
+    """
+    known = _MEANINGS.get(assumption)
+    if known is not None:
+        return known
+    return next((text for pattern, text in _PATTERNS if pattern.search(assumption)), "")
+
+
+def clause(assumption: str) -> str:
+    """The meaning as a part of a sentence; the assumption itself where it explains itself.
+
+    Examples
+    --------
+    >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
+    ('every item has exactly one right answer', '10 classes inferred: those that were seen')
+    """
+    sentence = meaning(assumption).removesuffix(".")
+    return sentence[:1].lower() + sentence[1:] or assumption
+
+
+def promised(guarantee: Guarantee) -> str:
+    """What one statement promises, in plain words.
+
+    Examples
+    --------
+    >>> promised(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.0125))
+    'holds with at least 98.75 % confidence, however few the labels'
+    """
+    return _KINDS[guarantee.kind].format(confidence=confidence_of(guarantee.error_rate))
+
+
+def confidence_of(error_rate: float) -> str:
+    """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed
+    than is true.
+
+    Examples
+    --------
+    >>> confidence_of(0.05), confidence_of(0.05 / 7), confidence_of(1.0)
+    ('95 %', '99.28 %', '0 %')
+    """
+    percent = 100 * (1 - error_rate)
+    return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
+
+
+# ----------------------------------------------------------------------------
+# One line for each system: what can truthfully be said of it, in plain words.
+
+
+_STATUS = {
+    "failed": "REFUTED by a check",
+    "assumed": "assumed",
+    "checked": "checked",
+    "by-design": "ensured",
+}
+_ORDER = {"failed": 0, "assumed": 1, "checked": 2, "by-design": 3}
+
+
+def rests_on(guarantee: Guarantee) -> str:
+    """What a promise rests on in plain words, refuted assumptions first.
+
+    Examples
+    --------
+    >>> from noracle.results import Assumption
+    >>> rests_on(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name="right verdicts"),)))
+    'nobody gave a wrong verdict (assumed)'
+    """
+    ordered = sorted(guarantee.assumptions, key=lambda a: _ORDER[a.status])
+    return "; ".join(f"{clause(a.name)} ({_STATUS[a.status]})" for a in ordered)
+
+
+def system_lines(
+    systems: Sequence[str],
+    steps: Sequence[Step],
+    findings: Sequence[Finding],
+    next_steps: Sequence[NextStep],
+    settings: Settings,
+) -> tuple[SystemLine, ...]:
+    """One line for each system, in their order."""
+    of = {step.name: step for step in steps}
+    return tuple(_line(name, of, findings, next_steps, settings) for name in systems)
+
+
+def _line(
+    name: str,
+    of: Mapping[str, Step],
+    findings: Sequence[Finding],
+    next_steps: Sequence[NextStep],
+    settings: Settings,
+) -> SystemLine:
+    broken = [
+        f
+        for f in findings
+        if not f.agrees and (not f.subject or name == f.subject or name in f.subject.split(" and "))
+    ]
+    estimate = next(
+        (r for r in _results(of, "accuracy") if isinstance(r, Estimate) and r.subject == name), None
+    )
+    certificate = next(
+        (
+            r
+            for r in _results(of, "certificate")
+            if isinstance(r, Certificate) and r.subject == name
+        ),
+        None,
+    )
+    beside = _better(certificate)
+    if estimate is not None and not (math.isnan(estimate.low) or math.isnan(estimate.high)):
+        return SystemLine(
+            system=name,
+            value=estimate.value,
+            low=estimate.low,
+            high=estimate.high,
+            guarantee=estimate.guarantee,
+            rests_on=rests_on(estimate.guarantee),
+            statement=_said(estimate, broken) + beside,
+            next_step=_next(estimate, broken, next_steps, of, settings),
+        )
+    first = next_steps[0].statement if next_steps else ""
+    possible = _possible(name, of)
+    if possible is not None:
+        low, high, guarantee = possible
+        words = f"Without labels: whatever is true, between {_percent(low)} and {_percent(high)} of the answers that it gave are right."
+        if low <= 0 and high >= 1:
+            words = "Nothing can be said of its accuracy yet: without labels everything from 0 % to 100 % is possible."
+        return SystemLine(
+            system=name,
+            low=low,
+            high=high,
+            guarantee=guarantee,
+            rests_on=rests_on(guarantee),
+            statement=words + beside,
+            next_step=first,
+        )
+    reason = of["accuracy"].reason if "accuracy" in of else ""
+    promise = certificate.guarantee if certificate is not None else None
+    return SystemLine(
+        system=name,
+        guarantee=promise,
+        rests_on="" if promise is None else rests_on(promise),
+        statement=f"Its accuracy is not known. {reason}".strip() + beside,
+        next_step=first,
+    )
+
+
+def _said(estimate: Estimate, broken: Sequence[Finding]) -> str:
+    span = f"{_percent(estimate.low)} and {_percent(estimate.high)}"
+    value = "" if math.isnan(estimate.value) else f", best estimate {_percent(estimate.value)}"
+    if estimate.guarantee.kind is Kind.HEURISTIC:
+        return f"The labels failed a check, so this is a guess and no promise: between {span} of the items are answered right{value}."
+    if broken:
+        return f"The parts of this report contradict each other here. Taken alone, labels say: between {span} of the items are answered right."  # noqa: E501
+    if estimate.low <= 0 and estimate.high >= 1:
+        return "Nothing can be said of its accuracy yet: these labels are too few."
+    return f"Between {span} of the items are answered right{value}."
+
+
+def _better(certificate: Certificate | None) -> str:
+    if certificate is None:
+        return ""
+    if certificate.certified:
+        more = f" by more than {certificate.margin:g}" if certificate.margin else ""
+        return f" It is certified to be more accurate than the average annotator{more}."
+    return " It is not certified to be better than its annotators."
+
+
+def _next(
+    estimate: Estimate,
+    broken: Sequence[Finding],
+    next_steps: Sequence[NextStep],
+    of: Mapping[str, Step],
+    settings: Settings,
+) -> str:
+    if broken:
+        return next_steps[0].statement if next_steps else "Repair the contradiction."
+    half = (estimate.high - estimate.low) / 2
+    if half <= settings.half_width:
+        return f"No more labels are needed for ± {settings.half_width:g}."
+    plan = next((r for r in _results(of, "labels") if isinstance(r, Plan)), None)
+    if plan is None:
+        return (
+            f"Label more items: the interval is ± {half:.3f}, wanted is ± {settings.half_width:g}."
+        )
+    own = plan.inputs.get("by_system", {}).get(estimate.subject)
+    if own is None:
+        buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
+        return f"Label more items: the interval is ± {half:.3f}; {buy} labels in all give about ± {settings.half_width:g}."
+    if not plan.buy:
+        return (
+            f"Bring more items: the interval is ± {half:.3f}, and no item without a label is left."
+        )
+    reached = (
+        settings.half_width if own["predicted"] <= settings.half_width * 1.001 else own["predicted"]
+    )
+    more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
+    return f"Label more items: the interval is ± {half:.3f}; {own['n']:,} more {more} give about ± {reached:.3g}."
+
+
+def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:
+    for result in _results(of, "ranges"):
+        if isinstance(result, Ranges):
+            for r in result.ranges:
+                if r.name in (f"grade of {name}", f"grade of {name!r}") and not math.isnan(r.low):
+                    return r.low, r.high, result.guarantee
+    return None
+
+
+def _results(of: Mapping[str, Step], name: str) -> tuple[object, ...]:
+    return of[name].results if name in of else ()
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
