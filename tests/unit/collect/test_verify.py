@@ -616,8 +616,7 @@ def test_it_works_with_the_core_alone() -> None:
         "PIL",
     )
     modules = ", ".join(
-        f"noracle.collect.{m}"
-        for m in ("model", "chain", "protocols", "archive", "verify")
+        f"noracle.collect.{m}" for m in ("model", "chain", "protocols", "archive", "verify")
     )
     code = f"import sys; sys.modules.update(dict.fromkeys({extras!r})); import {modules}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
