@@ -16,7 +16,7 @@ Every message has one shape: argument, rule, what came, where, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -33,6 +33,11 @@ class EvidenceError(NoracleError, ValueError):
     def __init__(self, *faults: str) -> None:
         self.faults = faults
         super().__init__(faults[0] if len(faults) == 1 else " | ".join(faults))
+
+    @classmethod
+    def of(cls, argument: str, rule: str, came: object, **more: Any) -> EvidenceError:
+        """The error with one :func:`fault`, which takes these arguments."""
+        return cls(fault(argument, rule, came, **more))
 
 
 class ArgumentError(NoracleError, ValueError):
@@ -129,24 +134,48 @@ def fault(
     return f"{line} {remedy}".rstrip()
 
 
-def broken(argument: str, rule: str, came: object, **more: Any) -> EvidenceError:
-    """The error of one :func:`fault` of the evidence, to be raised.
+def require(ok: object, message: str) -> None:
+    """Raise an :class:`ArgumentError` with this message unless ``ok``."""
+    if not ok:
+        raise ArgumentError(message)
 
-    Examples
-    --------
-    >>> broken("pilot", "must have rows", "none").faults
-    ('pilot must have rows; got none.',)
+
+def require_evidence(
+    ok: object, argument: str, rule: str, came: object, *, remedy: str = ""
+) -> None:
+    """Raise an :class:`EvidenceError` with one :func:`fault` unless ``ok``."""
+    if not ok:
+        raise EvidenceError.of(argument, rule, came, remedy=remedy)
+
+
+def require_rows(
+    good: Any,
+    argument: str,
+    rule: str,
+    came: Any,
+    *,
+    ids: Sequence[object] | None = None,
+    remedy: str = "",
+) -> None:
+    """Raise an :class:`EvidenceError` that names the first items whose row of ``good`` is not true.
+
+    Parameters
+    ----------
+    good
+        An array of bools with one row per item.
+    came
+        What came instead; of an array in the shape of ``good``, the first entry that is not good,
+        and of one with more columns its row.
+    ids
+        Names of the items; by default their numbers.
     """
-    return EvidenceError(fault(argument, rule, came, **more))
-
-
-def refuse(rules: Mapping[str, object]) -> None:
-    """Raise an :class:`ArgumentError` with the first message whose condition holds.
-
-    Examples
-    --------
-    >>> refuse({"folds must be at least 2; got 5.": 5 < 2})
-    """
-    for message, is_broken in rules.items():
-        if is_broken:
-            raise ArgumentError(message)
+    if not good.all():
+        flat = (~good).reshape(len(good), -1).any(axis=1).tolist()
+        rows = [row for row, bad in enumerate(flat) if bad]
+        shape = getattr(came, "shape", ())
+        if shape == good.shape:
+            came = came[~good][0]
+        elif shape and len(came) == len(good):
+            came = came[rows[0]].tolist()[:8]
+        where = rows[:5] if ids is None else [ids[row] for row in rows[:5]]
+        raise EvidenceError.of(argument, rule, came, where=where, total=len(rows), remedy=remedy)

@@ -15,10 +15,11 @@ import pytest
 
 from noracle.counts.tally import AccuracyCounts, Cell, Tally
 from noracle.errors import GuaranteeWarning
+from noracle.learn.compare import compare_models
 from noracle.learn.labels import biased_transition, draw_ruled_out
 from noracle.learn.scores import RuledOut, item_scores
 from noracle.learn.transition import Transition
-from noracle.learn.validation import compare_models, estimate_model_accuracy, from_counts
+from noracle.learn.validation import estimate_model_accuracy, from_counts
 from noracle.results import Kind
 from tests.guarantees.measure import excess_p_value
 

@@ -1,24 +1,16 @@
-"""What ruled-out labels are worth: noise, bias, annotators, and what methods may assume.
-
-_label_table.py  the labels in one long form
-_label_rates.py  rates with limits, and tests of even use
-_label_checks.py  do labels look even?
-_label_annotators.py  who said what, and who agrees
-dependence.py    do labels depend on the item beyond its class?
-_label_words.py  the findings in plain words
-"""
+"""What ruled-out labels are worth: noise, bias, annotators, and what methods may assume."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.bounds.binomial import chdtrc
-from noracle.errors import ArgumentError, EvidenceError, SingularTransition
+from noracle.bounds.special import chdtrc
+from noracle.errors import EvidenceError, SingularTransition, require
 from noracle.learn.label_table import (
     ASSUMPTION,
     NAME,
@@ -36,6 +28,7 @@ from noracle.learn.label_table import (
     sums_by_item,
     trusted_part,
     truth_of,
+    untested,
 )
 from noracle.learn.transition import (
     Transition,
@@ -54,11 +47,10 @@ from noracle.results import (
     check_confidence,
 )
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
+from noracle.results.guarantee import holm
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-_MOST = 4
 
 
 def findings(
@@ -90,45 +82,42 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def named(names: Sequence[str]) -> str:
+def named(names: Sequence[str], most: int = 4) -> str:
     """The first few of many names."""
-    shown = ", ".join(names[:_MOST])
-    return shown + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+    shown = ", ".join(names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _say_noise(table: LabelTable, noise: Estimate) -> Iterator[str]:
     if math.isnan(noise.value):
         yield f"How many labels are wrong is not known: {noise.reason}."
         return
-    random, said = 1 / table.n_classes, percent(noise.value)
+    random, said, counts = 1 / table.n_classes, percent(noise.value), noise.counts
     limits = f"{100 * noise.confidence:g} % interval {percent(noise.low)} to {percent(noise.high)}"
-    yield f"Labels rule out the truth in {said} of cases ({limits}, {noise.counts['wrong']:,} of {noise.counts['labels']:,} labels)."
+    of = f"{counts['wrong']:,} of {counts['labels']:,} labels"
+    yield f"Labels rule out the truth in {said} of cases ({limits}, {of})."
+    by_chance = f"a random annotator's {percent(random)}"
     if noise.high < random:
-        yield f"That is {percent(1 - noise.value / random)} less than a random annotator's {percent(random)}."
+        yield f"That is {percent(1 - noise.value / random)} less than {by_chance}."
     elif noise.low > random:
-        yield f"That is more than a random annotator's {percent(random)}: labels may have been read the wrong way round."
+        yield f"That is more than {by_chance}: labels may have been read the wrong way round."
     else:
-        yield f"The labels cannot be told from a random annotator's, who is wrong in {percent(random)}: get more trusted items."
+        same = "The labels cannot be told from a random annotator's"
+        yield f"{same}, who is wrong in {percent(random)}: get more trusted items."
 
 
 def _bias(table: LabelTable, shares: Sequence[Rate], preferences: Sequence[Rate]) -> Iterator[str]:
+    rates = preferences or shares
+    more, less = ([r.name for r in rates if r.verdict == v] for v in ("more", "less"))
     if preferences:
-        more, less = ([r.name for r in preferences if r.verdict == v] for v in ("more", "less"))
         if more:
             yield f"The annotators prefer to rule out {named(more)}."
         if less:
             yield f"The annotators avoid ruling out {named(less)}."
-        return
-    more, less = ([r.name for r in shares if r.verdict == v] for v in ("more", "less"))
-    if more or less:
-        what = " and ".join(
-            t for t in (f"{named(more)} more" * bool(more), f"{named(less)} less" * bool(less)) if t
-        )
-        odd = (
-            ""
-            if table.n_classes == 2
-            else " Frequent true classes are ruled out less often even by fair annotators."
-        )
+    elif more or less:
+        what = " and ".join(f"{named(n)} {w}" for n, w in ((more, "more"), (less, "less")) if n)
+        odd = " Frequent true classes are ruled out less often even by fair annotators."
+        odd = "" if table.n_classes == 2 else odd
         yield f"Compared with equal shares, labels rule out {what} often.{odd}"
 
 
@@ -137,47 +126,38 @@ def _uniform(
 ) -> Iterator[str]:
     about = [c for c in checks if c.assumption == "uniform T"]
     failed = [c for c in about if not c.passed]
-    remedy = (
-        "use a counted or estimated T"
-        if transitions and transitions[0].oracle
-        else "estimate T, or count it on trusted items"
-    )
+    seen = [c for c in about if not math.isnan(c.p_value)]
+    counted = transitions and transitions[0].oracle
+    remedy = "estimate T, or count it on trusted items"
+    remedy = "use a counted or estimated T" if counted else remedy
     if failed:
-        yield f"Uniform T is refuted: {remedy}. {failed[-1].finding[0].upper()}{failed[-1].finding[1:]}."
+        finding = failed[-1].finding
+        yield f"Uniform T is refuted: {remedy}. {finding[0].upper()}{finding[1:]}."
     elif noise.counts["wrong"]:
-        yield f"Uniform T without noise is refuted, since {noise.counts['wrong']:,} labels rule out the truth: {remedy}."
-    elif all(math.isnan(c.p_value) for c in about):
+        why = f"since {noise.counts['wrong']:,} labels rule out the truth"
+        yield f"Uniform T without noise is refuted, {why}: {remedy}."
+    elif not seen:
         yield "Whether T is uniform could not be tested."
     else:
-        seen = (
-            "with"
-            if any("truth" not in c.name and not math.isnan(c.p_value) for c in about)
-            else "without"
-        )
-        yield f"Nothing speaks against uniform T, as far as it can be seen {seen} true labels."
+        how = "with" if any("truth" not in c.name for c in seen) else "without"
+        yield f"Nothing speaks against uniform T, as far as it can be seen {how} true labels."
 
 
 def _inverse(
     table: LabelTable, noise: Estimate, transitions: Sequence[TransitionTable]
 ) -> Iterator[str]:
     for t in transitions:
-        who = (
-            "The counted T (oracle: true labels were seen)"
-            if t.oracle
-            else "The T estimated by anchor points"
-        )
+        oracle = "The counted T (oracle: true labels were seen)"
+        who = oracle if t.oracle else "The T estimated by anchor points"
         if not t.matrix and t.source == "oracle":
             continue
-        if t.usable:
-            line = f"{who} can be used for unbiased risks: condition number {t.condition:.3g}, 1 − ηK = {t.strength:.3g}."
-            weak = t.oracle and noise.low <= 1 / table.n_classes <= noise.high
-            yield line + (
-                " But its noise may be that of a random annotator; do not trust the inverse."
-                if weak
-                else ""
-            )
-        else:
+        if not t.usable:
             yield f"{who} cannot be used for unbiased risks: {t.reason.rstrip('.')}."
+            continue
+        numbers = f"condition number {t.condition:.3g}, 1 − ηK = {t.strength:.3g}"
+        weak = t.oracle and noise.low <= 1 / table.n_classes <= noise.high
+        but = " But its noise may be that of a random annotator; do not trust the inverse."
+        yield f"{who} can be used for unbiased risks: {numbers}.{but if weak else ''}"
 
 
 def _people(
@@ -185,7 +165,8 @@ def _people(
 ) -> Iterator[str]:
     worse = [a.name for a in annotators if a.noise.n and a.noise.low > noise.high]
     if worse:
-        yield f"Wrong more often than all together: {'annotator' if len(worse) == 1 else 'annotators'} {named(worse)}."
+        who = "annotator" if len(worse) == 1 else "annotators"
+        yield f"Wrong more often than all together: {who} {named(worse)}."
     if not math.isnan(agreement.value):
         chance = agreement.diagnostics["independent_even_labels"]
         said = f"Two annotators give the same label in {percent(agreement.value)} of pairs"
@@ -196,18 +177,15 @@ def _items(checks: Sequence[Check]) -> Iterator[str]:
     check = next((c for c in checks if c.name == NAME), None)
     if check is None or math.isnan(check.p_value):
         return
-    heuristic = (
-        " This is a hint only, since classes were guessed."
-        if check.diagnostics["heuristic"]
-        else ""
-    )
+    hint = " This is a hint only, since classes were guessed."
+    hint = hint if check.diagnostics["heuristic"] else ""
+    p = f"(p = {check.p_value:.2g})"
     if check.passed:
-        yield f"Nothing shows that labels depend on the item beyond its class (p = {check.p_value:.2g}).{heuristic}"
+        yield f"Nothing shows that labels depend on the item beyond its class {p}.{hint}"
     else:
-        yield f"Labels depend on the item beyond its class (p = {check.p_value:.2g}): T is an average over items.{heuristic}"
+        yield f"Labels depend on the item beyond its class {p}: T is an average over items.{hint}"
 
 
-# ----------------------------------------------------------------------------
 # Who gave the labels: how often, how wrong, and in agreement with whom.
 
 
@@ -242,17 +220,12 @@ def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
     met = others > 0
     _, place = np.unique(table.item[named[met]], return_inverse=True)
     place = place.reshape(-1)
-    share = (
-        np.bincount(place, weights=same[met]) / np.bincount(place, weights=others[met])
-        if place.size
-        else np.empty(0)
-    )
+    pairs = np.bincount(place, weights=others[met])
+    share = np.bincount(place, weights=same[met]) / pairs
     rate = rate_of("agreement", Sums(2 * share, np.full(len(share), 2.0)), (1 - confidence) / 2)
-    who = (
-        "no annotators are named"
-        if table.annotator is None
-        else "no item has labels of two annotators"
-    )
+    nobody = table.annotator is None
+    who = "no annotators are named" if nobody else "no item has labels of two annotators"
+    guarantee = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=(ITEMS,))
     return Estimate(
         quantity="agreement",
         subject="annotators",
@@ -262,9 +235,7 @@ def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
         confidence=confidence,
         method="share of pairs of annotators with the same label, item by item",
         interval="betting",
-        guarantee=Guarantee(
-            kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=(ITEMS,)
-        ),
+        guarantee=guarantee,
         counts={"items": len(share), "pairs": int(others[met].sum()) // 2},
         diagnostics={"independent_even_labels": 1 / (table.n_classes - 1)},
         reason="" if len(share) else who,
@@ -282,36 +253,29 @@ def annotator_rows(
     named, others, same = _pairs(table)
     size, k = len(table.annotators), table.n_classes
     who = table.annotator[named]
-    pairs, equal = (
-        np.bincount(who, weights=others, minlength=size),
-        np.bincount(who, weights=same, minlength=size),
-    )
+    pairs = np.bincount(who, weights=others, minlength=size)
+    equal = np.bincount(who, weights=same, minlength=size)
     used = np.bincount(who * k + table.label[named], minlength=size * k).reshape(size, k)
-    places = _places(table.annotator, size)
-    trusted = (
-        _places(known.annotator, size)
-        if known is not None and known.annotator is not None
-        else [np.empty(0, dtype=np.int64)] * size
-    )
-    wrong = np.empty(0, dtype=bool) if known is None else known.label == truth_of(known)
-    items = np.empty(0, dtype=np.int64) if known is None else known.item
+    places, nothing = _places(table.annotator, size), np.empty(0, dtype=np.int64)
+    trusted, wrong, items = [nothing] * size, nothing.astype(bool), nothing
+    if known is not None and known.annotator is not None:
+        trusted, items = _places(known.annotator, size), known.item
+        wrong = known.label == truth_of(known)
     rows = []
     for a, name in enumerate(table.annotators):
-        top = np.flatnonzero(used[a] == used[a].max())
-        time = np.empty(0) if table.seconds is None else table.seconds[places[a]]
+        own, mine, most = places[a], trusted[a], used[a].max()
+        top = np.flatnonzero(used[a] == most)
+        time = np.empty(0) if table.seconds is None else table.seconds[own]
         time = time[np.isfinite(time)]
+        few = top if len(top) <= _MOST_FAVOURITES else ()
         rows.append(
             AnnotatorRow(
                 name=name,
-                n_labels=len(places[a]),
-                n_items=len(np.unique(table.item[places[a]])),
-                noise=rate_of(
-                    name, sums_by_item(items[trusted[a]], wrong[trusted[a]]), error / (2 * size)
-                ),
-                favourite=tuple(table.classes[int(j)] for j in top)
-                if len(top) <= _MOST_FAVOURITES
-                else (),
-                favourite_share=float(used[a].max() / len(places[a])),
+                n_labels=len(own),
+                n_items=len(np.unique(table.item[own])),
+                noise=rate_of(name, sums_by_item(items[mine], wrong[mine]), error / (2 * size)),
+                favourite=tuple(table.classes[int(j)] for j in few),
+                favourite_share=float(most / len(own)),
                 agreement=float(equal[a] / pairs[a]) if pairs[a] else NaN,
                 pairs=int(pairs[a]),
                 seconds=float(np.median(time)) if time.size else NaN,
@@ -327,7 +291,6 @@ def _places(annotator: Whole, size: int) -> list[Whole]:
     return [order[edges[a] : edges[a + 1]] for a in range(size)]
 
 
-# ----------------------------------------------------------------------------
 # Do ruled-out labels look even?
 
 
@@ -335,11 +298,8 @@ SIMULATIONS = 4_999
 
 
 def check_balance(table: LabelTable, seed: int) -> Check:
-    """All classes ruled out equally often? Even labels do that only where true classes are
-    balanced.
-    """
-    k = table.n_classes
-    found = measure_use(table.item, table.label, k)
+    """All classes ruled out equally often? Even labels do that where true classes are balanced."""
+    found = measure_use(table.item, table.label, table.n_classes)
     shared: dict[str, Any] = {
         "name": "class balance",
         "assumption": "all classes are ruled out equally often",
@@ -347,33 +307,24 @@ def check_balance(table: LabelTable, seed: int) -> Check:
         "counts": {"labels": len(table.label)},
     }
     if found is None:
-        return Check(
-            p_value=NaN,
-            statistic=NaN,
-            finding="not tested: no labels",
-            method="chi-square",
-            reason="no labels",
-            **shared,
-        )
-    simulated = (
-        simulate_use(found, SIMULATIONS, np.random.default_rng([seed, 0])) if found.few else None
-    )
-    p_value = found.p_limit if simulated is None else p_of(found.statistic, simulated)
-    counts = found.counts
-    most, least = (table.classes[int(i)] for i in (counts.argmax(), counts.argmin()))
+        return untested("no labels", method="chi-square", **shared)
+    p_value, method = found.p_limit, "chi-square"
+    if found.few:
+        simulated = simulate_use(found, SIMULATIONS, np.random.default_rng([seed, 0]))
+        p_value, method = p_of(found.statistic, simulated), "chi-square, simulated"
+    counts, expected = found.counts, found.expected
+    finding = "no class is certainly ruled out more or less often than the others"
     if p_value < FAILED_BELOW:
-        finding = f"most often ruled out {most} ({counts.max():,}), least often {least} ({counts.min():,}), {found.expected:,.1f} expected"
-    else:
-        finding = "no class is certainly ruled out more or less often than the others"
+        most, least = (table.classes[int(i)] for i in (counts.argmax(), counts.argmin()))
+        finding = f"most often ruled out {most} ({counts.max():,}), "
+        finding += f"least often {least} ({counts.min():,}), {expected:,.1f} expected"
+    each = zip(table.classes, counts.tolist(), strict=True)
     return Check(
         p_value=p_value,
         statistic=found.statistic,
         finding=finding,
-        method="chi-square" if simulated is None else "chi-square, simulated",
-        parts=tuple(
-            {"class": c, "observed": int(n), "expected": found.expected}
-            for c, n in zip(table.classes, counts, strict=True)
-        ),
+        method=method,
+        parts=tuple({"class": c, "observed": n, "expected": expected} for c, n in each),
         notes=(
             "Even labels on unbalanced classes fail this too: it is about labels, not about T.",
         ),
@@ -382,9 +333,7 @@ def check_balance(table: LabelTable, seed: int) -> Check:
 
 
 def check_ceiling(table: LabelTable) -> Check:
-    """Even labels rule out no class more often than 1/(K - 1), whatever the true classes: visible
-    without a true label.
-    """
+    """Even labels rule out no class more often than 1/(K - 1), whatever the true classes."""
     k = table.n_classes
     shared: dict[str, Any] = {
         "name": "even labels, without truth",
@@ -394,19 +343,17 @@ def check_ceiling(table: LabelTable) -> Check:
         "counts": {"labels": len(table.label)},
     }
     if not len(table.label) or k < 3:
-        reason = "no labels" if k > 2 else "with two classes every share is possible"
-        return Check(
-            p_value=NaN, statistic=NaN, finding=f"not tested: {reason}", reason=reason, **shared
-        )
+        two = "with two classes every share is possible"
+        return untested("no labels" if k > 2 else two, **shared)
     sums = [sums_by_item(table.item, table.label == j) for j in range(k)]
     p = np.array([p_at_least(s, 1 / (k - 1)) for s in sums])
     share = [float(np.mean(np.sort(s.hits / s.n))) for s in sums]
-    top = int(p.argmin())
+    top, limit = int(p.argmin()), percent(1 / (k - 1))
     p_value = min(1.0, float(p[top]) * k)
+    finding = f"no class is certainly ruled out more often than {limit}"
     if p_value < FAILED_BELOW:
-        finding = f"{table.classes[top]} is ruled out in {percent(share[top])} of labels; even labels cannot exceed {percent(1 / (k - 1))}"
-    else:
-        finding = f"no class is certainly ruled out more often than {percent(1 / (k - 1))}"
+        finding = f"{table.classes[top]} is ruled out in {percent(share[top])} of labels"
+        finding += f"; even labels cannot exceed {limit}"
     return Check(p_value=p_value, statistic=max(share), finding=finding, **shared)
 
 
@@ -417,59 +364,43 @@ def check_rows(table: LabelTable, known: LabelTable, seed: int) -> Check:
     smaller p is doubled.
     """
     k, truth = table.n_classes, truth_of(known)
-    rows: list[tuple[str, int, Use]] = []
-    for j, name in enumerate(table.classes):
+    rows: list[tuple[int, Use]] = []
+    for j in range(k):
         mine = (truth == j) & (known.label != j)
         label = known.label[mine]
         found = measure_use(known.item[mine], label - (label > j), k - 1)
         if found is not None:
-            rows.append((name, j, found))
+            rows.append((j, found))
+    how = "simulated where counts are small; worst row and sum of rows"
     shared: dict[str, Any] = {
         "name": "even rows of T",
         "assumption": "uniform T",
         "counts": {"labels": len(known.label)},
         "diagnostics": {"oracle": True},
         "refutes_only": True,
-        "method": "chi-square by true class, simulated where counts are small; worst row and sum of rows",
+        "method": f"chi-square by true class, {how}",
     }
     if not rows:
-        reason = (
-            "with two classes there is one wrong class"
-            if k == 2
-            else "no trusted item has a right label"
-        )
-        return Check(
-            p_value=NaN, statistic=NaN, finding=f"not tested: {reason}", reason=reason, **shared
-        )
-    p_values, p_sum = _p_of_rows([found for _, _, found in rows], seed)
+        two = "with two classes there is one wrong class"
+        return untested(two if k == 2 else "no trusted item has a right label", **shared)
+    p_values, p_sum = _p_of_rows([found for _, found in rows], seed)
     parts: list[dict[str, Any]] = []
-    for (name, j, found), p in zip(rows, p_values, strict=True):
+    for (j, found), p, adjusted in zip(rows, p_values, holm(p_values), strict=True):
         counts = np.insert(found.counts, j, -1)
-        what = f"{table.classes[int(counts.argmax())]} ruled out {counts.max():,} times, {found.expected:,.1f} expected"
-        parts.append(
-            {
-                "class": name,
-                "n": int(found.counts.sum()),
-                "statistic": found.statistic,
-                "p_value": p,
-                "what": what,
-            }
-        )
-    _add_holm(parts)
+        often = f"{counts.max():,} times, {found.expected:,.1f} expected"
+        what = f"{table.classes[int(counts.argmax())]} ruled out {often}"
+        part = {"class": table.classes[j], "n": int(found.counts.sum())}
+        part |= {"statistic": found.statistic, "p_value": p, "what": what}
+        parts.append({**part, "holm_p_value": adjusted})
     worst = min(parts, key=lambda part: float(part["p_value"]))
     p_value = min(1.0, 2 * min(p_sum, float(worst["p_value"]) * len(parts)))
+    finding = "no row is certainly uneven"
     if p_value < FAILED_BELOW:
         odd = sum(part["holm_p_value"] < FAILED_BELOW for part in parts)
-        finding = f"{odd} of {len(parts)} rows are uneven on their own; most of all {worst['class']}: {worst['what']}"
-    else:
-        finding = "no row is certainly uneven"
-    return Check(
-        p_value=p_value,
-        statistic=_total(found for _, _, found in rows),
-        finding=finding,
-        parts=tuple(parts),
-        **shared,
-    )
+        finding = f"{odd} of {len(parts)} rows are uneven on their own"
+        finding += f"; most of all {worst['class']}: {worst['what']}"
+    total = _total(found for _, found in rows)
+    return Check(p_value=p_value, statistic=total, finding=finding, parts=tuple(parts), **shared)
 
 
 def _total(rows: Iterable[Use]) -> float:
@@ -477,18 +408,13 @@ def _total(rows: Iterable[Use]) -> float:
 
 
 def _p_of_rows(rows: list[Use], seed: int) -> tuple[list[float], float]:
-    """P-values of the rows and of the sum of their statistics; rows with many labels have
-    chi-square laws.
-    """
-    degrees, many = (
-        len(rows[0].counts) - 1,
-        [found for found in rows if not found.few and found.scale > 0],
-    )
+    """P-values of the rows and of the sum of their statistics."""
+    many = [found for found in rows if not found.few and found.scale > 0]
+    degrees = (len(rows[0].counts) - 1) * len(many)
+    p_values = [found.p_limit for found in rows]
     if not any(found.few for found in rows):
-        return [found.p_limit for found in rows], float(
-            chdtrc(degrees * len(many), _total(rows))
-        ) if many else 1.0
-    p_values, total = [found.p_limit for found in rows], np.zeros(SIMULATIONS)
+        return p_values, float(chdtrc(degrees, _total(rows))) if many else 1.0
+    total = np.zeros(SIMULATIONS)
     # Streams go by what is simulated, so that the names of the classes do not matter; rows with
     # equal patterns may swap.
     few = sorted(
@@ -500,21 +426,8 @@ def _p_of_rows(rows: list[Use], seed: int) -> tuple[list[float], float]:
         p_values[i] = p_of(rows[i].statistic, simulated)
         total += simulated
     if many:
-        total += np.random.default_rng([seed, 0]).chisquare(degrees * len(many), SIMULATIONS)
+        total += np.random.default_rng([seed, 0]).chisquare(degrees, SIMULATIONS)
     return p_values, p_of(_total(rows), total)
-
-
-def _add_holm(parts: list[dict[str, Any]]) -> None:
-    """Adjusted p-values of the rows: those below a level are uneven, with at most that chance of
-    one false alarm.
-    """
-    largest = 0.0
-    for rank, part in enumerate(sorted(parts, key=lambda part: float(part["p_value"]))):
-        largest = max(largest, min(1.0, float(part["p_value"]) * (len(parts) - rank)))
-        part["holm_p_value"] = largest
-
-
-# ----------------------------------------------------------------------------
 
 
 NO_TRUTH = "no trusted true labels: noise cannot be seen in the labels alone"
@@ -598,63 +511,46 @@ def analyse_labels(
     (0.125, ((0, 1, 1), (1, 1, 1), (2, 1, 0)))
     """
     error = 1 - check_confidence(confidence)
-    if (
-        isinstance(n_permutations, bool)
-        or not isinstance(n_permutations, int)
-        or n_permutations < 1
-    ):
-        raise ArgumentError(
-            f"n_permutations must be a whole number of at least 1; got {n_permutations!r}."
-        )
+    whole = isinstance(n_permutations, int) and not isinstance(n_permutations, bool)
+    rule = "n_permutations must be a whole number of at least 1"
+    require(whole and n_permutations >= 1, f"{rule}; got {n_permutations!r}.")
     rng = np.random.default_rng(0) if rng is None else rng
-    table = read_labels(
-        ruled_out,
-        n_classes=n_classes,
-        classes=classes,
-        truth=truth,
-        trusted=trusted,
-        annotator=annotator,
-        seconds=seconds,
-    )
+    given: dict[str, Any] = {"n_classes": n_classes, "truth": truth, "trusted": trusted}
+    given |= {"classes": classes, "annotator": annotator, "seconds": seconds}
+    table = read_labels(ruled_out, **given)
     seed = int(rng.integers(2**63))
     known = trusted_part(table)
     noise = _noise(table, known, confidence)
     shares = _shares(table, error)
     preferences = _preferences(table, known, error)
-    transitions = tuple(
-        t for t in (_counted(table, known), _anchors(table, chances)) if t is not None
-    )
+    anchors = [] if chances is None else [_anchors(table, chances)]
+    transitions = (_counted(table, known), *anchors)
     checks = [check_balance(table, seed), check_ceiling(table)]
     if known is not None:
         checks.append(check_rows(table, known, seed))
     if features is not None:
         checks.append(_dependence(table, features, predicted, n_permutations, rng))
-    by_class = _noise_by_class(table, known, error)
     agreement, annotators = estimate_pairs(table, confidence), annotator_rows(table, known, error)
+    parts = (table, noise, shares, preferences, transitions, agreement, annotators, checks)
+    rests = noise.guarantee.assumptions
+    together = "The limits in one table hold together (Bonferroni)"
     return LabelAnalysis(
         classes=table.classes,
         noise=noise,
-        noise_by_class=by_class,
+        noise_by_class=_noise_by_class(table, known, error),
         shares=shares,
         preferences=preferences,
         transitions=transitions,
         agreement=agreement,
         annotators=annotators,
         checks=tuple(checks),
-        findings=findings(
-            table, noise, shares, preferences, transitions, agreement, annotators, checks
-        ),
+        findings=findings(*parts),
         confidence=confidence,
         method="counts with exact or betting limits",
         oracle=known is not None and bool(len(known.label)),
-        guarantee=Guarantee(
-            kind=Kind.FINITE_SAMPLE, error_rate=error, assumptions=noise.guarantee.assumptions
-        ),
+        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=error, assumptions=rests),
         counts=_counts(table, known),
-        notes=(
-            *table.notes,
-            "The limits in one table hold together (Bonferroni); noise rate, agreement and each table stand alone.",
-        ),
+        notes=(*table.notes, f"{together}; noise rate, agreement and each table stand alone."),
     )
 
 
@@ -673,26 +569,24 @@ def _counts(table: LabelTable, known: LabelTable | None) -> dict[str, Any]:
     return counts
 
 
-# ------------------------------------------------------------------------------------------------------------------------
-# noise
+def _unknown(known: LabelTable | None) -> str:
+    """Why nothing can be said of labels against the truth."""
+    if known is None:
+        return NO_TRUTH
+    return "" if len(known.label) else "no trusted item has a label"
 
 
 def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Estimate:
-    reason = ""
-    if known is None or not len(known.label):
-        sums, reason = (
-            Sums(np.empty(0), np.empty(0)),
-            NO_TRUTH if known is None else "no trusted item has a label",
-        )
-    else:
+    sums, reason = Sums(np.empty(0), np.empty(0)), _unknown(known)
+    if known is not None and not reason:
         sums = sums_by_item(known.item, known.label == truth_of(known))
     rate = rate_of("noise", sums, (1 - confidence) / 2)
     n = len(sums.n)
     se = float(np.std(sums.hits / sums.n, ddof=1) / math.sqrt(n)) if n > 1 else NaN
     every = table.truth is not None and bool((table.truth[table.item] >= 0).all())
-    sampled = Assumption(
-        name="trusted items are drawn like the others", status="by-design" if every else "assumed"
-    )
+    status: Literal["by-design", "assumed"] = "by-design" if every else "assumed"
+    sampled = Assumption(name="trusted items are drawn like the others", status=status)
+    rests = (ITEMS, sampled, Assumption(name="trusted labels are right"))
     return Estimate(
         quantity="noise rate",
         subject="labels",
@@ -703,11 +597,7 @@ def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Es
         se=se,
         method="labels that rule out the trusted true class (oracle)",
         interval=interval_name(sums),
-        guarantee=Guarantee(
-            kind=Kind.FINITE_SAMPLE,
-            error_rate=1 - confidence,
-            assumptions=(ITEMS, sampled, Assumption(name="trusted labels are right")),
-        ),
+        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=rests),
         counts={"items": n, "labels": rate.n, "wrong": rate.hits},
         diagnostics={"oracle": n > 0, "random_annotator": 1 / table.n_classes},
         reason=reason,
@@ -725,10 +615,6 @@ def _noise_by_class(table: LabelTable, known: LabelTable | None, error: float) -
     )
 
 
-# -------------------------------------------------------------------------------------------------------------------------
-# bias
-
-
 def _shares(table: LabelTable, error: float) -> tuple[Rate, ...]:
     """How often each class is ruled out; against 1/K, which even labels on balanced classes give."""
     k = table.n_classes
@@ -739,60 +625,44 @@ def _shares(table: LabelTable, error: float) -> tuple[Rate, ...]:
 
 
 def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
-    """How often each class is ruled out among right labels of items of other classes; against 1/(K
-    - 1), whatever the classes' shares.
-    """
+    """How often each class is ruled out among right labels of items of other classes."""
     if known is None or table.n_classes < 3:
         return ()
     truth, k = truth_of(known), table.n_classes
     right = known.label != truth
-    rates = []
+    tail, fair, rates = error / (2 * k), 1 / (k - 1), []
     for j, name in enumerate(table.classes):
         use = right & (truth != j)
-        rates.append(
-            rate_of(
-                name,
-                sums_by_item(known.item[use], known.label[use] == j),
-                error / (2 * k),
-                expected=1 / (k - 1),
-            )
-        )
+        sums = sums_by_item(known.item[use], known.label[use] == j)
+        rates.append(rate_of(name, sums, tail, expected=fair))
     return tuple(rates)
 
 
-# ----------------------------------------------------------------------------------------------------------------------------
-# T
-
-
 def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:
-    if known is None or known.truth is None or not len(known.label):
-        reason = NO_TRUTH if known is None else "no trusted item has a label"
-        return TransitionTable(source="oracle", oracle=False, detail="", matrix=(), reason=reason)
+    if known is None or _unknown(known):
+        return _no_matrix("oracle", _unknown(known))
     truth, k = truth_of(known), table.n_classes
     counts = ruled_out_counts(truth, known.label, n_classes=k)
     n = counts.sum(axis=1, keepdims=True)
-    whole = tuple(tuple(int(v) for v in row) for row in counts)
-    if (n == 0).any():
-        missing = [table.classes[int(j)] for j in np.flatnonzero(n[:, 0] == 0)]
-        shown = ", ".join(missing[:5]) + (
-            f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        )
-        matrix = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
-        rows = tuple(tuple(float(v) for v in row) for row in matrix)
-        return TransitionTable(
-            source="oracle",
-            oracle=True,
-            detail=f"counted on {len(known.label)} labels",
-            matrix=rows,
-            counts=whole,
-            reason=f"no trusted label of an item of class {shown}",
-        )
-    found = count_transition(truth, known.label, n_classes=k)
-    return _described(
-        found,
-        f"counted on {len(known.label)} labels of {len(np.unique(known.item))} trusted items",
-        whole,
+    whole, detail = tuple(map(tuple, counts.tolist())), f"counted on {len(known.label)} labels"
+    if (n > 0).all():
+        found = count_transition(truth, known.label, n_classes=k)
+        items = len(np.unique(known.item))
+        return _described(found, f"{detail} of {items} trusted items", whole)
+    missing = [table.classes[int(j)] for j in np.flatnonzero(n[:, 0] == 0)]
+    matrix = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
+    return TransitionTable(
+        source="oracle",
+        oracle=True,
+        detail=detail,
+        matrix=tuple(map(tuple, matrix.tolist())),
+        counts=whole,
+        reason=f"no trusted label of an item of class {named(missing, 5)}",
     )
+
+
+def _no_matrix(source: str, reason: str) -> TransitionTable:
+    return TransitionTable(source=source, oracle=False, detail="", matrix=(), reason=reason)
 
 
 def _described(
@@ -807,7 +677,7 @@ def _described(
         source=found.source,
         oracle=found.oracle,
         detail=detail,
-        matrix=tuple(tuple(float(v) for v in row) for row in found.matrix),
+        matrix=tuple(map(tuple, found.matrix.tolist())),
         counts=counts,
         noise=found.diagonal_noise,
         strength=found.strength,
@@ -817,28 +687,15 @@ def _described(
     )
 
 
-def _anchors(table: LabelTable, chances: ArrayLike | None) -> TransitionTable | None:
-    if chances is None:
-        return None
-    q = np.asarray(chances, dtype=np.float64)
-    if q.shape != (table.n_items, table.n_classes):
-        raise ArgumentError(
-            f"chances must have shape {(table.n_items, table.n_classes)}, a row an item; got {q.shape}."
-        )
+def _anchors(table: LabelTable, chances: ArrayLike) -> TransitionTable:
+    q, shape = np.asarray(chances, dtype=np.float64), (table.n_items, table.n_classes)
+    require(q.shape == shape, f"chances must have shape {shape}, a row an item; got {q.shape}.")
     if table.n_items < 2:
-        return TransitionTable(
-            source="anchors",
-            oracle=False,
-            detail="",
-            matrix=(),
-            reason="anchor points need two items or more",
-        )
+        return _no_matrix("anchors", "anchor points need two items or more")
     try:
         found = estimate_transition(q)
     except EvidenceError as error:
-        return TransitionTable(
-            source="anchors", oracle=False, detail="", matrix=(), reason=str(error)
-        )
+        return _no_matrix("anchors", str(error))
     return _described(found, found.detail)
 
 
@@ -849,33 +706,16 @@ def _dependence(
     n: int,
     rng: np.random.Generator,
 ) -> Check:
+    how: dict[str, Any] = {"n_permutations": n, "rng": rng}
     if table.truth is not None and (table.truth >= 0).any():
-        return check_dependence(table, features, table.truth, n_permutations=n, rng=rng)
+        return check_dependence(table, features, table.truth, **how)
     if predicted is None:
         reason = "needs true classes of a trusted part, or predicted classes"
-        return Check(
-            name=NAME,
-            assumption=ASSUMPTION,
-            p_value=NaN,
-            statistic=NaN,
-            finding=f"not tested: {reason}",
-            method="none",
-            refutes_only=True,
-            reason=reason,
-        )
-    guess = read_labels(
-        predicted,
-        n_classes=None,
-        classes=table.classes,
-        truth=None,
-        trusted=None,
-        annotator=None,
-        seconds=None,
-    )
-    if guess.n_items != table.n_items or len(np.unique(guess.item)) != len(guess.item):
-        raise ArgumentError(
-            f"predicted must be one class for each of the {table.n_items} items; got {guess.n_items} rows."
-        )
+        return untested(reason, name=NAME, assumption=ASSUMPTION, method="none", refutes_only=True)
+    guess = read_labels(predicted, classes=table.classes)
+    rule = f"predicted must be one class for each of the {table.n_items} items"
+    ok = guess.n_items == table.n_items and len(np.unique(guess.item)) == len(guess.item)
+    require(ok, f"{rule}; got {guess.n_items} rows.")
     group = np.full(table.n_items, -1, dtype=np.int64)
     group[guess.item] = guess.label
-    return check_dependence(table, features, group, heuristic=True, n_permutations=n, rng=rng)
+    return check_dependence(table, features, group, heuristic=True, **how)

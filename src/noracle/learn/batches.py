@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_evidence, require_rows
 
 View = Literal["none", "weak", "strong"]
 
@@ -47,12 +47,9 @@ class Views(nn.Module):
         self, mean: Sequence[float], sd: Sequence[float], *, flip: bool = True, pad: int = 4
     ) -> None:
         super().__init__()
-        if len(mean) != len(sd) or not len(mean) or not min(sd) > 0:
-            raise ArgumentError(
-                f"mean and sd must have one number a channel, sd positive; got {list(mean)} and {list(sd)}."
-            )
-        if pad < 0:
-            raise ArgumentError(f"pad must be at least 0; got {pad}.")
+        ok, came = len(mean) == len(sd) > 0 and min(sd) > 0, f"{list(mean)} and {list(sd)}"
+        require(ok, f"mean and sd must have one number a channel, sd positive; got {came}.")
+        require(pad >= 0, f"pad must be at least 0; got {pad}.")
         self.flip, self.pad = flip, pad
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(-1, 1, 1))
         self.register_buffer("sd", torch.tensor(sd, dtype=torch.float32).reshape(-1, 1, 1))
@@ -61,11 +58,7 @@ class Views(nn.Module):
     def of(cls, images: Tensor, *, flip: bool = True, pad: int = 4) -> Views:
         """Measured on uint8 images (n, H, W, C)."""
         channels = images.shape[-1]
-        sums, squares, n = (
-            torch.zeros(channels, dtype=torch.float64),
-            torch.zeros(channels, dtype=torch.float64),
-            0,
-        )
+        (sums, squares), n = torch.zeros(2, channels, dtype=torch.float64), 0
         for start in range(0, len(images), 8192):
             flat = images[start : start + 8192].reshape(-1, channels).double().cpu() / 255
             sums += flat.sum(dim=0)
@@ -79,11 +72,11 @@ class Views(nn.Module):
     def forward(self, images: Tensor, kind: View = "none") -> Tensor:
         """One view of every image as floats (B, C, H, W)."""
         if kind == "strong":
-            return _strong(images, 1 / self.sd, -self.mean / self.sd, flip=self.flip, cut=0.5)
+            return strong_view(images, 1 / self.sd, -self.mean / self.sd, flip=self.flip)
         if kind == "weak":
             images = weak_view(images, pad=self.pad, flip=self.flip)
-        elif kind != "none":
-            raise ArgumentError(f"kind must be none, weak or strong; got {kind!r}.")
+        else:
+            require(kind == "none", f"kind must be none, weak or strong; got {kind!r}.")
         x = torch.sub(images.permute(0, 3, 1, 2), 255 * self.mean).mul_(1 / (255 * self.sd))
         return x.contiguous(memory_format=torch.channels_last)
 
@@ -95,20 +88,26 @@ def weak_view(images: Tensor, *, pad: int = 4, flip: bool = True) -> Tensor:
     b, h, w, _ = images.shape
     device = images.device
     padded = functional.pad(images, (0, 0, pad, pad, pad, pad))
-    top = torch.randint(0, 2 * pad + 1, (b, 1), device=device)
-    left = torch.randint(0, 2 * pad + 1, (b, 1), device=device)
-    rows = top + torch.arange(h, device=device)
-    columns = left + torch.arange(w, device=device)
+    rows, columns = (
+        torch.randint(0, 2 * pad + 1, (b, 1), device=device) + torch.arange(side, device=device)
+        for side in (h, w)
+    )
     if flip:
         columns = torch.where(torch.rand(b, 1, device=device) < 0.5, columns.flip(1), columns)
-    return padded[
-        torch.arange(b, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]
-    ]
+    each = torch.arange(b, device=device)[:, None, None]
+    return padded[each, rows[:, :, None], columns[:, None, :]]
 
 
-def strong_view(images: Tensor, *, flip: bool = True, cut: float = 0.5) -> Tensor:
+def strong_view(
+    images: Tensor,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+    *,
+    flip: bool = True,
+    cut: float = 0.5,
+) -> Tensor:
     """Flip, turn, scale, shear and shift; change brightness, contrast and saturation; cut out a
-    square. Floats 0 to 1.
+    square. Floats 0 to 1, times ``scale`` plus ``shift`` of each channel.
 
     The changes of place are one affine map of coordinates (borders are mirrored). Those of colour
     are one affine map of an image's colours: with brightness b, contrast c about the mean m of the
@@ -116,26 +115,18 @@ def strong_view(images: Tensor, *, flip: bool = True, cut: float = 0.5) -> Tenso
 
         x ↦ s·b·c·x + (1 - s)·b·c·g + b·(1 - c)·m.
     """
-    one = torch.ones(images.shape[3], 1, 1, device=images.device)
-    return _strong(images, one, torch.zeros_like(one), flip=flip, cut=cut)
-
-
-def _strong(images: Tensor, scale: Tensor, shift: Tensor, *, flip: bool, cut: float) -> Tensor:
-    """A strong view, times ``scale`` plus ``shift`` of each channel; limits and the colour of the
-    hole move along.
-    """
     b, h, w, channels = images.shape
-    with torch.autocast(images.device.type, enabled=False):
+    device = images.device
+    scale = torch.ones(channels, 1, 1, device=device) if scale is None else scale
+    shift = torch.zeros_like(scale) if shift is None else shift
+    with torch.autocast(device.type, enabled=False):
         x = _recolour(images, scale, shift).reshape(b, channels, h, w)
-        grid = functional.affine_grid(
-            _maps(b, flip, images.device), [b, channels, h, w], align_corners=False
-        )
-        x = functional.grid_sample(
-            x, grid, mode="bilinear", padding_mode="reflection", align_corners=False
-        )
+        maps = _maps(b, flip, device)
+        grid = functional.affine_grid(maps, [b, channels, h, w], align_corners=False)
+        x = functional.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
         x = torch.clamp(x, shift, scale + shift)
     out = torch.empty_like(x, memory_format=torch.channels_last)
-    return torch.where(_holes(b, h, w, cut, images.device), 0.5 * scale + shift, x, out=out)
+    return torch.where(_holes(b, h, w, cut, device), 0.5 * scale + shift, x, out=out)
 
 
 def _uniform(b: int, low: float, high: float, device: torch.device) -> Tensor:
@@ -156,9 +147,7 @@ def _recolour(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def _maps(b: int, flip: bool, device: torch.device) -> Tensor:
-    """(B, 2, 3) maps of coordinates: turned by up to 30°, scaled by 0.8 to 1.2, sheared, shifted,
-    perhaps mirrored.
-    """
+    """(B, 2, 3) maps of coordinates."""
     angle, zoom = _uniform(b, -math.pi / 6, math.pi / 6, device), _uniform(b, 0.8, 1.2, device)
     shear, dx, dy = _uniform(3 * b, -0.3, 0.3, device).reshape(3, b)
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
@@ -167,9 +156,7 @@ def _maps(b: int, flip: bool, device: torch.device) -> Tensor:
 
 
 def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:
-    """(B, 1, H, W): where a rectangle of this share of each side is cut out; its centre lies in the
-    image.
-    """
+    """(B, 1, H, W)."""
 
     def span(length: int) -> Tensor:
         side = int(length * cut)
@@ -180,7 +167,6 @@ def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:
     return (span(h)[:, :, None] & span(w)[:, None, :]).unsqueeze(1)
 
 
-# ----------------------------------------------------------------------------
 # Items and labels in random order, wherever they lie.
 
 
@@ -229,33 +215,19 @@ class Batches:
 
     def __post_init__(self) -> None:
         n = len(self)
-        if n == 0:
-            raise EvidenceError(fault("items", "must have at least one row", "none"))
+        require_evidence(n, "items", "must have at least one row", "none")
         for name, values in (("labels", self.labels), ("weight", self.weight)):
-            if values is not None and len(values) != n:
-                raise EvidenceError(
-                    fault(name, f"must have one row an item ({n})", f"{len(values)} rows")
-                )
+            rows = n if values is None else len(values)
+            rule = f"must have one row an item ({n})"
+            require_evidence(rows == n, name, rule, f"{rows} rows")
         if self.weight is not None:
-            wrong = (
-                (~(torch.isfinite(self.weight) & (self.weight >= 0))).nonzero().flatten().tolist()
-            )
-            if wrong:
-                came = float(self.weight[wrong[0]])
-                raise EvidenceError(
-                    fault(
-                        "weight",
-                        "must be finite and not negative",
-                        came,
-                        where=wrong[:5],
-                        total=len(wrong),
-                    )
-                )
-            if not float(self.weight.sum()) > 0:
-                raise EvidenceError(fault("weight", "must be positive somewhere", "zeros only"))
-        for name, value in (("limit", self.limit), ("block", self.block)):
-            if value is not None and value < (name == "block"):
-                raise ArgumentError(f"{name} must be positive; got {value}.")
+            good = torch.isfinite(self.weight) & (self.weight >= 0)
+            first = float(self.weight[good.int().argmin()])
+            require_rows(good, "weight", "must be finite and not negative", first)
+            ok = float(self.weight.sum()) > 0
+            require_evidence(ok, "weight", "must be positive somewhere", "zeros only")
+        for name, value, least in (("limit", self.limit, 0), ("block", self.block, 1)):
+            require(value is None or value >= least, f"{name} must be positive; got {value}.")
 
     def __len__(self) -> int:
         return int(self.items.shape[0])
@@ -289,12 +261,9 @@ class Part:
 
     def take(self, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """The items, labels and weights at these places."""
-        labels = self.labels[chosen]
-        items = (
-            self.items[chosen]
-            if isinstance(self.items, Tensor)
-            else as_tensor(self.items[chosen.cpu().numpy()]).to(labels.device)
-        )
+        labels, tensor = self.labels[chosen], isinstance(self.items, Tensor)
+        items = self.items[chosen if tensor else chosen.cpu().numpy()]
+        items = items if tensor else as_tensor(items).to(labels.device)
         return items, labels, None if self.weight is None else self.weight[chosen]
 
 
@@ -309,16 +278,11 @@ class Loader:
         self.part: Part | None = None
         if whole:
             items = data.items.tocsr() if data.sparse else as_tensor(data.items).to(device)
-            self.part = Part(
-                items,
-                data.labels.to(device),
-                None if data.weight is None else data.weight.to(device),
-            )
+            weight = None if data.weight is None else data.weight.to(device)
+            self.part = Part(items, data.labels.to(device), weight)
         each = max(1, int(data.items.nbytes) // len(data)) if not whole else 1
-        block = data.block or max(1, BLOCK_BYTES // each)
-        self.block = (
-            len(data) if whole else min(len(data), math.ceil(block / batch_size) * batch_size)
-        )
+        block = math.ceil((data.block or max(1, BLOCK_BYTES // each)) / batch_size) * batch_size
+        self.block = len(data) if whole else min(len(data), block)
         self.cuts = cut_evenly(len(data), self.block, batch_size / 2)
         self.run = max(1, min(RUN_BYTES // each, self.block // 16))
         self.room: Part | None = None
@@ -340,23 +304,15 @@ class Loader:
 
     def _fetch(self, rows: Tensor) -> Part:
         data = self.data
-        items = (
-            data.items[rows]
-            if isinstance(data.items, Tensor)
-            else as_tensor(data.items[rows.numpy()])
-        )
-        found = [items, data.labels[rows.to(data.labels.device)]]
-        if data.weight is not None:
-            found.append(data.weight[rows.to(data.weight.device)])
+        whole = isinstance(data.items, Tensor)
+        found = [data.items[rows] if whole else as_tensor(data.items[rows.numpy()])]
+        known = (data.labels,) if data.weight is None else (data.labels, data.weight)
+        found += [values[rows.to(values.device)] for values in known]
         if self.room is None:
-            room = [
-                torch.empty((self.block, *t.shape[1:]), dtype=t.dtype, device=self.device)
-                for t in found
-            ]
+            room = [t.new_empty((self.block, *t.shape[1:]), device=self.device) for t in found]
             self.room = Part(room[0], room[1], room[2] if len(room) == 3 else None)
-        for place, tensor in zip(
-            (self.room.items, self.room.labels, self.room.weight), found, strict=False
-        ):
+        places = (self.room.items, self.room.labels, self.room.weight)
+        for place, tensor in zip(places, found, strict=False):
             place[: len(rows)].copy_(tensor)
         return self.room
 

@@ -6,9 +6,9 @@ import copy
 import hashlib
 import io
 import json
-import os
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,7 +18,7 @@ from torch import nn
 
 from noracle._version import __version__
 from noracle.accuracy.score import transition_scores
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.errors import ArgumentError, MissingExtra, require
 from noracle.learn.batches import Views
 from noracle.learn.fit import (
     ChannelsFirst,
@@ -32,12 +32,11 @@ from noracle.learn.fit import (
     model_maker,
     read_labels,
     require_sorted,
-    row_distances,
     show_progress,
     split_rows,
 )
-from noracle.learn.loop import all_logits, own_device
-from noracle.learn.losses import Loss, get_loss
+from noracle.learn.loop import all_logits, own_device, replaced
+from noracle.learn.losses import Loss, get_loss, row_distances
 from noracle.learn.settings import History, Optimiser, Precision, Schedule, Settings
 from noracle.learn.transition import Transition
 
@@ -45,30 +44,21 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SCHEMA = "classifier/1"
-NAMED = ("linear", "mlp", "resnet18", "resnet34")
 
 
 def save(fitted: Any, folder: Path) -> None:
     """Weights first, then the JSON that names their digest: a half-written pair is noticed."""
-    params = fitted.get_params(deep=False)
-    named = isinstance(fitted.model, str)
-    params["model"] = fitted.model if named else None
-    params["transition"] = (
-        fitted.transition
-        if isinstance(fitted.transition, str)
-        else _from_transition(_as_transition(fitted.transition))
-    )
-    params["classes"] = (
-        None if fitted.classes is None else np.asarray(list(fitted.classes)).tolist()
-    )
-    params["hidden"] = [int(size) for size in fitted.hidden]
-    params["loss_options"] = (
-        None
-        if fitted.loss_options is None
-        else {k: _plain(v) for k, v in fitted.loss_options.items()}
-    )
-    params["checkpoint"] = None if fitted.checkpoint is None else str(fitted.checkpoint)
-    params["random_state"] = fitted.random_state if isinstance(fitted.random_state, int) else None
+    params, T = fitted.get_params(deep=False), fitted.transition
+    named, classes, options = isinstance(fitted.model, str), fitted.classes, fitted.loss_options
+    params |= {
+        "model": fitted.model if named else None,
+        "transition": T if isinstance(T, str) else _from_transition(_as_transition(T)),
+        "classes": None if classes is None else np.asarray(list(classes)).tolist(),
+        "hidden": [int(size) for size in fitted.hidden],
+        "loss_options": options and {k: _plain(v) for k, v in options.items()},
+        "checkpoint": None if fitted.checkpoint is None else str(fitted.checkpoint),
+        "random_state": fitted.random_state if isinstance(fitted.random_state, int) else None,
+    }
     file = io.BytesIO()
     torch.save({"model": _on_host(fitted.model_), "context": _on_host(fitted.context_)}, file)
     state = {
@@ -91,8 +81,9 @@ def save(fitted: Any, folder: Path) -> None:
     }
     text = json.dumps(state, indent=1, allow_nan=False, ensure_ascii=False)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "weights.pt", file.getvalue())
-    _write(folder / "model.json", text.encode("utf-8"))
+    for name, content in (("weights.pt", file.getvalue()), ("model.json", text.encode("utf-8"))):
+        with replaced(folder / name) as part:
+            part.write(content)
 
 
 def load(cls: Any, folder: Path, *, model: Any = None) -> Any:
@@ -101,21 +92,15 @@ def load(cls: Any, folder: Path, *, model: Any = None) -> Any:
         state = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         weights = (folder / "weights.pt").read_bytes()
     except (OSError, ValueError) as error:
-        raise ArgumentError(
-            f"path must be a folder with model.json and weights.pt; got {folder}, which cannot be read: {error}."
-        ) from error
-    if not isinstance(state, dict) or state.get("schema") != SCHEMA:
-        raise ArgumentError(
-            f"path must hold a classifier ({SCHEMA}); got {folder} with another content."
-        )
-    if hashlib.sha256(weights).hexdigest() != state["weights"]:
-        raise ArgumentError(
-            f"weights.pt must be the file that model.json names; got another one in {folder}. Save the classifier again."
-        )
-    if not state["named_model"] and model is None:
-        raise ArgumentError(
-            f"model must be passed to load, since no name of it was saved; got None for {folder}."
-        )
+        rule = "path must be a folder with model.json and weights.pt"
+        raise ArgumentError(f"{rule}; got {folder}, which cannot be read: {error}.") from error
+    ours = isinstance(state, dict) and state.get("schema") == SCHEMA
+    require(ours, f"path must hold a classifier ({SCHEMA}); got {folder} with another content.")
+    same = hashlib.sha256(weights).hexdigest() == state["weights"]
+    rule, remedy = "weights.pt must be the file that model.json names", "Save the classifier again."
+    require(same, f"{rule}; got another one in {folder}. {remedy}")
+    rule = "model must be passed to load, since no name of it was saved"
+    require(state["named_model"] or model is not None, f"{rule}; got None for {folder}.")
     params = state["params"]
     params["hidden"] = tuple(params["hidden"])
     params["model"] = params["model"] if model is None else model
@@ -126,14 +111,10 @@ def load(cls: Any, folder: Path, *, model: Any = None) -> Any:
     fitted.item_shape_, fitted.n_features_in_ = tuple(state["item_shape"]), state["n_features_in"]
     if state["feature_names_in"]:
         fitted.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-    fitted.transition_, fitted.transition_source_ = (
-        _to_transition(state["transition"]),
-        state["transition_source"],
-    )
-    fitted.history_, fitted.held_out_ = (
-        History(state["history"]),
-        np.array(state["held_out"], dtype=np.intp),
-    )
+    fitted.transition_ = _to_transition(state["transition"])
+    fitted.transition_source_ = state["transition_source"]
+    fitted.history_ = History(state["history"])
+    fitted.held_out_ = np.array(state["held_out"], dtype=np.intp)
     fitted._prepare = _to_input(state["input"])
     _fill(fitted, state, weights)
     return fitted
@@ -141,10 +122,9 @@ def load(cls: Any, folder: Path, *, model: Any = None) -> Any:
 
 def _fill(fitted: Any, state: dict[str, Any], weights: bytes) -> None:
     """Module and context with the saved numbers."""
-    k = len(fitted.classes_)
-    module = model_maker(fitted.model, shape=fitted.item_shape_, n_outputs=k, hidden=fitted.hidden)(
-        0
-    )
+    shape, k = fitted.item_shape_, len(fitted.classes_)
+    make = model_maker(fitted.model, shape=shape, n_outputs=k, hidden=fitted.hidden)
+    module = make(0)
     options = fitted.loss_options if fitted.recipe == "plain" else None
     fitted.loss_ = get_loss(fitted.loss, {n: v for n, v in (options or {}).items() if n != "prior"})
     try:
@@ -158,26 +138,14 @@ def _fill(fitted: Any, state: dict[str, Any], weights: bytes) -> None:
         context.load_state_dict(tensors["context"])
         module.load_state_dict(tensors["model"])
     except (RuntimeError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        raise ArgumentError(
-            f"weights.pt must fit the model that model.json describes; got others: {error}."
-        ) from error
+        rule = "weights.pt must fit the model that model.json describes"
+        raise ArgumentError(f"{rule}; got others: {error}.") from error
     fitted.model_, fitted.context_ = module.eval(), context
 
 
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def _on_host(module: nn.Module) -> dict[str, torch.Tensor]:
-    return {
-        name: tensor.detach().cpu().contiguous().clone()
-        for name, tensor in module.state_dict().items()
-    }
+    state = module.state_dict().items()
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state}
 
 
 def _plain(value: Any) -> Any:
@@ -192,31 +160,23 @@ def _as_transition(value: Any) -> Transition:
     return value if isinstance(value, Transition) else Transition(value)
 
 
+_TRANSITION = ("matrix", "source", "detail", "oracle")
+
+
 def _from_transition(transition: Transition) -> dict[str, Any]:
-    return {
-        "matrix": transition.matrix.tolist(),
-        "source": transition.source,
-        "detail": transition.detail,
-        "oracle": transition.oracle,
-    }
+    return {name: _plain(getattr(transition, name)) for name in _TRANSITION}
 
 
 def _to_transition(state: dict[str, Any]) -> Transition:
-    return Transition(np.array(state["matrix"]), state["source"], state["detail"], state["oracle"])
+    return Transition(*(state[name] for name in _TRANSITION))
 
 
 def _from_input(prepare: nn.Module | None) -> dict[str, Any] | None:
     if isinstance(prepare, Views):
-        return {
-            "kind": "pixels",
-            "mean": prepare.mean.flatten().tolist(),
-            "sd": prepare.sd.flatten().tolist(),
-        }
-    return (
-        None
-        if prepare is None
-        else {"kind": "images" if isinstance(prepare, ChannelsFirst) else "floats"}
-    )
+        mean, sd = prepare.mean.flatten().tolist(), prepare.sd.flatten().tolist()
+        return {"kind": "pixels", "mean": mean, "sd": sd}
+    kind = "images" if isinstance(prepare, ChannelsFirst) else "floats"
+    return None if prepare is None else {"kind": kind}
 
 
 def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
@@ -227,14 +187,6 @@ def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
     return ChannelsFirst() if state["kind"] == "images" else Floats()
 
 
-# ----------------------------------------------------------------------------
-
-
-try:
-    import torch
-    from torch import nn
-except ImportError:
-    raise MissingExtra("ComplementaryClassifier", "torch", "learn") from None
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils import check_random_state
@@ -354,27 +306,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         verbose: bool = False,
         random_state: Any = 0,
     ) -> None:
-        self.loss = loss
-        self.loss_options = loss_options
-        self.transition = transition
-        self.model = model
-        self.hidden = hidden
-        self.recipe = recipe
-        self.classes = classes
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.optimiser = optimiser
-        self.schedule = schedule
-        self.precision = precision
-        self.average = average
-        self.validation_share = validation_share
-        self.patience = patience
-        self.device = device
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.random_state = random_state
+        given = locals()
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def fit(
         self,
@@ -412,23 +346,18 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         X = check_items(self, X, reset=True)
         weight = check_weight(sample_weight, X)
-        labels = read_labels(
-            self._one_of(ruled_out, y, label), label, classes=self.classes, n=X.shape[0]
-        )
+        said, n = self._one_of(ruled_out, y, label), X.shape[0]
+        labels = read_labels(said, label, classes=self.classes, n=n)
         loss, recipe_options, prior = self._loss()
         seeds = check_random_state(self._repeatable()).randint(2**31 - 1, size=5).tolist()
         rows = np.flatnonzero(labels.some if weight is None else labels.some & (weight > 0))
-        if not len(rows):
-            raise ArgumentError(
-                "sample_weight must be positive for an item with a label; got none."
-            )
+        rule = "sample_weight must be positive for an item with a label"
+        require(len(rows), f"{rule}; got none.")
         rows, held = split_rows(rows, self.validation_share, patience=self.patience, seed=seeds[0])
         given = self._given_transition(labels)
-        prepare = make_input(X)
-        make = model_maker(
-            self.model, shape=self.item_shape_, n_outputs=len(labels.classes), hidden=self.hidden
-        )
-        check_outputs(make(seeds[1]), X, prepare, len(labels.classes))
+        prepare, k = make_input(X), len(labels.classes)
+        make = model_maker(self.model, shape=self.item_shape_, n_outputs=k, hidden=self.hidden)
+        check_outputs(make(seeds[1]), X, prepare, k)
         fit = Fit(
             items=X,
             labels=labels,
@@ -445,9 +374,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             with show_progress("anchors", self.epochs, shown=self.verbose) as progress:
                 given = fit.estimate_transition(rows, seeds=seeds[2:5], progress=progress)
         with show_progress("training", self.epochs, shown=self.verbose) as progress:
-            model, context, history = fit.run(
-                loss, given, rows, held=held, seed=seeds[1], progress=progress, prior=prior
-            )
+            options: dict[str, Any] = {"seed": seeds[1], "progress": progress, "prior": prior}
+            model, context, history = fit.run(loss, given, rows, held=held, **options)
         self.classes_ = labels.classes
         self.model_, self.context_, self.loss_, self.history_ = model, context, loss, history
         self.held_out_, self._prepare = held, prepare
@@ -486,11 +414,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         everywhere in scikit-learn.
         """
         check_is_fitted(self)
-        found = (
-            self._logits(X).numpy()
-            if self.loss_.decode == "argmax"
-            else self.predict_log_proba(X).astype(np.float32)
-        )
+        plain = self.loss_.decode == "argmax"
+        found = self._logits(X).numpy() if plain else self.predict_log_proba(X).astype(np.float32)
         return np.asarray(found[:, 1] - found[:, 0] if found.shape[1] == 2 else found)
 
     def score(
@@ -514,9 +439,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         check_is_fitted(self)
         answers = np.searchsorted(self.classes_, self.predict(X))
-        labels = read_labels(
-            self._one_of(ruled_out, y, None), None, classes=self.classes_, n=len(answers)
-        )
+        said, n = self._one_of(ruled_out, y, None), len(answers)
+        labels = read_labels(said, None, classes=self.classes_, n=n)
         weight = check_weight(sample_weight, answers)
         self.transition_.inverse()  # a singular T is named as such
         scores = transition_scores(self.transition_.matrix)
@@ -541,15 +465,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return fitted
 
     def _one_of(self, ruled_out: Any, y: Any, label: Any) -> Any:
-        if ruled_out is not None and y is not None:
-            raise ArgumentError(
-                "ruled_out must not be given twice; got y too, which is another name of it."
-            )
+        rule = "ruled_out must not be given twice"
+        both = ruled_out is not None and y is not None
+        require(not both, f"{rule}; got y too, which is another name of it.")
         found = y if ruled_out is None else ruled_out
-        if found is None and label is None:
-            raise ArgumentError(
-                "ruled_out must be given: this estimator requires y to be passed, but the target y is None."
-            )
+        rule = "this estimator requires y to be passed, but the target y is None"
+        require(found is not None or label is not None, f"ruled_out must be given: {rule}.")
         return found
 
     def _loss(self) -> tuple[Loss, dict[str, Any], Any]:
@@ -558,60 +479,40 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.recipe == "plain":
             prior = options.pop("prior", None) if self.loss == "scarce" else None
             return get_loss(self.loss, options), {}, prior
-        if self.recipe != "consistency":
-            raise ArgumentError(f"recipe must be plain or consistency; got {self.recipe!r}.")
-        if self.loss != "scl_nl":
-            raise ArgumentError(
-                f"loss must be scl_nl with recipe consistency, which is built on it; got {self.loss!r}."
-            )
+        known = self.recipe == "consistency"
+        require(known, f"recipe must be plain or consistency; got {self.recipe!r}.")
+        rule = "loss must be scl_nl with recipe consistency, which is built on it"
+        require(self.loss == "scl_nl", f"{rule}; got {self.loss!r}.")
+        rule = f"loss_options of recipe consistency must be among {', '.join(RECIPE_OPTIONS)}"
         for name in options:
-            if name not in RECIPE_OPTIONS:
-                raise ArgumentError(
-                    f"loss_options of recipe consistency must be among {', '.join(RECIPE_OPTIONS)}; got {name!r}."
-                )
+            require(name in RECIPE_OPTIONS, f"{rule}; got {name!r}.")
         return get_loss(self.loss), options, None
 
     def _settings(self) -> Settings:
-        return Settings(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            optimiser=self.optimiser,
-            schedule=self.schedule,
-            precision=self.precision,
-            average=self.average,
-            patience=self.patience,
-        )
+        own = self.get_params(deep=False)
+        return Settings(**{f.name: own[f.name] for f in fields(Settings) if f.name in own})
 
     def _repeatable(self) -> Any:
-        if self.checkpoint is not None and self.random_state is None:
-            raise ArgumentError(
-                "random_state must be a number with a checkpoint, so that a second fit goes on with the same; got None."
-            )
+        rule = "random_state must be a number with a checkpoint"
+        ok = self.checkpoint is None or self.random_state is not None
+        require(ok, f"{rule}, so that a second fit goes on with the same; got None.")
         return self.random_state
 
     def _given_transition(self, labels: Labels) -> Transition | None:
         """The matrix, or None where it is to be estimated."""
         k = len(labels.classes)
         if isinstance(self.transition, str):
-            if self.transition not in ("uniform", "anchors"):
-                raise ArgumentError(
-                    f"transition must be uniform, anchors, a matrix or a Transition; got {self.transition!r}."
-                )
+            rule = "transition must be uniform, anchors, a matrix or a Transition"
+            known = self.transition in ("uniform", "anchors")
+            require(known, f"{rule}; got {self.transition!r}.")
             return Transition.uniform(k) if self.transition == "uniform" else None
-        given = (
-            self.transition
-            if isinstance(self.transition, Transition)
-            else Transition(self.transition)
-        )
+        given = _as_transition(self.transition)
         if self.classes is not None:
             require_sorted(self.classes, labels.classes, "a transition matrix")
-        if given.n_classes != k:
-            raise ArgumentError(
-                f"transition must have a row for each of the {k} classes {labels.classes.tolist()[:8]}; got {given.n_classes} rows. "
-                "Pass classes= if some are never ruled out."
-            )
+        own = labels.classes.tolist()[:8]
+        rule = f"transition must have a row for each of the {k} classes {own}"
+        came, remedy = f"{given.n_classes} rows", "Pass classes= if some are never ruled out."
+        require(given.n_classes == k, f"{rule}; got {came}. {remedy}")
         return given
 
     def _device(self) -> torch.device:
@@ -620,17 +521,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         try:
             return torch.device(self.device)
         except RuntimeError as error:
-            raise ArgumentError(
-                f"device must be auto or a name that torch knows, as cpu or cuda:0; got {self.device!r}."
-            ) from error
+            rule = "device must be auto or a name that torch knows, as cpu or cuda:0"
+            raise ArgumentError(f"{rule}; got {self.device!r}.") from error
 
     def _logits(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
         X = check_items(self, X, reset=False)
-        if len(self.item_shape_) == 3 and isinstance(self._prepare, Views) != (X.dtype == np.uint8):
-            raise ArgumentError(
-                f"X must have images of the kind that fit saw (uint8 or floats); got {X.dtype}."
-            )
+        images, pixels = len(self.item_shape_) == 3, isinstance(self._prepare, Views)
+        rule = "X must have images of the kind that fit saw (uint8 or floats)"
+        require(not images or pixels == (X.dtype == np.uint8), f"{rule}; got {X.dtype}.")
         device = self._device()
         if self._prepare is not None:
             self._prepare.to(device)
@@ -639,26 +538,20 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def __getstate__(self) -> dict[str, Any]:
         """Modules go to the host, so that a machine without a GPU can read them."""
         state: dict[str, Any] = super().__getstate__()
-        return {
-            name: copy.deepcopy(value).cpu()
-            if isinstance(value, nn.Module) and name in ("model_", "context_", "_prepare")
-            else value
-            for name, value in state.items()
-        }
+        for name in ("model_", "context_", "_prepare"):
+            if isinstance(state.get(name), nn.Module):
+                state[name] = copy.deepcopy(state[name]).cpu()
+        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.poor_score = (
-            True  # y says what the class is not, so predictions must differ from it
-        )
+        # y says what the class is not, so predictions must differ from it
+        tags.classifier_tags.poor_score = True
         return tags
 
 
 def source_words(transition: Transition) -> str:
     """The source, with the word oracle wherever true labels were seen."""
-    return (
-        transition.source
-        if not transition.oracle or transition.source == "oracle"
-        else f"{transition.source} (oracle)"
-    )
+    hidden = transition.oracle and transition.source != "oracle"
+    return f"{transition.source} (oracle)" if hidden else transition.source

@@ -15,24 +15,27 @@ from noracle.accuracy.compare import compare_systems
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, betting_interval, equal_together
 from noracle.bounds.binomial import ndtr, ndtri, ordered
 from noracle.counts import check_n_classes
-from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
-from noracle.errors import ArgumentError, SingularTransition
+from noracle.counts.label import Cell, Pattern, pattern
+from noracle.counts.tallies import PatternCounts
+from noracle.errors import ArgumentError, SingularTransition, require
 from noracle.learn.scores import (
     Floats,
     Ints,
     RuledOut,
     TransitionLike,
     as_array,
-    fit_temperature,
+    chosen_temperature,
     is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
+    read_labels_of,
     read_logits,
     read_predicted,
     read_ruled_out,
     read_transition,
+    row_counts,
     score_table,
     transition_notes,
     with_transition,
@@ -52,6 +55,7 @@ from noracle.results import (
 
 Measure = Literal["zero-one", "scel"]
 POWER = 0.8
+_IID = (Assumption(name="iid items"),)
 _BETTING = 1.8  # width of a betting interval over that of a normal one
 _SCEL = "scel with its sign turned round: larger is better"
 
@@ -111,49 +115,31 @@ def compare_models(
     check_confidence(confidence)
     choose("measure", measure, ("zero-one", "scel"))
     fits = ("betting", "wald") if measure == "zero-one" else ("wald",)
-    if len(names) != 2 or names[0] == names[1]:
-        raise ArgumentError(f"names must be two different ones; got {list(names)}.")
+    two = len(names) == 2 and names[0] != names[1]
+    require(two, f"names must be two different ones; got {list(names)}.")
     how = choose("interval", interval or fits[0], fits)
     if measure == "scel":
         return _by_loss(a, b, ruled_out, transition, n_classes, temperature, names, confidence)
-    values = as_array(ruled_out)
-    T = read_transition(
-        transition,
-        values.shape[1]
-        if n_classes is None and values.dtype == bool and values.ndim == 2
-        else n_classes,
-    )
-    labels = read_ruled_out(values, T.n_classes)
+    labels, T = read_labels_of(ruled_out, transition, n_classes)
     first, second = read_predicted("a", a, labels), read_predicted("b", b, labels)
-    if is_uniform(T):
-        found = compare_systems(
-            _patterns(first, second, labels, names),
-            interval=how,  # type: ignore[arg-type]
-            confidence=confidence,
-        )
-        scores = item_scores(first, labels, T) - item_scores(second, labels, T)
-        return _finished(found, T, scores[~np.isnan(scores)], measure)
-    return _by_scores(first, second, labels, T, names, how, confidence)
+    if not is_uniform(T):
+        return _by_scores(first, second, labels, T, names, how, confidence)
+    patterns = _patterns(first, second, labels, names)
+    found = compare_systems(patterns, interval=how, confidence=confidence)  # type: ignore[arg-type]
+    scores = item_scores(first, labels, T) - item_scores(second, labels, T)
+    return _finished(found, T, scores[~np.isnan(scores)], measure)
 
 
 def _patterns(a: Ints, b: Ints, labels: RuledOut, names: tuple[str, str]) -> PatternCounts:
     mask = labels.mask()
     m = mask.sum(axis=1)
-    rows = np.stack(
-        [m, *(np.where(p < 0, -1, mask[np.arange(len(p)), p]) for p in (a, b))], axis=1
-    )[m > 0]
+    hits = (np.where(p < 0, -1, mask[np.arange(len(p)), p]) for p in (a, b))
+    rows = np.stack([m, *hits], axis=1)[m > 0]
     patterns: Counter[Pattern] = Counter()
-    if len(rows):
-        for (size, *hits), n in zip(
-            *(x.tolist() for x in np.unique(rows, axis=0, return_counts=True)), strict=True
-        ):
-            met = pattern(
-                Cell("", labels.n_classes),
-                "no",
-                [None if h < 0 else bool(h) for h in hits],
-                n_ruled_out=size,
-            )
-            patterns[met] += n
+    cell = Cell("", labels.n_classes)
+    for (size, *seen), n in row_counts(rows):
+        said = [None if h < 0 else bool(h) for h in seen]
+        patterns[pattern(cell, "no", said, n_ruled_out=size)] += n
     return PatternCounts(systems=tuple(names), patterns=dict(patterns))
 
 
@@ -170,8 +156,7 @@ def _by_scores(
     scores = [item_scores(p, labels, transition) for p in (a, b)]
     keep = ~np.isnan(scores[0])
     values = (scores[0] - scores[1])[keep]
-    table = score_table(transition)
-    most = float((table.max(axis=1) - table.min(axis=1)).max())
+    most = _widest(transition)
     n, mean, se = _moments(values)
     low, high = -1.0, 1.0
     if interval == "betting" and n:
@@ -182,12 +167,7 @@ def _by_scores(
     elif se > 0:
         low, high = (min(max(x, -1.0), 1.0) for x in normal_range(mean, se, 1 - confidence))
     kind, every = (Kind.FINITE_SAMPLE, True) if interval == "betting" else (Kind.ASYMPTOTIC, False)
-    guarantee = Guarantee(
-        kind=kind,
-        error_rate=1 - confidence,
-        anytime=every,
-        assumptions=(Assumption(name="iid items"),),
-    )
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every, assumptions=_IID)
     if int(labels.sizes.max(initial=0)) > 1:
         guarantee = own_draws(guarantee, labels, transition)
     difference = Difference(first=names[0], second=names[1], value=mean, low=low, high=high, n=n)
@@ -213,44 +193,33 @@ def _by_loss(
         read_logits(name, z, labels)
         read_transition(T, z.shape[1])
     keep = labels.sizes > 0
-    taus = [_temperature(z, labels, T, temperature) for z in logits]
-    losses = [
-        item_losses(z, labels, T, temperature=tau)[keep]
-        for z, tau in zip(logits, taus, strict=True)
-    ]
+    taus = [chosen_temperature(z, labels, T, temperature) for z in logits]
+    both = zip(logits, taus, strict=True)
+    losses = [item_losses(z, labels, T, temperature=tau)[keep] for z, tau in both]
     values = losses[1] - losses[0]
     n, mean, se = _moments(values)
     low, high = normal_range(mean, se, 1 - confidence)
-    guarantee = Guarantee(
-        kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=(Assumption(name="iid items"),)
-    )
+    guarantee = Guarantee(kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=_IID)
     difference = Difference(first=names[0], second=names[1], value=mean, low=low, high=high, n=n)
     means = [-float(x.mean()) if n else math.nan for x in losses]
     found = _comparison(difference, means, labels, guarantee, "wald", confidence, "paired losses")
-    notes = [
-        _SCEL,
-        *(["each temperature was fitted to the same labels"] if temperature == "fit" else []),
-    ]
+    fitted = ("each temperature was fitted to the same labels",) if temperature == "fit" else ()
     found = dataclasses.replace(
         found,
-        notes=(*found.notes, *notes),
+        notes=(*found.notes, _SCEL, *fitted),
         diagnostics={"temperature": dict(zip(names, taus, strict=True))},
     )
     return _finished(found, T, values, "scel")
 
 
-def _temperature(
-    logits: Floats, labels: RuledOut, transition: Transition, temperature: float | Literal["fit"]
-) -> float:
-    if temperature != "fit":
-        return float(temperature)
-    return fit_temperature(logits, labels.said, transition) if labels.sizes.any() else 1.0
+def _widest(transition: Transition) -> float:
+    """The largest difference of two scores of one label."""
+    table = score_table(transition)
+    return float((table.max(axis=1) - table.min(axis=1)).max())
 
 
 def _moments(values: Floats) -> tuple[int, float, float]:
-    """Number, mean and standard error; NaN where undefined or zero, for equal differences say
-    nothing of their spread.
-    """
+    """Number, mean and standard error."""
     n = len(values)
     se = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     return n, float(values.mean()) if n else math.nan, se if se > 0 else math.nan
@@ -267,16 +236,14 @@ def _comparison(
 ) -> Comparison:
     """Two systems and what follows from their difference."""
     names = (difference.first, difference.second)
-    places = {"first": ((1, 1), (2, 2)), "second": ((2, 2), (1, 1))}.get(
-        difference.verdict, ((1, 2), (1, 2))
-    )
-    ranks = [
-        Rank(system=s, best=p[0], worst=p[1], value=v)
-        for s, p, v in zip(names, places, means, strict=True)
-    ]
+    orders = {"first": ((1, 1), (2, 2)), "second": ((2, 2), (1, 1))}
+    places = orders.get(difference.verdict, ((1, 2), (1, 2)))
+    rows = zip(names, places, means, strict=True)
+    ranks = [Rank(system=s, best=p[0], worst=p[1], value=v) for s, p, v in rows]
     ranks.sort(
-        key=lambda r: (r.best, r.worst, math.inf if math.isnan(r.value) else -r.value, r.system)
+        key=lambda r: (r.best, r.worst, -r.value if r.value == r.value else math.inf, r.system)
     )
+    nothing = "no usable label of an item that all systems were asked about"
     open_pair = difference.verdict == "not separable"
     return Comparison(
         systems=names,
@@ -289,9 +256,7 @@ def _comparison(
         guarantee=guarantee,
         counts={"labelled": int((labels.sizes > 0).sum()), "labels": int(labels.sizes.sum())},
         notes=("1 of 1 pairs cannot be separated with these labels",) if open_pair else (),
-        reason=""
-        if difference.n
-        else "no usable label of an item that all systems were asked about",
+        reason="" if difference.n else nothing,
     )
 
 
@@ -302,20 +267,14 @@ def _finished(
     separate = _separate(difference, values, found.confidence, found.interval)
     notes = list(found.notes)
     if difference.verdict == "not separable" and not math.isnan(separate["labels"]):
-        notes.append(
-            f"models that differ by {abs(difference.value):.3g} would be separated by about {separate['labels']:,} labelled items "
-            f"(power {POWER:g})"
-        )
+        models = f"models that differ by {abs(difference.value):.3g} would be separated"
+        notes.append(f"{models} by about {separate['labels']:,} labelled items (power {POWER:g})")
     return dataclasses.replace(
         found,
         guarantee=with_transition(found.guarantee, transition),
         notes=(*notes, *transition_notes(transition)),
-        diagnostics={
-            **found.diagnostics,
-            "measure": measure,
-            "separate": separate,
-            "transition": transition.summary(),
-        },
+        diagnostics={**found.diagnostics, "measure": measure, "separate": separate}
+        | {"transition": transition.summary()},
     )
 
 
@@ -329,12 +288,8 @@ def _separate(
     """
     n, mean, se = _moments(values)
     if not n > 1 or math.isnan(se) or mean == 0:
-        return {
-            "difference": abs(mean),
-            "power": POWER,
-            "labels": math.nan,
-            "reason": "no difference and spread to go by",
-        }
+        found = {"difference": abs(mean), "power": POWER, "labels": math.nan}
+        return {**found, "reason": "no difference and spread to go by"}
     reach = -float(ndtri((1 - confidence) / 2)) * (_BETTING if interval == "betting" else 1.0)
     if difference.low > -1 and difference.high < 1:
         reach = (difference.high - difference.low) / 2 / se
@@ -342,7 +297,6 @@ def _separate(
     return {"difference": abs(mean), "power": POWER, "labels": labels}
 
 
-# ----------------------------------------------------------------------------
 # How many ruled-out labels it takes to tell two models apart, and how blunt a validation set is.
 
 
@@ -363,15 +317,12 @@ def zero_one_standard_error(*, n_classes: int, noise: float, accuracy: float, n:
     0.058
     """
     k = check_n_classes(n_classes)
-    if not (0 <= noise <= 1 and 0 <= accuracy <= 1 and n >= 1):
-        raise ArgumentError(
-            f"noise and accuracy must be in [0, 1] and n at least 1; got {noise}, {accuracy} and {n}."
-        )
+    ok, came = 0 <= noise <= 1 and 0 <= accuracy <= 1 and n >= 1, f"{noise}, {accuracy} and {n}"
+    require(ok, f"noise and accuracy must be in [0, 1] and n at least 1; got {came}.")
     strength = 1 - noise * k
     if abs(strength) < 1e-9:
-        raise SingularTransition(
-            f"noise must not be 1/K = {1 / k:g}, where a label says nothing; got {noise}."
-        )
+        rule = f"noise must not be 1/K = {1 / k:g}, where a label says nothing"
+        raise SingularTransition(f"{rule}; got {noise}.")
     q = noise * accuracy + (1 - noise) * (1 - accuracy) / (k - 1)
     return (k - 1) / abs(strength) * math.sqrt(q * (1 - q) / n)
 
@@ -441,20 +392,16 @@ def plan_validation(
     """
     check_confidence(confidence)
     choose("interval", interval, ("betting", "wald"))
-    if not 0 < power < 1:
-        raise ArgumentError(f"power must be in (0, 1); got {power}.")
-    if not (cost > 0 and math.isfinite(cost)):
-        raise ArgumentError(f"cost must be positive; got {cost}.")
+    require(0 < power < 1, f"power must be in (0, 1); got {power}.")
+    require(0 < cost < math.inf, f"cost must be positive; got {cost}.")
     T = read_transition(transition, n_classes)
-    if (pilot is None) == (accuracy is None):
-        raise ArgumentError("one of accuracy and pilot must be given; got both or neither.")
+    one = (pilot is None) != (accuracy is None)
+    require(one, "one of accuracy and pilot must be given; got both or neither.")
     if pilot is not None:
         values, chances, share = *_piloted(pilot, T, difference), None
     else:
         values, chances, share = _guessed(T, float(accuracy or 0.0), difference, disagreement)
-    gap = float(values @ chances)
-    bound = score_table(T)
-    most = float((bound.max(axis=1) - bound.min(axis=1)).max())
+    gap, most = float(values @ chances), _widest(T)
     tail = (1 - confidence) / 2
     spread = math.sqrt(float(chances @ values**2) - gap**2)
     n = max(2, math.ceil(((-float(ndtri(tail)) + float(ndtri(power))) * spread / gap) ** 2))
@@ -463,6 +410,7 @@ def plan_validation(
         n = _fewest(values, chances, most, tail, power, seed, n)
         predicted = betting_power(values, chances, most, n, tail, seed)
     guesses = {"accuracy": accuracy, "disagreement": share}
+    lists = {"difference": values, "chance": chances, "transition": T.matrix}
     inputs = {
         "planner": "validation",
         "n_classes": T.n_classes,
@@ -471,19 +419,12 @@ def plan_validation(
         "power": power,
         "cost": cost,
         "seed": seed,
-        "values": {
-            "difference": values.tolist(),
-            "chance": chances.tolist(),
-            "transition": T.matrix.tolist(),
-        },
+        "values": {name: array.tolist() for name, array in lists.items()},
     }
-    guarantee = Guarantee(
-        kind=Kind.HEURISTIC,
-        error_rate=1 - confidence,
-        assumptions=tuple(
-            Assumption(name=name) for name in ("guessed difference and spread", "iid items")
-        ),
-    )
+    rests = (Assumption(name="guessed difference and spread"), *_IID)
+    guarantee = Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=rests)
+    how = "simulated" if interval == "betting" else "normal"
+    se = spread / math.sqrt(n)
     return Plan(
         goal="power",
         wanted=power,
@@ -491,15 +432,11 @@ def plan_validation(
         buy={"complementary": n},
         cost=cost * n,
         confidence=confidence,
-        method=f"{'simulated' if interval == 'betting' else 'normal'} power of the paired comparison of two models",
+        method=f"{how} power of the paired comparison of two models",
         interval=interval,
         guarantee=with_transition(guarantee, T),
         inputs=inputs,
-        diagnostics={
-            "spread": spread,
-            "standard_error": spread / math.sqrt(n),
-            "transition": T.summary(),
-        },
+        diagnostics={"spread": spread, "standard_error": se, "transition": T.summary()},
         notes=(
             "the plan rests on the guessed difference and its spread; the comparison does not",
             *transition_notes(T),
@@ -511,15 +448,11 @@ def verify_validation_plan(plan: Plan) -> bool:
     """Whether so many labels give the power that the plan says: other simulated worlds, the
     interval itself, and the price.
     """
-    values, chances = (
-        np.asarray(plan.inputs["values"][name], dtype=np.float64)
-        for name in ("difference", "chance")
-    )
+    lists = {k: np.asarray(v, dtype=np.float64) for k, v in plan.inputs["values"].items()}
+    values, chances = lists["difference"], lists["chance"]
     ((_, n),) = plan.buy.items()
-    if (
-        abs(plan.cost - n * float(plan.inputs["cost"])) > 1e-6 * plan.cost
-        or abs(float(values @ chances) - plan.inputs["difference"]) > 1e-6
-    ):
+    priced = abs(plan.cost - n * float(plan.inputs["cost"])) <= 1e-6 * plan.cost
+    if not priced or abs(float(values @ chances) - plan.inputs["difference"]) > 1e-6:
         return False
     tail = (1 - plan.confidence) / 2
     rng = np.random.default_rng(int(plan.inputs["seed"]) + 1)
@@ -531,40 +464,31 @@ def verify_validation_plan(plan: Plan) -> bool:
     else:
         from noracle.bounds.betting import equal_together, log_wealth
 
-        bound = score_table(Transition(np.asarray(plan.inputs["values"]["transition"])))
-        most = float((bound.max(axis=1) - bound.min(axis=1)).max())
+        most = _widest(Transition(lists["transition"]))
         ends = [equal_together(values, -most, most, row) for row in drawn[:400]]
         found = float(np.mean([log_wealth(rows, 0.0) >= math.log(1 / tail) for rows in ends]))
     return found >= plan.wanted - 0.06
 
 
-# -------------------------------------------------------------------------------------------------
-# differences to expect
-
-
 def _piloted(
     pilot: tuple[Any, Any, Any], transition: Transition, difference: float | None
 ) -> tuple[Floats, Floats]:
-    if len(pilot) != 3:
-        raise ArgumentError(f"pilot must be (a, b, ruled_out); got {len(pilot)} entries.")
+    require(len(pilot) == 3, f"pilot must be (a, b, ruled_out); got {len(pilot)} entries.")
     labels = read_ruled_out(as_array(pilot[2]), transition.n_classes)
     a, b = (
         item_scores(read_predicted(name, p, labels), labels, transition)
         for name, p in zip(("a", "b"), pilot[:2], strict=True)
     )
     seen = (a - b)[~np.isnan(a)]
-    if len(seen) < 2 or np.ptp(seen) == 0:
-        raise ArgumentError(
-            f"pilot must have labels on which the models score differently; got {len(seen)} labelled items without any."
-        )
+    n, rule = len(seen), "pilot must have labels on which the models score differently"
+    require(n > 1 and np.ptp(seen), f"{rule}; got {n} labelled items without any.")
     if seen.mean() < 0:
         seen = -seen
     values, chances = _few(seen, np.full(len(seen), 1 / len(seen)))
     wanted = float(seen.mean()) if difference is None else difference
-    if not 0 < wanted < min(1.0, float(values.max())):
-        raise ArgumentError(
-            f"difference must be positive and possible for the pilot's labels; got {wanted}. Pass the one that matters."
-        )
+    rule = "difference must be positive and possible for the pilot's labels"
+    ok = 0 < wanted < min(1.0, float(values.max()))
+    require(ok, f"{rule}; got {wanted}. Pass the one that matters.")
     return values, _tilted(values, chances, wanted)
 
 
@@ -590,36 +514,25 @@ def _guessed(
         raise ArgumentError("difference must be given with accuracy; got None.")
     common = min(accuracy, 1 - accuracy + difference)
     share = common + max(0.0, common - difference) if disagreement is None else disagreement
-    if (
-        not 0 < difference <= min(share, accuracy)
-        or not share <= 1
-        or (share + difference) / 2 > accuracy
-        or accuracy > 1
-    ):
-        raise ArgumentError(
-            f"difference must be positive, at most the disagreement and at most the accuracy; got {difference} with disagreement {share:g} "
-            f"and accuracy {accuracy:g}."
-        )
     only_a, only_b = (share + difference) / 2, (share - difference) / 2
+    ok = 0 < difference <= min(share, accuracy) and share <= 1 and only_a <= accuracy <= 1
+    rule = "difference must be positive, at most the disagreement and at most the accuracy"
+    came = f"{difference} with disagreement {share:g} and accuracy {accuracy:g}"
+    require(ok, f"{rule}; got {came}.")
     both_wrong = 1 - accuracy - only_b
-    if both_wrong < -1e-9:
-        raise ArgumentError(
-            f"disagreement must leave room beside the accuracy; got {share:g} with accuracy {accuracy:g}."
-        )
+    rule, came = "must leave room beside the accuracy", f"{share:g} with accuracy {accuracy:g}"
+    require(both_wrong >= -1e-9, f"disagreement {rule}; got {came}.")
     table, T, k = score_table(transition)[:, :-1], transition.matrix, transition.n_classes
     bins: list[tuple[Floats, Floats]] = []
     for y in range(k):
         wrong = [c for c in range(k) if c != y]
         own, other = table[:, [y]], table[:, wrong]  # [ruled out, answer]
         weight = np.repeat(T[y][:, None], k - 1, axis=1) / (k * (k - 1))
-        bins += [
-            ((own - other).ravel(), only_a * weight.ravel()),
-            ((other - own).ravel(), only_b * weight.ravel()),
-        ]
+        bins.append(((own - other).ravel(), only_a * weight.ravel()))
+        bins.append(((other - own).ravel(), only_b * weight.ravel()))
         apart = (other[:, :, None] - other[:, None, :]).ravel()
-        bins.append(
-            _few(apart, max(0.0, both_wrong) * np.repeat(T[y], (k - 1) ** 2) / (k * (k - 1) ** 2))
-        )
+        even = np.repeat(T[y], (k - 1) ** 2) / (k * (k - 1) ** 2)
+        bins.append(_few(apart, max(0.0, both_wrong) * even))
     values, chances = _few(*(np.concatenate(column) for column in zip(*bins, strict=True)))
     rest = 1 - float(chances.sum())
     return np.append(values, 0.0), np.append(chances, max(rest, 0.0)), share
@@ -629,18 +542,13 @@ def _few(values: Floats, chances: Floats) -> tuple[Floats, Floats]:
     """The same distribution on few values, its mean kept: near values become one."""
     unique, place = np.unique(np.round(values, 9), return_inverse=True)
     if len(unique) > _VALUES:
-        place = np.floor((values - values.min()) / (np.ptp(values) / (_VALUES - 1))).astype(
-            np.int64
-        )
+        step = np.ptp(values) / (_VALUES - 1)
+        place = np.floor((values - values.min()) / step).astype(np.int64)
     size = int(place.max()) + 1
     total = np.bincount(place, chances, size).astype(np.float64)
     kept = total > 0
     means = np.bincount(place, chances * values, size)[kept] / total[kept]
     return means, total[kept]
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# power
 
 
 def _normal_power(n: int, gap: float, spread: float, tail: float) -> float:
@@ -653,10 +561,9 @@ def betting_power(
     """Share of simulated worlds in which the paired betting interval lies above 0."""
     rng = np.random.default_rng([seed, n])
     drawn = rng.multinomial(n, chances / chances.sum(), size=_WORLDS)
+    share = np.maximum(values / most, -1.0)
     with np.errstate(divide="ignore"):
-        gains = np.log1p(
-            np.multiply.outer(np.maximum(values / most, -1.0), FRACTIONS)
-        )  # [value, fraction]
+        gains = np.log1p(np.multiply.outer(share, FRACTIONS))  # [value, fraction]
     finite = np.where(np.isfinite(gains), gains, -1e12)  # a lost bet is lost for good
     logs = drawn @ finite + LOG_PRIOR
     top = logs.max(axis=1, keepdims=True)
@@ -668,16 +575,15 @@ def _fewest(
     values: Floats, chances: Floats, most: float, tail: float, power: float, seed: int, start: int
 ) -> int:
     """The fewest labels with the wanted simulated power, to 1 %; more than a normal interval needs."""
+
+    def enough(n: int) -> bool:
+        return betting_power(values, chances, most, n, tail, seed) >= power
+
     low, high = start - 1, start
-    while betting_power(values, chances, most, high, tail, seed) < power:
-        if high >= _MOST:
-            raise ArgumentError(f"difference cannot be found: {_MOST} labels are not enough.")
+    while not enough(high):
+        require(high < _MOST, f"difference cannot be found: {_MOST} labels are not enough.")
         low, high = high, min(2 * high, _MOST)
     while high - low > max(1, high // 100):
         middle = (low + high) // 2
-        low, high = (
-            (middle, high)
-            if betting_power(values, chances, most, middle, tail, seed) < power
-            else (low, middle)
-        )
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require
 from noracle.learn.batches import Views, as_model
 from noracle.learn.loop import Team
+from noracle.learn.losses import mean_loss
+from noracle.learn.transition import require_class_left, shares_of
 
 RAREST = 1e-4
 """Smallest share of a class, so that its logarithm is finite."""
@@ -87,48 +90,24 @@ class Consistency(nn.Module):
         label_views: Literal["weak", "all"] = "weak",
     ) -> None:
         super().__init__()
-        for name, value, least in (
-            ("strong", strong, 0),
-            ("weight", weight, 0),
-            ("delay", delay, 0),
-            ("ramp", ramp, 1),
-        ):
-            if not value >= least:
-                raise ArgumentError(f"{name} must be at least {least}; got {value}.")
-        if label_views not in ("weak", "all"):
-            raise ArgumentError(f"label_views must be weak or all; got {label_views!r}.")
+        least = {
+            "strong": (strong, 0),
+            "weight": (weight, 0),
+            "delay": (delay, 0),
+            "ramp": (ramp, 1),
+        }
+        for name, (value, low) in least.items():
+            require(value >= low, f"{name} must be at least {low}; got {value}.")
+        views_ok = label_views in ("weak", "all")
+        require(views_ok, f"label_views must be weak or all; got {label_views!r}.")
         self.labelled = 1 if label_views == "weak" else 1 + strong
-        full = ruled_out.all(dim=1).nonzero().flatten().tolist()
-        if full:
-            raise EvidenceError(
-                fault(
-                    "ruled_out",
-                    "must leave a class",
-                    "all classes",
-                    where=full[:5],
-                    total=len(full),
-                )
-            )
+        require_class_left(ruled_out)
         n, k = ruled_out.shape
-        shares = torch.ones(k) if prior is None else torch.as_tensor(prior).float().cpu()
-        if (
-            shares.shape != (k,)
-            or not shares.isfinite().all()
-            or shares.min() < 0
-            or not shares.sum() > 0
-        ):
-            raise ArgumentError(
-                f"prior must be {k} non-negative shares; got {shares.tolist()[:8]}."
-            )
+        given = np.ones(k) if prior is None else torch.as_tensor(prior).cpu().numpy()
+        shares = torch.from_numpy(shares_of("prior", given, k)).float().clamp(min=RAREST)
         allowed = (~ruled_out).float()
-        self.views, self.strong, self.weight, self.delay, self.ramp = (
-            views,
-            strong,
-            weight,
-            delay,
-            ramp,
-        )
-        shares = (shares / shares.sum()).clamp(min=RAREST)
+        self.views, self.strong, self.weight = views, strong, weight
+        self.delay, self.ramp = delay, ramp
         for name, tensor in (
             ("ruled_out", ruled_out),
             ("target", allowed / allowed.sum(dim=1, keepdim=True)),
@@ -146,12 +125,8 @@ class Consistency(nn.Module):
         shown = self.views(items, "weak")
         if self.strong:
             shown = torch.cat([shown, self.views(items.repeat(self.strong, 1, 1, 1), "strong")])
-        log_p: Tensor = (
-            model(as_model(model, shown))
-            .float()
-            .log_softmax(dim=1)
-            .reshape(1 + self.strong, len(items), -1)
-        )
+        logits: Tensor = model(as_model(model, shown)).float()
+        log_p = logits.log_softmax(dim=1).reshape(1 + self.strong, len(items), -1)
         mask = self.ruled_out[places]
         left = log_p[: self.labelled].masked_fill(mask, -torch.inf)
         # One ruled-out class says 1/(K - 1) of what a label says; without the factor the targets
@@ -160,10 +135,7 @@ class Consistency(nn.Module):
         agreed = -(self.target[places] * log_p).sum(dim=2)
         share = self._move(places, log_p[0].detach(), left[0].detach())
         losses = excluded.mean(dim=0) + share * agreed.mean(dim=0)
-        if weight is None:
-            return losses.mean()
-        total = weight.sum()
-        return (losses * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+        return mean_loss(losses, weight)
 
     @torch.no_grad()
     def _move(self, places: Tensor, log_p: Tensor, left: Tensor) -> Tensor:

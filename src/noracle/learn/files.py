@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, require_evidence, require_rows
+from noracle.learn.transition import padded_classes
 
 Numbers = NDArray[np.int64]
 Names = list[list[str]]
@@ -109,21 +110,20 @@ def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
     """Check lengths, and number the classes."""
     n = _length(raw)
     ids: Sequence[int | str] = range(n) if raw.ids is None else raw.ids
-    given = None if classes is None else _given(classes)
-    names = given if given is not None else _found(raw)
-    if 0 < len(names) < raw.at_least:
-        raise EvidenceError(
-            fault("classes", f"must be as many as a mask has columns ({raw.at_least})", len(names))
-        )
+    names = _found(raw) if classes is None else _given(classes)
+    rule = f"must be as many as a mask has columns ({raw.at_least})"
+    require_evidence(not 0 < len(names) < raw.at_least, "classes", rule, len(names))
     _tell_of_minus_one(raw, names)
     ruled_out = _numbered("ruled_out", raw.ruled_out, names, ids)
     label = _numbered("label", raw.label, names, ids)
-    votes = _numbered("annotators", raw.votes, names, ids)
+    if label is not None:
+        one = (label >= 0).sum(axis=1) <= 1
+        require_rows(one, "label", "must be one class an item", "several", ids=ids)
     return LabelledItems(
         items=raw.items,
         ruled_out=ruled_out,
-        label=None if label is None else _one(label, ids),
-        votes=votes,
+        label=None if label is None else label.max(axis=1),
+        votes=_numbered("annotators", raw.votes, names, ids),
         annotator=_annotators(raw, ruled_out, ids),
         classes=names,
         ids=ids,
@@ -132,78 +132,49 @@ def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
 
 
 def _length(raw: Raw) -> int:
-    found = {
-        "items": raw.items,
-        "ruled_out": raw.ruled_out,
-        "label": raw.label,
-        "annotators": raw.votes,
-        "annotator": raw.annotator,
-        "ids": raw.ids,
-    }
+    parts = ("items", "ruled_out", "label", "annotators", "annotator", "ids")
+    found = (raw.items, raw.ruled_out, raw.label, raw.votes, raw.annotator, raw.ids)
     lengths = {
-        name: value.shape[0] if hasattr(value, "shape") else len(value)
-        for name, value in found.items()
+        name: int(value.shape[0] if hasattr(value, "shape") else len(value))
+        for name, value in zip(parts, found, strict=True)
         if value is not None
     }
-    if len(set(lengths.values())) > 1:
-        came = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise EvidenceError(
-            fault(
-                "items and labels",
-                "must be equally many",
-                came,
-                remedy="Use files of the same items.",
-            )
-        )
+    came, remedy = ", ".join(f"{k} {n}" for k, n in lengths.items()), "Use files of the same items."
+    same = len(set(lengths.values())) <= 1
+    require_evidence(same, "items and labels", "must be equally many", came, remedy=remedy)
     n = next(iter(lengths.values()), 0)
-    if n == 0:
-        raise EvidenceError(fault("items", "must be at least one", "none"))
-    return int(n)
+    require_evidence(n, "items", "must be at least one", "none")
+    return n
 
 
 def _given(classes: Sequence[str | int]) -> tuple[str, ...]:
     names = tuple(str(c) for c in ([] if isinstance(classes, str) else classes))
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise EvidenceError(
-            fault("classes", "must be at least two different names", repr(classes)[:100])
-        )
+    ok = len(names) >= 2 and len(set(names)) == len(names)
+    require_evidence(ok, "classes", "must be at least two different names", repr(classes)[:100])
     return names
 
 
 def _found(raw: Raw) -> tuple[str, ...]:
-    """The classes of a file: those it lists, the numbers up to the largest one, or the names in it,
-    sorted.
-    """
+    """The classes that a file lists, the numbers up to the largest, or the names in it, sorted."""
     if raw.classes is not None:
         return _given(raw.classes)
     values = [v for v in (raw.ruled_out, raw.label, raw.votes) if v is not None]
     if all(isinstance(v, np.ndarray) for v in values):
-        highest = max((int(v.max()) for v in values if v.size), default=-1)  # type: ignore[union-attr]
-        if highest >= 1 << 20:
-            raise EvidenceError(
-                fault(
-                    "classes",
-                    "must be numbered from 0",
-                    highest,
-                    remedy="Number them 0, 1, 2, … or pass their names.",
-                )
-            )
+        highest = max((int(np.max(v)) for v in values if np.size(v)), default=-1)
+        rule, remedy = "must be numbered from 0", "Number them 0, 1, 2, … or pass their names."
+        require_evidence(highest < 1 << 20, "classes", rule, highest, remedy=remedy)
         return tuple(str(k) for k in range(max(highest + 1, raw.at_least)))
-    return sort_names(
-        {name for v in values for row in _as_names(v) for name in row if name not in NONE}
-    )
+    rows = (row for v in values for row in _as_names(v))
+    return sort_names({name for row in rows for name in row if name not in NONE})
 
 
 def _tell_of_minus_one(raw: Raw, classes: tuple[str, ...]) -> None:
     """In a table -1 may be a class or the usual mark of no label: the choice must be seen."""
     for name, values in (("ruled_out", raw.ruled_out), ("label", raw.label)):
-        n = (
-            0
-            if isinstance(values, np.ndarray) or "-1" in classes
-            else sum("-1" in row for row in values or ())
-        )
-        if n:
-            text = f"{name} -1 is taken as no label, at {n} items. If it is a class, name it in classes."
+        listed = values if isinstance(values, list) and "-1" not in classes else []
+        if n := sum("-1" in row for row in listed):
+            text = f"{name} -1 is taken as no label, at {n} items."
+            text += " If it is a class, name it in classes."
             warnings.warn(text, EvidenceWarning, stacklevel=4)
 
 
@@ -216,7 +187,7 @@ def sort_names(names: Iterable[str]) -> tuple[str, ...]:
     (('9', '10'), ('10', 'a', 'b'))
     """
     found = sorted(names)
-    return tuple(sorted(found, key=int)) if all(is_whole(name) for name in found) else tuple(found)
+    return tuple(sorted(found, key=int)) if all(map(is_whole, found)) else tuple(found)
 
 
 def is_whole(name: str) -> bool:
@@ -237,159 +208,86 @@ def _numbered(
     """Numbers of classes, (n, s), padded with -1."""
     if values is None:
         return None
+    shown = ", ".join(classes[:8]) + (", …" if len(classes) > 8 else "")
+    rule = f"must be one of the {len(classes)} classes ({shown}), or -1 or empty for none"
+    remedy = "Name all classes, or drop those items."
     if isinstance(values, np.ndarray):
-        return _numbers(name, values.reshape(len(ids), -1).astype(np.int64), classes, ids)
+        table = values.reshape(len(ids), -1).astype(np.int64)
+        numbers, good = _numbers(table, classes)
+        require_rows(good, name, rule, table, ids=ids, remedy=remedy)
+        return numbers
     places = {**dict.fromkeys(NONE, -1), **{c: k for k, c in enumerate(classes)}}
-    wrong = [i for i, row in enumerate(values) if any(c not in places for c in row)]
-    if wrong:
-        came = next(c for c in values[wrong[0]] if c not in places)
-        raise _outside(name, classes, repr(came)[:60], [ids[i] for i in wrong[:5]], len(wrong))
-    width = max(map(len, values), default=0) or 1
-    numbers = np.full((len(values), width), -1, dtype=np.int64)
+    good = np.array([all(c in places for c in row) for row in values])
+    came = next((c for row in values for c in row if c not in places), "")
+    require_rows(good, name, rule, repr(came)[:60], ids=ids, remedy=remedy)
+    numbers = np.full((len(values), max(map(len, values), default=0) or 1), -1, dtype=np.int64)
     for i, row in enumerate(values):
         numbers[i, : len(row)] = [places[c] for c in row]
     return numbers
 
 
-def _numbers(
-    name: str, values: Numbers, classes: tuple[str, ...], ids: Sequence[int | str]
-) -> Numbers:
-    """Whole numbers are places in ``classes``, or, where all classes have whole numbers as names,
-    those names.
-    """
-    if classes and all(map(is_whole, classes)):
-        named = np.array([int(c) for c in classes], dtype=np.int64)
-        order = np.argsort(named)
-        place = np.minimum(np.searchsorted(named[order], values), len(named) - 1)
-        numbers = order[place]
-        bad = (values != -1) & (named[numbers] != values)
-        numbers = np.where(values == -1, -1, numbers)
-    else:
-        numbers, bad = values, (values < -1) | (values >= len(classes))
-    wrong = np.flatnonzero(bad.any(axis=1))
-    if wrong.size:
-        came = values[wrong[0]][bad[wrong[0]]][0]
-        raise _outside(name, classes, came, [ids[int(i)] for i in wrong[:5]], len(wrong))
-    return numbers
-
-
-def _outside(
-    name: str, classes: tuple[str, ...], came: object, where: list[int | str], total: int
-) -> EvidenceError:
-    shown = ", ".join(classes[:8]) + (", …" if len(classes) > 8 else "")
-    rule = f"must be one of the {len(classes)} classes ({shown}), or -1 or empty for none"
-    return EvidenceError(
-        fault(
-            name,
-            rule,
-            came,
-            where=where,
-            total=total,
-            remedy="Name all classes, or drop those items.",
-        )
-    )
-
-
-def _one(label: Numbers, ids: Sequence[int | str]) -> Numbers:
-    many = np.flatnonzero((label >= 0).sum(axis=1) > 1)
-    if many.size:
-        where = [ids[int(i)] for i in many[:5]]
-        raise EvidenceError(
-            fault("label", "must be one class an item", "several", where=where, total=len(many))
-        )
-    found: Numbers = label.max(axis=1)
-    return found
+def _numbers(values: Numbers, classes: tuple[str, ...]) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Places in ``classes``, or, where all classes have whole numbers as names, those names."""
+    if not classes or not all(map(is_whole, classes)):
+        return values, (values >= -1) & (values < len(classes))
+    names = np.array([int(c) for c in classes], dtype=np.int64)
+    order = np.argsort(names)
+    numbers = order[np.minimum(np.searchsorted(names[order], values), len(names) - 1)]
+    return np.where(values == -1, -1, numbers), (values == -1) | (names[numbers] == values)
 
 
 def _annotators(
     raw: Raw, ruled_out: Numbers | None, ids: Sequence[int | str]
 ) -> NDArray[np.str_] | None:
-    """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or one for
-    each.
-    """
+    """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or each."""
     names = raw.annotator
     if names is None or ruled_out is None or raw.ruled_out is None:
         return None
     width = ruled_out.shape[1]
-    said = (
-        [width if isinstance(row, np.ndarray) else len(row) for row in raw.ruled_out]
-        if width > 1
-        else [1] * len(names)
-    )
-    wrong = [i for i, row in enumerate(names) if len(row) not in (0, 1, said[i])]
-    if wrong:
-        came = f"{len(names[wrong[0]])} names for {said[wrong[0]]} labels"
-        where = [ids[i] for i in wrong[:5]]
-        raise EvidenceError(
-            fault(
-                "annotator",
-                "must name one annotator an item, or one a label",
-                came,
-                where=where,
-                total=len(wrong),
-            )
-        )
-    found = np.array(
-        [(row * width if len(row) == 1 else [*row, *[""] * (width - len(row))]) for row in names],
-        dtype=np.str_,
-    )
-    found[ruled_out < 0] = ""
-    return found
+    said = [1] * len(names)
+    if width > 1:
+        said = [width if isinstance(row, np.ndarray) else len(row) for row in raw.ruled_out]
+    good = np.array([len(row) in (0, 1, n) for row, n in zip(names, said, strict=True)])
+    first = int(np.argmin(good))
+    came = f"{len(names[first])} names for {said[first]} labels"
+    rule = "must name one annotator an item, or one a label"
+    require_rows(good, "annotator", rule, came, ids=ids)
+    wide = [row * width if len(row) == 1 else [*row, *[""] * (width - len(row))] for row in names]
+    return np.where(ruled_out < 0, "", np.array(wide, dtype=np.str_))
 
 
-# ----------------------------------------------------------------------------
 # Images out of files and out of bytes, through Pillow (which comes with matplotlib).
-
 
 Pixels = NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 MAX_PIXELS = 64_000_000
-_CHUNK = 256
 
 
 def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
-    """Images (n, height, width, channels), decoded by several threads; one channel where all are
-    grey.
+    """Images (n, height, width, channels), decoded by several threads; grey ones have one channel.
 
     ``sources`` are paths or bytes; ``names`` say which image is wrong.
     """
 
     def some(start: int) -> list[Pixels]:
-        return [
-            _image(source, name)
-            for source, name in zip(
-                sources[start : start + _CHUNK], names[start : start + _CHUNK], strict=True
-            )
-        ]
+        return list(map(_image, sources[start : start + 256], names[start : start + 256]))
 
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
-        images = [
-            image for part in pool.map(some, range(0, len(sources), _CHUNK)) for image in part
-        ]
-    return stack(images, names)
+        parts = pool.map(some, range(0, len(sources), 256))
+        return stack([image for part in parts for image in part], names)
 
 
 def stack(images: Sequence[Pixels], names: Sequence[int | str]) -> Pixels:
     """Images of one size as one array; grey ones get three channels where others have colours."""
-    if not images:
-        raise EvidenceError(fault("images", "must be at least one", "none"))
+    require_evidence(len(images), "images", "must be at least one", "none")
     sizes = [image.shape[:2] for image in images]
-    other = [i for i, size in enumerate(sizes) if size != sizes[0]]
-    if other:
-        came = f"{sizes[0][0]}×{sizes[0][1]} and {sizes[other[0]][0]}×{sizes[other[0]][1]}"
-        where = [names[i] for i in other[:5]]
-        raise EvidenceError(
-            fault(
-                "images",
-                "must be of one size",
-                came,
-                where=where,
-                total=len(other),
-                remedy="Resize or crop them first.",
-            )
-        )
+    good = np.array([size == sizes[0] for size in sizes])
+    other = sizes[int(np.argmin(good))]
+    came = f"{sizes[0][0]}×{sizes[0][1]} and {other[0]}×{other[1]}"
+    remedy = "Resize or crop them first."
+    require_rows(good, "images", "must be of one size", came, ids=names, remedy=remedy)
     channels = 3 if any(image.ndim == 3 for image in images) else 1
     made = np.empty((len(images), *sizes[0], channels), dtype=np.uint8)
     for place, image in zip(made, images, strict=True):
@@ -400,132 +298,73 @@ def stack(images: Sequence[Pixels], names: Sequence[int | str]) -> Pixels:
 def _image(source: Any, name: int | str) -> Pixels:
     from PIL import Image
 
+    def refused(rule: str, came: str, remedy: str = "") -> EvidenceError:
+        return EvidenceError.of("images", rule, came, where=[name], remedy=remedy)
+
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
-        with Image.open(
-            io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS
-        ) as image:
+        with Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise EvidenceError(
-                    fault(
-                        "images",
-                        f"must have at most {MAX_PIXELS:,} pixels",
-                        f"{image.width}×{image.height}",
-                        where=[name],
-                    )
-                )
+                rule = f"must have at most {MAX_PIXELS:,} pixels"
+                raise refused(rule, f"{image.width}×{image.height}")
             if image.mode.startswith(("I", "F")):
-                raise EvidenceError(
-                    fault(
-                        "images", "must have 8 bits a channel", f"mode {image.mode}", where=[name]
-                    )
-                )
+                raise refused("must have 8 bits a channel", f"mode {image.mode}")
             return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
     except EvidenceError:
         raise
     except Exception as error:  # noqa: BLE001 (a broken image can fail anywhere in its decoder)
-        raise EvidenceError(
-            fault(
-                "images",
-                f"must be complete {', '.join(FORMATS)} files",
-                f"a {type(error).__name__}",
-                where=[name],
-                remedy="Replace it.",
-            )
-        ) from None
+        rule = f"must be complete {', '.join(FORMATS)} files"
+        raise refused(rule, f"a {type(error).__name__}", "Replace it.") from None
 
 
 def split_bytes(data: NDArray[Any], offset: NDArray[Any]) -> list[bytes]:
     """The pieces of one long array of bytes: piece i is ``data[offset[i]:offset[i + 1]]``."""
     ends = np.asarray(offset)
-    if (
-        data.ndim != 1
-        or data.dtype != np.uint8
-        or ends.ndim != 1
-        or len(ends) < 2
-        or not np.issubdtype(ends.dtype, np.integer)
-    ):
-        raise EvidenceError(
-            fault(
-                "jpeg and offset",
-                "must be bytes and the places where images begin and end",
-                f"{data.dtype}, {ends.dtype}",
-            )
-        )
-    if ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) <= 0).any():
-        raise EvidenceError(
-            fault(
-                "offset",
-                f"must rise from 0 to {len(data)}, the number of bytes",
-                f"{ends[0]} to {ends[-1]}",
-            )
-        )
-    whole = data.tobytes()
-    places = ends.tolist()
-    return [whole[start:stop] for start, stop in itertools.pairwise(places)]
+    whole = np.issubdtype(ends.dtype, np.integer)
+    ok = data.ndim == ends.ndim == 1 and data.dtype == np.uint8 and len(ends) > 1 and whole
+    rule = "must be bytes and the places where images begin and end"
+    require_evidence(ok, "jpeg and offset", rule, f"{data.dtype}, {ends.dtype}")
+    rising = ends[0] >= 0 and ends[-1] <= len(data) and (np.diff(ends) > 0).all()
+    rule = f"must rise from 0 to {len(data)}, the number of bytes"
+    require_evidence(rising, "offset", rule, f"{ends[0]} to {ends[-1]}")
+    content = data.tobytes()
+    return [content[start:stop] for start, stop in itertools.pairwise(ends.tolist())]
 
 
 def read_files(folder: Path, names: Iterable[str]) -> Pixels:
     """The images with these names inside a folder; names that lead out of it are refused."""
     names = list(names)
-    strange = [
-        n
-        for n in names
-        if PurePosixPath(n).is_absolute()
-        or ".." in PurePosixPath(n).parts
-        or not (folder / n).is_file()
+    places = [PurePosixPath(name) for name in names]
+    inside = [
+        not p.is_absolute() and ".." not in p.parts and (folder / p).is_file() for p in places
     ]
-    if strange:
-        raise EvidenceError(
-            fault(
-                "file",
-                f"must name images inside the folder {str(folder)!r}",
-                repr(strange[0])[:80],
-                where=strange[:5],
-                total=len(strange),
-            )
-        )
+    came = next((repr(n)[:80] for n, ok in zip(names, inside, strict=True) if not ok), "")
+    rule = f"must name images inside the folder {str(folder)!r}"
+    require_rows(np.array(inside, dtype=bool), "file", rule, came, ids=names)
     return decode([folder / name for name in names], names)
 
 
 def read_class_folders(folder: Path, choose: Callable[[list[str]], list[str]] = sorted) -> Raw:
-    """One folder a class, with images inside; the name of the folder is the *true* class of its
-    images.
-    """
-    classes = choose(
-        [
-            place.name
-            for place in folder.iterdir()
-            if place.is_dir() and not place.name.startswith(".")
-        ]
-    )
+    """One folder a class; the name of the folder is the *true* class of the images inside."""
+    folders = [f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")]
     found = [
         (f"{name}/{place.relative_to(folder / name).as_posix()}", name)
-        for name in classes
+        for name in choose(folders)
         for place in sorted((folder / name).rglob("*"))
         if place.suffix.lower() in SUFFIXES and place.is_file()
     ]
-    if not found:
-        raise EvidenceError(
-            fault(
-                "folder",
-                "must hold npy files, idx files, a table with a column file, or class folders with images",
-                repr(str(folder)),
-                remedy=f"Images end in {', '.join(SUFFIXES)}.",
-            )
-        )
-    names = [name for name, _ in found]
-    used = sorted({label for _, label in found})
-    return Raw(
-        items=read_files(folder, names),
-        label=[[label] for _, label in found],
-        ids=names,
-        classes=used if len(used) > 1 else None,
+    rule = (
+        "must hold npy files, idx files, a table with a column file, or class folders with images"
     )
+    remedy = f"Images end in {', '.join(SUFFIXES)}."
+    require_evidence(found, "folder", rule, repr(str(folder)), remedy=remedy)
+    names, labels = [name for name, _ in found], [[label] for _, label in found]
+    used = sorted({label for _, label in found})
+    classes = used if len(used) > 1 else None
+    return Raw(items=read_files(folder, names), label=labels, ids=names, classes=classes)
 
 
-# ----------------------------------------------------------------------------
 # Arrays in files: npz, npy (memory-mapped) and idx, the format of MNIST (also compressed).
-
 
 MAX_BYTES = 16 << 30
 """Larger archives are refused; a memory-mapped npy file may be of any size."""
@@ -537,48 +376,28 @@ CLASSES = ("classes", "class_names", "label_names")
 IDS = ("item", "ids", "names")
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _SPARSE = {"data", "indices", "indptr", "shape"}
+_BROKEN = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError)
 
 
 def read_npz(path: Path, names: dict[str, str | None]) -> Raw:
-    """Arrays of one archive by their names; ``jpeg`` and ``offset`` are compressed images one after
-    the other.
-    """
+    """Arrays of one archive by name; ``jpeg`` and ``offset`` are compressed images in a row."""
+    archive = f"archive {path.name!r}"
     try:
-        with zipfile.ZipFile(path) as archive:
-            total = sum(entry.file_size for entry in archive.infolist())
-        if total > MAX_BYTES:
-            came, remedy = f"{total:,}", "Write npy files, which are read from the disk as needed."
-            raise EvidenceError(
-                fault(
-                    f"archive {path.name!r}",
-                    f"must unpack to at most {MAX_BYTES:,} bytes",
-                    came,
-                    remedy=remedy,
-                )
-            )
+        with zipfile.ZipFile(path) as opened:
+            total = sum(entry.file_size for entry in opened.infolist())
+        rule = f"must unpack to at most {MAX_BYTES:,} bytes"
+        remedy = "Write npy files, which are read from the disk as needed."
+        require_evidence(total <= MAX_BYTES, archive, rule, f"{total:,}", remedy=remedy)
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        EOFError,
-        KeyError,
-        NotImplementedError,
-        MemoryError,
-    ) as error:
-        if isinstance(error, EvidenceError):
-            raise
-        why = (
-            "arrays of Python objects"
-            if "allow_pickle" in str(error)
-            else f"a {type(error).__name__}"
-        )
-        rule, remedy = (
-            "must be a complete npz archive of plain arrays",
-            "Write it again with numpy.savez.",
-        )
-        raise EvidenceError(fault(f"archive {path.name!r}", rule, why, remedy=remedy)) from None
+    except EvidenceError:
+        raise
+    except (*_BROKEN, MemoryError) as error:
+        objects = "allow_pickle" in str(error)
+        why = "arrays of Python objects" if objects else f"a {type(error).__name__}"
+        rule = "must be a complete npz archive of plain arrays"
+        remedy = "Write it again with numpy.savez."
+        raise EvidenceError.of(archive, rule, why, remedy=remedy) from None
     return named(from_arrays(arrays, names, path), names)
 
 
@@ -590,74 +409,54 @@ def named(raw: Raw, names: dict[str, str | None]) -> Raw:
 
 def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path) -> Raw:
     """Items and labels out of named arrays."""
+
+    def key(role: str, usual: Sequence[str]) -> str | None:
+        """The name of an array: as asked for, or the first usual one; "" asks for none."""
+        asked = names[role]
+        rule = f"must be one of {', '.join(arrays)} in {path.name!r}"
+        require_evidence(not asked or asked in arrays, role, rule, repr(asked))
+        return next((n for n in usual if n in arrays), None) if asked is None else asked or None
+
     sparse = arrays.keys() >= _SPARSE and names["items"] is None
-    key = None if sparse else _key(arrays, names, "items", ITEMS, path)
+    own = None if sparse else key("items", ITEMS)
     if sparse:
         items = _sparse(arrays)
-    elif key is None and names["items"] is None and {"jpeg", "offset"} <= arrays.keys():
+    elif own is None and names["items"] is None and {"jpeg", "offset"} <= arrays.keys():
         pieces = split_bytes(arrays["jpeg"], arrays["offset"])
         items = decode(pieces, range(len(pieces)))
     else:
-        items = None if key is None else as_items(arrays[key])
-    found = {
-        role: arrays.get(_key(arrays, names, role, usual, path) or "")
-        for role, usual in (
-            ("ruled_out", RULED_OUT),
-            ("label", LABEL),
-            ("annotator", ("annotator",)),
-        )
-    }
-    ids = next((arrays[name] for name in IDS if name in arrays and name != key), None)
+        items = None if own is None else as_items(arrays[own])
+    usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}
+    found = {role: arrays.get(key(role, choice) or "") for role, choice in usual.items()}
+    ids = next((arrays[name] for name in IDS if name in arrays and name != own), None)
     listed = next((arrays[name] for name in CLASSES if name in arrays), None)
+    votes = as_classes("annotators", arrays.get("annotators"))
+    mask: Any = found["ruled_out"]
+    is_mask = isinstance(mask, np.ndarray) and mask.dtype == bool and mask.ndim == 2
     return Raw(
         items=items,
-        ruled_out=as_classes("ruled_out", found["ruled_out"]),
+        ruled_out=as_classes("ruled_out", mask),
         label=as_classes("label", found["label"]),
-        at_least=_mask_columns(found["ruled_out"]),
-        votes=_votes(arrays.get("annotators")),
+        at_least=int(mask.shape[1]) if is_mask else 0,
+        votes=votes if isinstance(votes, np.ndarray) else None,
         annotator=as_names(found["annotator"]),
         classes=None if listed is None else [str(name) for name in np.asarray(listed).tolist()],
         ids=None if ids is None else list(np.asarray(ids).tolist()),
     )
 
 
-def _key(
-    arrays: dict[str, Any],
-    names: dict[str, str | None],
-    role: str,
-    usual: Sequence[str],
-    path: Path,
-) -> str | None:
-    """The name of an array: as asked for, or the first usual one; "" asks for none."""
-    asked = names[role]
-    if asked == "":
-        return None
-    if asked is not None and asked not in arrays:
-        raise EvidenceError(
-            fault(role, f"must be one of {', '.join(arrays)} in {path.name!r}", repr(asked))
-        )
-    return asked if asked is not None else next((name for name in usual if name in arrays), None)
-
-
 def _sparse(arrays: dict[str, Any]) -> Any:
     from scipy.sparse import csr_matrix
 
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
     try:
-        matrix = csr_matrix(
-            (arrays["data"], arrays["indices"], arrays["indptr"]),
-            shape=tuple(arrays["shape"].tolist()),
-        )
+        matrix = csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise EvidenceError(
-            fault(
-                "items",
-                "must be a complete sparse matrix by rows (csr)",
-                f"a {type(error).__name__}",
-            )
-        ) from None
-    if not np.isfinite(matrix.data).all():
-        raise EvidenceError(fault("items", "must be finite numbers", "NaN or infinity"))
+        rule = "must be a complete sparse matrix by rows (csr)"
+        raise EvidenceError.of("items", rule, f"a {type(error).__name__}") from None
+    finite = np.isfinite(matrix.data).all()
+    require_evidence(finite, "items", "must be finite numbers", "NaN or infinity")
     return matrix
 
 
@@ -671,11 +470,9 @@ def as_items(values: Any) -> Any:
     array = _stacked(values) if isinstance(values, list) else np.asanyarray(values)
     if array.dtype.kind == "U" and array.ndim == 1:
         return [str(text) for text in array.tolist()]
-    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4):
-        rule = (
-            "must be texts, numbers (items, features), or images (items, height, width[, channels])"
-        )
-        raise EvidenceError(fault("items", rule, f"{array.dtype} with shape {array.shape}"))
+    rule = "must be texts, numbers (items, features), or images (items, height, width[, channels])"
+    ok = array.dtype.kind in "biuf" and array.ndim in (2, 3, 4)
+    require_evidence(ok, "items", rule, f"{array.dtype} with shape {array.shape}")
     if array.ndim == 3:
         array = array[:, :, :, None]
     if isinstance(array, np.memmap):
@@ -683,19 +480,9 @@ def as_items(values: Any) -> Any:
     if array.ndim == 2 and array.dtype.kind != "f":
         array = array.astype(np.result_type(array.dtype, np.float32))
     if array.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
-        if wrong.size:
-            remedy = "Fill or drop missing values."
-            raise EvidenceError(
-                fault(
-                    "items",
-                    "must be finite numbers",
-                    "NaN or infinity",
-                    where=wrong[:5].tolist(),
-                    total=len(wrong),
-                    remedy=remedy,
-                )
-            )
+        good = np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+        remedy = "Fill or drop missing values."
+        require_rows(good, "items", "must be finite numbers", "NaN or infinity", remedy=remedy)
     return array
 
 
@@ -706,7 +493,7 @@ def _stacked(values: list[Any]) -> NDArray[Any]:
     try:
         return np.stack(arrays)
     except ValueError:
-        raise EvidenceError(fault("items", "must all have one shape", "several")) from None
+        raise EvidenceError.of("items", "must all have one shape", "several") from None
 
 
 def as_classes(name: str, values: Any) -> Numbers | Names | None:
@@ -720,132 +507,73 @@ def as_classes(name: str, values: Any) -> Numbers | Names | None:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise EvidenceError(
-            fault(name, "must be classes, one row an item", "rows of several shapes")
-        ) from None
-    if array.ndim not in (1, 2):
-        raise EvidenceError(
-            fault(name, "must be one class an item, or several in a row", f"shape {array.shape}")
-        )
+        rule = "must be classes, one row an item"
+        raise EvidenceError.of(name, rule, "rows of several shapes") from None
+    rule = "must be one class an item, or several in a row"
+    require_evidence(array.ndim in (1, 2), name, rule, f"shape {array.shape}")
     if array.dtype.kind == "U":
         return as_names(array)
     if array.dtype.kind == "b":
-        return _from_mask(array) if array.ndim == 2 else array.astype(np.int64)
+        return padded_classes(array) if array.ndim == 2 else array.astype(np.int64)
     if array.dtype.kind == "f" and (np.isnan(array) | (array == np.round(array))).all():
         array = np.where(np.isnan(array), -1, array).astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise EvidenceError(
-            fault(name, "must be class numbers, names or a mask", f"an array of {array.dtype}")
-        )
-    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise EvidenceError(fault(name, "must be class numbers", array.max()))
+    rule = "must be class numbers, names or a mask"
+    require_evidence(array.dtype.kind in "iu", name, rule, f"an array of {array.dtype}")
+    if array.dtype == np.uint64 and array.size:
+        fits = array.max() <= np.iinfo(np.int64).max
+        require_evidence(fits, name, "must be class numbers", array.max())
     return array.astype(np.int64)
-
-
-def _from_mask(mask: NDArray[np.bool_]) -> Numbers:
-    """A mask (n, K) as class numbers in order, padded with -1."""
-    width = max(1, int(mask.sum(axis=1).max()) if mask.size else 1)
-    order = np.argsort(~mask, axis=1, kind="stable")[:, :width]
-    return np.where(np.take_along_axis(mask, order, axis=1), order, -1).astype(np.int64)
-
-
-def _votes(values: Any) -> Numbers | None:
-    found = as_classes("annotators", values)
-    return found if isinstance(found, np.ndarray) else None
 
 
 def as_names(values: Any) -> Names | None:
     """Each row as texts; -1, None and "" are places without a name."""
     if values is None:
         return None
-    array = np.asarray(values)
-    return [
-        ["" if v in ("", None, -1) else str(v) for v in np.atleast_1d(row).tolist()]
-        for row in array
-    ]
-
-
-def _mask_columns(values: Any) -> int:
-    array = np.asarray(values) if isinstance(values, np.ndarray) else None
-    return (
-        int(array.shape[1]) if array is not None and array.dtype == bool and array.ndim == 2 else 0
-    )
+    rows = (np.atleast_1d(row).tolist() for row in np.asarray(values))
+    return [["" if v in ("", None, -1) else str(v) for v in row] for row in rows]
 
 
 def read_npy(path: Path) -> NDArray[Any]:
     """One array, memory-mapped."""
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise
     except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        why = (
-            "an array of Python objects"
-            if "allow_pickle" in str(error) or "object" in str(error)
-            else f"a {type(error).__name__}"
-        )
+        objects = "allow_pickle" in str(error) or "object" in str(error)
+        why = "an array of Python objects" if objects else f"a {type(error).__name__}"
+        rule = "must be a complete npy file of a plain array"
         remedy = "Write it again with numpy.save."
-        raise EvidenceError(
-            fault(
-                f"file {path.name!r}",
-                "must be a complete npy file of a plain array",
-                why,
-                remedy=remedy,
-            )
-        ) from None
+        raise EvidenceError.of(f"file {path.name!r}", rule, why, remedy=remedy) from None
     return array
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """One array in the format of MNIST: two zero bytes, type, number of axes, big-endian lengths,
-    then the numbers.
+    """One array in the format of MNIST.
+
+    That is two zero bytes, type, number of axes, big-endian lengths, then the numbers.
     """
-    name = f"file {path.name!r}"
+    name, again = f"file {path.name!r}", "Fetch it again."
     packed = path.suffix.lower() == ".gz"
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
             head = file.read(4)
-            if (
-                len(head) < 4
-                or head[:2] != b"\0\0"
-                or head[2] not in _IDX_TYPES
-                or not 1 <= head[3] <= 4
-            ):
-                raise EvidenceError(
-                    fault(
-                        name,
-                        "must begin with the magic number of an idx file",
-                        head.hex() or "nothing",
-                    )
-                )
+            ok = len(head) == 4 and head[:2] == b"\0\0" and 1 <= head[3] <= 4
+            rule = "must begin with the magic number of an idx file"
+            require_evidence(ok and head[2] in _IDX_TYPES, name, rule, head.hex() or "nothing")
             shape = tuple(int.from_bytes(file.read(4), "big") for _ in range(head[3]))
             dtype = np.dtype(_IDX_TYPES[head[2]])
             size, start = math.prod(shape) * dtype.itemsize, 4 + 4 * head[3]
-            if size > MAX_BYTES:
-                raise EvidenceError(
-                    fault(name, f"must hold at most {MAX_BYTES:,} bytes", f"{size:,}")
-                )
+            rule = f"must hold at most {MAX_BYTES:,} bytes"
+            require_evidence(size <= MAX_BYTES, name, rule, f"{size:,}")
             data = file.read(size + 1) if packed else b""
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise EvidenceError(
-            fault(
-                name,
-                "must be a complete gzip file",
-                f"a {type(error).__name__}",
-                remedy="Fetch it again.",
-            )
-        ) from None
-    came = len(data) if packed else path.stat().st_size - start
-    if came != size:
-        more = "more" if came > size else f"{came:,}"
-        raise EvidenceError(
-            fault(
-                name,
-                f"must hold {size:,} bytes after its head, as that says",
-                more,
-                remedy="Fetch it again.",
-            )
-        )
+        rule, came = "must be a complete gzip file", f"a {type(error).__name__}"
+        raise EvidenceError.of(name, rule, came, remedy=again) from None
+    held = len(data) if packed else path.stat().st_size - start
+    rule = f"must hold {size:,} bytes after its head, as that says"
+    more = "more" if held > size else f"{held:,}"
+    require_evidence(held == size, name, rule, more, remedy=again)
     if not packed and size:
         array: NDArray[Any] = np.memmap(path, dtype=dtype, mode="r", offset=start, shape=shape)
     else:
@@ -853,9 +581,7 @@ def read_idx(path: Path) -> NDArray[Any]:
     return array if dtype.itemsize == 1 else array.astype(dtype.newbyteorder("="))
 
 
-# ----------------------------------------------------------------------------
 # Pickled arrays without running anything that the file says.
-
 
 MAX_PICKLE_BYTES = 2 << 30
 """Larger pickles are refused."""
@@ -874,28 +600,18 @@ def read_pickle(path: Path, *, limit: int = MAX_PICKLE_BYTES) -> Any:
         # From memory: what a file promises to hold is then never more than what is there.
         return _plain(_Reader(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0)
     except _Forbidden as error:
-        raise _refused(
-            path, "must hold numbers, texts, lists, dicts and numpy arrays only", str(error)
-        ) from None
+        rule = "must hold numbers, texts, lists, dicts and numpy arrays only"
+        raise _refused(path, rule, str(error)) from None
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 (a broken pickle can fail anywhere)
-        raise _refused(
-            path,
-            "must be a complete pickle of numbers, texts and arrays",
-            f"a {type(error).__name__}",
-        ) from None
+        rule = "must be a complete pickle of numbers, texts and arrays"
+        raise _refused(path, rule, f"a {type(error).__name__}") from None
 
 
 def _refused(path: Path, rule: str, came: str) -> EvidenceError:
-    return EvidenceError(
-        fault(
-            f"pickle {path.name!r}",
-            rule,
-            came,
-            remedy="Nothing in it was run. Ask for the data as npz.",
-        )
-    )
+    remedy = "Nothing in it was run. Ask for the data as npz."
+    return EvidenceError.of(f"pickle {path.name!r}", rule, came, remedy=remedy)
 
 
 class _Forbidden(Exception):
@@ -1054,9 +770,7 @@ def _never(*_: object) -> None:
 
 
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    """The same with arrays in place of their stand-ins. A value that occurs often is made once; one
-    inside itself is refused.
-    """
+    """The same with arrays in place of their stand-ins."""
     if isinstance(value, (str, bytes, int, float, np.ndarray)) or value is None:
         return value
     if id(value) in seen:

@@ -17,17 +17,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, require, require_evidence, require_rows
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
 from noracle.learn.losses import Context, Loss, cpe_i_loss, get_loss, label_mask, scel
 from noracle.learn.models import channels_last, make_model
 from noracle.learn.settings import History, Settings
-from noracle.learn.transition import Transition, estimate_transition
+from noracle.learn.transition import Transition, estimate_transition, padded_classes
 
 Array = NDArray[Any]
 READ_ROWS = 8192
+_ONE_KIND = "must be all text or all numbers"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,7 @@ class Labels:
     @property
     def codes(self) -> NDArray[np.int64]:
         """Ruled-out classes (n, s), padded with -1."""
-        wide = np.where(self.mask, np.arange(len(self.classes)), len(self.classes))
-        wide.sort(axis=1)
-        size = max(1, int(self.mask.sum(axis=1).max(initial=1)))
-        return np.where(wide < len(self.classes), wide, -1)[:, :size]
+        return padded_classes(self.mask)
 
 
 def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -74,13 +72,8 @@ def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
         found: Any = _checked_map(X)
     elif _is_images(X):
         pixels = (X[0] if isinstance(X, (list, tuple)) else X).dtype == np.uint8
-        found = check_array(
-            X,
-            allow_nd=True,
-            dtype=np.uint8 if pixels else np.float32,
-            input_name="X",
-            estimator=estimator,
-        )
+        kind = np.uint8 if pixels else np.float32
+        found = check_array(X, allow_nd=True, dtype=kind, input_name="X", estimator=estimator)
     else:
         found = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32, reset=reset)
     shape = tuple(int(size) for size in found.shape[1:])
@@ -90,10 +83,8 @@ def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
             estimator.n_features_in_ = int(np.prod(shape))
             if hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
-    elif shape != estimator.item_shape_:
-        raise ArgumentError(
-            f"X must have items of shape {estimator.item_shape_}, as in fit; got {shape}."
-        )
+    own = estimator.item_shape_
+    require(shape == own, f"X must have items of shape {own}, as in fit; got {shape}.")
     return found
 
 
@@ -104,23 +95,15 @@ def _is_images(X: Any) -> bool:
 
 
 def _checked_map(X: np.memmap[Any, Any]) -> np.memmap[Any, Any]:
-    if len(X) == 0 or X.dtype.kind not in "fiub":
-        raise ArgumentError(
-            f"X must hold numbers and at least one item; got {X.dtype} with shape {X.shape}."
-        )
+    ok, came = len(X) and X.dtype.kind in "fiub", f"{X.dtype} with shape {X.shape}"
+    require(ok, f"X must hold numbers and at least one item; got {came}.")
     for start in range(0, len(X) if X.dtype.kind == "f" else 0, READ_ROWS):
         block = np.asarray(X[start : start + READ_ROWS])
         finite = (np.abs(block) <= np.finfo(np.float32).max).reshape(len(block), -1).all(axis=1)
-        wrong = (start + np.flatnonzero(~finite)).tolist()
+        wrong = (start + np.flatnonzero(~finite)[:5]).tolist()
         if wrong:
-            raise EvidenceError(
-                fault(
-                    "X",
-                    "must be finite in 32 bits",
-                    "NaN, infinity or a larger number",
-                    where=wrong[:5],
-                )
-            )
+            rule, came = "must be finite in 32 bits", "NaN, infinity or a larger number"
+            raise EvidenceError.of("X", rule, came, where=wrong)
     return X
 
 
@@ -128,27 +111,14 @@ def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None
     """One finite number an item, none negative, not all zero."""
     if weight is None:
         return None
-    found = np.asarray(weight, dtype=np.float64)
+    found, n = np.asarray(weight, dtype=np.float64), X.shape[0]
     if found.ndim == 0:
-        found = np.full(X.shape[0], float(found))
-    if found.shape != (X.shape[0],):
-        raise EvidenceError(
-            fault(
-                "sample_weight",
-                f"must be one number for each of the {X.shape[0]} items",
-                f"shape {found.shape}",
-            )
-        )
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
-    if wrong.size:
-        rule = "must be finite and not negative"
-        raise EvidenceError(
-            fault(
-                "sample_weight", rule, found[wrong[0]], where=wrong[:5].tolist(), total=len(wrong)
-            )
-        )
-    if not found.sum() > 0:
-        raise EvidenceError(fault("sample_weight", "must be positive somewhere", "zeros only"))
+        found = np.full(n, float(found))
+    name, rule = "sample_weight", f"must be one number for each of the {n} items"
+    require_evidence(found.shape == (n,), name, rule, f"shape {found.shape}")
+    good = np.isfinite(found) & (found >= 0)
+    require_rows(good, name, "must be finite and not negative", found)
+    require_evidence(found.sum() > 0, name, "must be positive somewhere", "zeros only")
     return found
 
 
@@ -162,41 +132,30 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
         require_sorted(classes, given, "a mask of ruled-out classes")
     told = _Names.read("label", label, n, width=1)
     if given is None:
-        given = _found_names(
-            [*([said.present] if said is not None and not marks else []), told.present]
-        )
+        given = _found_names([told] if said is None else [said, told])
     k = len(given)
     if said is None:
         mask = torch.zeros(n, k, dtype=torch.bool)
     else:
         mask = label_mask(torch.from_numpy(said.codes if marks else said.encode(given)), k)
-    known = told.encode(given)[:, 0]
-    labels = Labels(classes=given, mask=mask.numpy(), known=known)
-    if not labels.some.any():
-        raise EvidenceError(
-            fault(
-                "ruled_out",
-                "must name a class for at least one item",
-                "none",
-                remedy="-1, None and '' mean no label.",
-            )
-        )
+    labels = Labels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
+    _require_some(labels.some.any())
     return labels
 
 
+def _require_some(ok: object) -> None:
+    rule, remedy = "must name a class for at least one item", "-1, None and '' mean no label."
+    require_evidence(ok, "ruled_out", rule, "none", remedy=remedy)
+
+
 def require_sorted(classes: Any, names: Array | None, what: str) -> None:
-    """Columns and rows follow ``classes_``, so a mask or matrix with classes in another order would
-    be read wrongly.
-    """
+    """Raise for classes in another order than ``classes_``, which columns and rows follow."""
     if names is None:
-        raise ArgumentError(
-            f"classes must be given with {what}, whose columns have no names; got None."
-        )
-    if np.asarray(classes).tolist() != names.tolist():
-        came = np.asarray(classes).tolist()[:8]
-        raise ArgumentError(
-            f"classes must be sorted with {what}, whose order is that of classes_ ({names.tolist()[:8]}); got {came}."
-        )
+        rule = f"classes must be given with {what}, whose columns have no names"
+        raise ArgumentError(f"{rule}; got None.")
+    came, own = np.asarray(classes).tolist(), names.tolist()
+    rule = f"classes must be sorted with {what}, whose order is that of classes_"
+    require(came == own, f"{rule} ({own[:8]}); got {came[:8]}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,15 +170,12 @@ class _Names:
     @classmethod
     def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
         table = _table(name, np.full((n, 1), -1) if values is None else values)
-        if len(table) != n:
-            raise EvidenceError(
-                fault(name, f"must have one row for each of the {n} items", f"{len(table)} rows")
-            )
+        rule = f"must have one row for each of the {n} items"
+        require_evidence(len(table) == n, name, rule, f"{len(table)} rows")
         table = table.reshape(n, -1)
-        if width is not None and table.shape[1] != width:
-            raise EvidenceError(
-                fault(name, "must be one class an item", f"a table with {table.shape[1]} columns")
-            )
+        columns, rule = table.shape[1], "must be one class an item"
+        ok = width in (None, columns)
+        require_evidence(ok, name, rule, f"a table with {columns} columns")
         return cls(name, *_with_gaps(name, table))
 
     @property
@@ -231,24 +187,15 @@ class _Names:
         codes = np.full(self.values.shape, -1, dtype=np.int64)
         if self.missing.all():
             return codes
-        if _is_text(classes) != _is_text(self.present):
-            came = self.present[:3].tolist()
-            raise EvidenceError(
-                fault(
-                    self.name,
-                    f"must have names like those of classes, {classes.tolist()[:5]}",
-                    came,
-                )
-            )
+        rule = f"must have names like those of classes, {classes.tolist()[:5]}"
+        same = _is_text(classes) == _is_text(self.present)
+        require_evidence(same, self.name, rule, self.present[:3].tolist())
         places = np.searchsorted(classes, self.present).clip(max=len(classes) - 1)
-        codes[~self.missing] = np.where(classes[places] == self.present, places, -2)
-        wrong = np.flatnonzero((codes == -2).any(axis=1))
-        if wrong.size:
-            came = self.values[wrong[0]][codes[wrong[0]] == -2][0]
-            rule = f"must be among the classes {classes.tolist()[:8]}"
-            raise EvidenceError(
-                fault(self.name, rule, repr(came), where=wrong[:5].tolist(), total=len(wrong))
-            )
+        found = classes[places] == self.present
+        codes[~self.missing] = np.where(found, places, -2)
+        rule = f"must be among the classes {classes.tolist()[:8]}"
+        first = next((repr(v) for v in self.present[~found][:1]), "")
+        require_rows(codes != -2, self.name, rule, first)
         return codes
 
 
@@ -258,30 +205,15 @@ def _ruled_out_table(ruled_out: Any, n: int, k: int | None) -> tuple[_Names | No
         return None, False
     table = _table("ruled_out", ruled_out)
     if table.ndim == 2 and table.dtype == bool:
-        if k is not None and table.shape != (n, k):
-            raise EvidenceError(
-                fault(
-                    "ruled_out",
-                    f"must be a mask with {n} rows and {k} columns",
-                    f"shape {table.shape}",
-                )
-            )
+        rule = f"must be a mask with {n} rows and {k} columns"
+        ok = k is None or table.shape == (n, k)
+        require_evidence(ok, "ruled_out", rule, f"shape {table.shape}")
         codes = np.where(table, np.arange(table.shape[1]), -1)
         return _Names("ruled_out", table, ~table, codes), True
-    if (
-        table.ndim == 2
-        and table.shape[1] > 2
-        and table.dtype.kind in "iuf"
-        and np.isin(table, (0, 1)).all()
-    ):
-        raise EvidenceError(
-            fault(
-                "ruled_out",
-                "must be a table of classes, or a mask of bools",
-                "a table of 0 and 1",
-                remedy="Pass bools.",
-            )
-        )
+    wide = table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf"
+    numbers = wide and np.isin(table, (0, 1)).all()
+    rule, came = "must be a table of classes, or a mask of bools", "a table of 0 and 1"
+    require_evidence(not numbers, "ruled_out", rule, came, remedy="Pass bools.")
     return _Names.read("ruled_out", table, n), False
 
 
@@ -289,23 +221,14 @@ def _table(name: str, values: Any) -> Array:
     try:
         table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
     except ValueError as error:
+        rule = "must be one class an item or rows of equal length"
         remedy = "Pad short rows with -1 or ''."
-        raise EvidenceError(
-            fault(
-                name,
-                "must be one class an item or rows of equal length",
-                "rows that differ",
-                remedy=remedy,
-            )
-        ) from error
-    if (
-        table.dtype.kind in "US"
-        and not isinstance(values, np.ndarray)
-        and not all(isinstance(v, str) for v in _flat(values))
-    ):
-        raise EvidenceError(fault(name, "must be all text or all numbers", "both"))
-    if table.ndim not in (1, 2):
-        raise EvidenceError(fault(name, "must have one or two dimensions", f"shape {table.shape}"))
+        raise EvidenceError.of(name, rule, "rows that differ", remedy=remedy) from error
+    if table.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        texts = all(isinstance(v, str) for v in _flat(values))
+        require_evidence(texts, name, _ONE_KIND, "both")
+    rule = "must have one or two dimensions"
+    require_evidence(table.ndim in (1, 2), name, rule, f"shape {table.shape}")
     return table
 
 
@@ -316,41 +239,26 @@ def _flat(values: Any) -> list[Any]:
 
 def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
     """The names, and where there are none: -1, "", None, NaN."""
+    names = "must be names of classes: text, whole numbers or bools"
     if table.dtype.kind == "O":
         missing = np.array([_nothing(v) for v in table.ravel()], dtype=bool).reshape(table.shape)
         present = table[~missing]
         text = {isinstance(v, str) for v in present}
-        if len(text) > 1:
-            raise EvidenceError(fault(name, "must be all text or all numbers", "both"))
+        require_evidence(len(text) < 2, name, _ONE_KIND, "both")
         if text == {True}:
             return table, missing
         numbers = np.asarray(present.tolist()) if len(present) else np.empty(0, np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
-            raise EvidenceError(
-                fault(
-                    name, "must be names of classes: text, whole numbers or bools", repr(present[0])
-                )
-            )
-        table = np.full(
-            table.shape, -1, dtype=numbers.dtype if numbers.dtype.kind != "u" else np.int64
-        )
+        ok = numbers.ndim == 1 and numbers.dtype.kind in "biuf"
+        require_evidence(ok, name, names, repr(next(iter(present), None)))
+        kind = np.dtype(np.int64) if numbers.dtype.kind == "u" else numbers.dtype
+        table = np.full(table.shape, -1, dtype=kind)
         table[~missing] = numbers
         return _numbers(name, table, missing)
     if table.dtype.kind in "US":
         return table, np.asarray(table == np.array("", dtype=table.dtype))
-    if table.dtype.kind not in "biuf":
-        raise EvidenceError(
-            fault(
-                name,
-                "must be names of classes: text, whole numbers or bools",
-                f"an array of {table.dtype}",
-            )
-        )
-    return _numbers(
-        name,
-        table,
-        np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool),
-    )
+    require_evidence(table.dtype.kind in "biuf", name, names, f"an array of {table.dtype}")
+    missing = np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
+    return _numbers(name, table, missing)
 
 
 def _numbers(
@@ -361,15 +269,11 @@ def _numbers(
     missing = missing | (table == -1)
     if table.dtype.kind == "f":
         seen = table[~missing]
-        if not np.isfinite(seen).all():
-            raise EvidenceError(fault(name, "must be finite", "infinity"))
-        if (seen != np.round(seen)).any():
-            came = f"the continuous value {seen[seen != np.round(seen)][0]}"
-            raise EvidenceError(
-                fault(
-                    name, "must be classes", came, remedy="Unknown label type: a regression target?"
-                )
-            )
+        require_evidence(np.isfinite(seen).all(), name, "must be finite", "infinity")
+        between = seen[seen != np.round(seen)]
+        came = f"the continuous value {between[0]}" if len(between) else ""
+        remedy = "Unknown label type: a regression target?"
+        require_evidence(not came, name, "must be classes", came, remedy=remedy)
     return table, missing
 
 
@@ -385,42 +289,27 @@ def _nothing(value: Any) -> bool:
 def _class_names(classes: Any) -> Array:
     table = _table("classes", list(classes) if isinstance(classes, (set, frozenset)) else classes)
     values, missing = _with_gaps("classes", table)
-    if values.ndim != 1 or missing.any():
-        raise ArgumentError(
-            f"classes must be a list of names, none of them -1, '' or None (no label); got {table.tolist()[:8]}."
-        )
+    ok, rule = values.ndim == 1 and not missing.any(), "none of them -1, '' or None (no label)"
+    require(ok, f"classes must be a list of names, {rule}; got {table.tolist()[:8]}.")
     names = np.unique(values)
-    if len(names) < len(values):
-        raise ArgumentError(f"classes must differ; got {values.tolist()[:8]}.")
+    require(len(names) == len(values), f"classes must differ; got {values.tolist()[:8]}.")
     return _enough(names)
 
 
-def _found_names(parts: Sequence[Array]) -> Array:
-    some = [part for part in parts if len(part)]
-    if not some:
-        raise EvidenceError(
-            fault(
-                "ruled_out",
-                "must name a class for at least one item",
-                "none",
-                remedy="-1, None and '' mean no label.",
-            )
-        )
-    if len({_is_text(part) for part in some}) > 1:
-        raise EvidenceError(
-            fault("label", "must have names like those of ruled_out", "text against numbers")
-        )
+def _found_names(tables: Sequence[_Names]) -> Array:
+    some = [table.present for table in tables if not table.missing.all()]
+    _require_some(some)
+    rule, came = "must have names like those of ruled_out", "text against numbers"
+    require_evidence(len({_is_text(part) for part in some}) == 1, "label", rule, came)
     return _enough(np.unique(np.concatenate(some)))
 
 
 def _enough(names: Array) -> Array:
-    if len(names) < 2:
-        remedy = "Pass classes= with all of them; -1 means no label."
-        raise EvidenceError(
-            fault(
-                "classes", "must be two or more", f"one class, {names.tolist()[0]!r}", remedy=remedy
-            )
-        )
+    came, remedy = (
+        f"one class, {names.tolist()[0]!r}",
+        "Pass classes= with all of them; -1 means no label.",
+    )
+    require_evidence(len(names) > 1, "classes", "must be two or more", came, remedy=remedy)
     return names
 
 
@@ -428,15 +317,13 @@ def _is_text(values: Array) -> bool:
     return bool(values.dtype.kind in "USO")
 
 
-# ---------------------------------------------------------------------------- What a fit minimises
-# and how it is judged: ruled-out classes, and ordinary labels where there are some.
-
+# What a fit minimises and how it is judged: ruled-out classes, and ordinary labels where there are.
 
 EXACT = ("scl_nl", "supervised", "partial_log", "multi_ure")
 """Losses that are the cross-entropy where all classes but one are ruled out."""
 
 
-class MixedObjective(nn.Module):
+class MixedObjective(PlainObjective):
     """The loss of the ruled-out classes, and the cross-entropy of items with an ordinary label.
 
     The labels are a mask (B, K + 1): the ruled-out classes, all but one where the class is known,
@@ -450,12 +337,6 @@ class MixedObjective(nn.Module):
     average if the class is y: -Σ_k T[y, k]·log q_k.
     """
 
-    def __init__(
-        self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
-    ) -> None:
-        super().__init__()
-        self.loss, self.context, self.prepare = loss, context, prepare
-
     def forward(
         self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
     ) -> Tensor:
@@ -468,9 +349,8 @@ class MixedObjective(nn.Module):
             each = torch.ones_like(z[:, 0]) if weight is None else weight.to(z.dtype)
             total = each.sum()
             total = torch.where(total > 0, total, torch.ones_like(total))
-            ordinary = (
-                ordinary_loss(z, mask, self.loss, self.context) * known * each
-            ).sum() / total
+            ordinary = ordinary_loss(z, mask, self.loss, self.context) * known * each
+            ordinary = ordinary.sum() / total
             rest = each * ~known
             if self.loss.per_item:
                 losses = self.loss.function(z, alone, self.context, **self.loss.options)
@@ -496,24 +376,11 @@ def held_out_scel(
     """
     mask, known = labels[:, :-1], labels[:, -1]
     alone = mask & ~known.unsqueeze(1)
-    found = (
-        cpe_i_loss(logits, alone, context)
-        if loss.decode == "nearest"
-        else scel(logits, alone, context)
-    )
+    scored = cpe_i_loss if loss.decode == "nearest" else scel
+    found = scored(logits, alone, context)
     found = torch.where(known, ordinary_loss(logits, mask, loss, context), found).double()
     each = torch.ones_like(found) if weight is None else weight.double()
     return float((found * each).sum() / each.sum())
-
-
-@torch.no_grad()
-def row_distances(logits: Tensor, loss: Loss, context: Context) -> Tensor:
-    """‖q - T[k]‖₁ for every class k, with q the chances of the ruled-out class: what
-    :func:`decode_logits` minimises.
-    """
-    rows = context.current_log_transition().exp().to(logits)
-    q = logits.softmax(dim=1)
-    return torch.cdist(q if loss.decode == "nearest" else q @ rows, rows, p=1)
 
 
 class Marked(nn.Module):
@@ -550,7 +417,6 @@ class Floats(nn.Module):
         return items.float()
 
 
-# ----------------------------------------------------------------------------
 # One fit: which rows are used, the model, the transition matrix, and the call of the training loop.
 
 
@@ -558,7 +424,6 @@ MEASURED_IMAGES = 50_000
 SMALL_SIDE = 64
 Rows = NDArray[np.intp]
 Progress = Callable[[int, dict[str, float]], None]
-ModelMaker = Callable[[tuple[int, ...], int], nn.Module]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -620,28 +485,20 @@ class Fit:
             self.prepare.to(self.device)
         weight = None if self.weight is None else torch.tensor(self.weight, dtype=torch.float32)
         items, table, weight, used = _training_part(self.items, table, weight, rows)
-        context = _context(
-            loss, transition, table[used], None if weight is None else weight[used], prior
-        ).to(self.device)
-        objective, data = self._objective(
-            loss, context, Batches(items=items, labels=table, weight=weight)
-        )
-        file = (
-            None
-            if self.checkpoint is None
-            else self.checkpoint.with_name(self.checkpoint.name + stage)
-        )
+        own = None if weight is None else weight[used]
+        context = _context(loss, transition, table[used], own, prior).to(self.device)
+        data = Batches(items=items, labels=table, weight=weight)
+        objective, data = self._objective(loss, context, data)
+        file = self.checkpoint
         if file is not None:
+            file = file.with_name(file.name + stage)
             objective = Marked(objective, self._mark(loss, transition, rows))
             _same_mark(file, objective.mark)
         validate = self._validate(loss, context, held) if len(held) else None
-        settings = dataclasses.replace(
-            self.settings, seed=seed, patience=self.settings.patience if len(held) else None
-        )
-        history = train(
-            model, data, objective, settings, validate=validate, checkpoint=file, progress=progress
-        )
-        return model, context, history
+        patience = self.settings.patience if len(held) else None
+        settings = dataclasses.replace(self.settings, seed=seed, patience=patience)
+        options: dict[str, Any] = {"validate": validate, "checkpoint": file, "progress": progress}
+        return model, context, train(model, data, objective, settings, **options)
 
     def _objective(self, loss: Loss, context: Context, data: Batches) -> tuple[nn.Module, Batches]:
         mask = data.labels[:, :-1].contiguous()
@@ -649,9 +506,8 @@ class Fit:
             options = dict(self.recipe_options)
             views = copy.deepcopy(self.prepare)
             if not isinstance(views, Views):
-                raise ArgumentError(
-                    "recipe consistency must have images of uint8 (n, height, width, channels); got other items."
-                )
+                rule = "recipe consistency must have images of uint8 (n, height, width, channels)"
+                raise ArgumentError(f"{rule}; got other items.")
             steps = self.settings.epochs * max(1, len(data) // self.settings.batch_size)
             views.flip, views.pad = bool(options.pop("flip", True)), int(options.pop("pad", 4))
             options.setdefault("delay", min(1000, steps // 10))
@@ -661,16 +517,13 @@ class Fit:
             recipe = Consistency(mask.to(self.device), views, **options)
             return recipe, dataclasses.replace(data, labels=torch.arange(len(data)))
         if loss.name in EXACT or not data.labels[:, -1].any():
-            return PlainObjective(loss, context, self.prepare), dataclasses.replace(
-                data, labels=mask
-            )
+            plain = PlainObjective(loss, context, self.prepare)
+            return plain, dataclasses.replace(data, labels=mask)
         return MixedObjective(loss, context, self.prepare), data
 
     def _validate(self, loss: Loss, context: Context, held: Rows) -> Callable[[nn.Module], float]:
         labels = self.table[torch.from_numpy(held)].to(self.device)
-        weight = (
-            None if self.weight is None else torch.tensor(self.weight[held], device=self.device)
-        )
+        weight = None if self.weight is None else torch.tensor(self.weight[held]).to(self.device)
 
         def score(model: nn.Module) -> float:
             logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare)
@@ -688,51 +541,33 @@ class Fit:
         are badly scaled.
         """
         with_labels = rows[self.labels.mask[rows].any(axis=1) & (self.labels.known[rows] < 0)]
-        if len(with_labels) < 2:
-            raise ArgumentError(
-                f"transition anchors must have 2 items with ruled-out classes at least; got {len(with_labels)}."
-            )
+        n, rule = len(with_labels), "transition anchors must have 2 items with ruled-out classes"
+        require(n >= 2, f"{rule} at least; got {n}.")
         order = np.random.default_rng(seeds[0]).permutation(with_labels)
         halves = (np.sort(order[::2]), np.sort(order[1::2]))
-        k = len(self.labels.classes)
-        loss, plain = get_loss("cpe_i"), dataclasses.replace(self, recipe="plain")
+        loss, uniform = get_loss("cpe_i"), Transition.uniform(len(self.labels.classes))
+        plain, none = dataclasses.replace(self, recipe="plain"), np.empty(0, np.intp)
         chances, codes = [], []
         for number, (own, other) in enumerate((halves, halves[::-1])):
-            model, _, _ = plain.run(
-                loss,
-                Transition.uniform(k),
-                own,
-                held=np.empty(0, np.intp),
-                seed=seeds[1 + number],
-                stage=f".anchors{number}",
-                progress=progress,
-            )
-            chances.append(
-                all_logits(model, Chosen(self.items, other), prepare=self.prepare)
-                .double()
-                .softmax(dim=1)
-                .numpy()
-            )
+            seed, stage = seeds[1 + number], f".anchors{number}"
+            options: dict[str, Any] = {"seed": seed, "stage": stage, "progress": progress}
+            model, _, _ = plain.run(loss, uniform, own, held=none, **options)
+            logits = all_logits(model, Chosen(self.items, other), prepare=self.prepare)
+            chances.append(logits.double().softmax(dim=1).numpy())
             codes.append(self.labels.codes[other])
         return estimate_transition(np.concatenate(chances), ruled_out=np.concatenate(codes))
 
     def _mark(self, loss: Loss, transition: Transition, rows: Rows) -> bytes:
         """A digest of what is trained and on what; of a memory map, of some rows."""
-        digest = hashlib.sha256()
-        options = (
-            sorted(loss.options.items()),
-            sorted((k, str(v)) for k, v in self.recipe_options.items()),
-        )
-        digest.update(repr((loss.name, options, self.recipe, self.items.shape)).encode())
-        items = self.items
+        items, recipe = self.items, sorted((k, str(v)) for k, v in self.recipe_options.items())
+        what = (loss.name, (sorted(loss.options.items()), recipe), self.recipe, items.shape)
+        digest = hashlib.sha256(repr(what).encode())
         if isinstance(items, np.memmap):
-            arrays = [
-                np.asarray(items[np.linspace(0, len(items) - 1, min(len(items), 1000)).astype(int)])
-            ]
+            some = np.linspace(0, len(items) - 1, min(len(items), 1000)).astype(int)
+            arrays = [np.asarray(items[some])]
         else:
-            arrays = (
-                [items.data, items.indices, items.indptr] if hasattr(items, "indptr") else [items]
-            )
+            sparse = hasattr(items, "indptr")
+            arrays = [items.data, items.indices, items.indptr] if sparse else [items]
         arrays += [transition.matrix, rows, self.labels.mask, self.labels.known]
         for array in arrays if self.weight is None else [*arrays, self.weight]:
             digest.update(np.ascontiguousarray(array).data)
@@ -742,9 +577,7 @@ class Fit:
 def _training_part(
     items: Items, table: Tensor, weight: Tensor | None, rows: Rows
 ) -> tuple[Items, Tensor, Tensor | None, Tensor]:
-    """The chosen rows; those of a memory map stay where they are, and the others get weight 0.
-    Last: which places are chosen.
-    """
+    """The chosen rows."""
     chosen = torch.from_numpy(rows)
     if len(rows) == items.shape[0]:
         return items, table, weight, chosen
@@ -752,12 +585,8 @@ def _training_part(
         only = torch.zeros(len(table))
         only[chosen] = 1 if weight is None else weight[chosen]
         return items, table, only, chosen
-    return (
-        items[rows],
-        table[chosen],
-        None if weight is None else weight[chosen],
-        torch.arange(len(rows)),
-    )
+    own = None if weight is None else weight[chosen]
+    return items[rows], table[chosen], own, torch.arange(len(rows))
 
 
 def _context(
@@ -769,19 +598,17 @@ def _context(
     if loss.name == "scarce" and prior is None and len(mask):
         parts = mask / mask.sum(dim=1, keepdim=True) * (1.0 if each is None else each.unsqueeze(1))
         prior = transition.class_shares(parts.sum(dim=0).double().numpy())
-    return loss.make_context(
-        transition, ruled_out=mask if len(mask) else None, weight=each, prior=prior
-    )
+    said = mask if len(mask) else None
+    return loss.make_context(transition, ruled_out=said, weight=each, prior=prior)
 
 
 def _same_mark(file: Path, mark: Tensor) -> None:
     state = read_checkpoint(file, same={})
     found = None if state is None else state.get("whole", {}).get("objective.mark")
-    if state is not None and (found is None or not torch.equal(found, mark.cpu())):
-        raise ArgumentError(
-            f"checkpoint must come from the same items, labels, loss and transition; got {file} of another fit. "
-            "Remove it or name another file."
-        )
+    same = state is None or (found is not None and torch.equal(found, mark.cpu()))
+    rule = "checkpoint must come from the same items, labels, loss and transition"
+    remedy = "Remove it or name another file."
+    require(same, f"{rule}; got {file} of another fit. {remedy}")
 
 
 def model_maker(
@@ -794,20 +621,14 @@ def model_maker(
         if isinstance(model, nn.Module):
             return copy.deepcopy(model)
         if isinstance(model, str):
-            stem = "small" if len(shape) == 3 and max(shape[:2]) <= SMALL_SIDE else "imagenet"
-            made = make_model(
-                model,  # type: ignore[arg-type]
-                shape=inner,
-                n_outputs=n_outputs,
-                hidden=tuple(hidden),
-                stem=stem,  # type: ignore[arg-type]
-                seed=seed,
-            )
+            small = len(shape) == 3 and max(shape[:2]) <= SMALL_SIDE
+            options: dict[str, Any] = {"hidden": tuple(hidden), "seed": seed}
+            options["stem"] = "small" if small else "imagenet"
+            made = make_model(model, shape=inner, n_outputs=n_outputs, **options)  # type: ignore[arg-type]
             return channels_last(made) if model.startswith("resnet") else made
-        if not callable(model):
-            raise ArgumentError(
-                f"model must be a name, a module or a function of (shape, n_outputs); got {type(model).__name__}."
-            )
+        kind = type(model).__name__
+        rule = "model must be a name, a module or a function of (shape, n_outputs)"
+        require(callable(model), f"{rule}; got {kind}.")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             found = model(inner, n_outputs)
@@ -827,11 +648,9 @@ def check_outputs(
         was_training = model.training
         found = model.eval()(first if prepare is None else prepare(first))
         model.train(was_training)
-    if not isinstance(found, Tensor) or tuple(found.shape) != (1, n_outputs):
-        came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise ArgumentError(
-            f"model must give {n_outputs} logits an item, shape {(1, n_outputs)}; got {came}."
-        )
+    came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    rule = f"model must give {n_outputs} logits an item, shape {(1, n_outputs)}"
+    require(came == (1, n_outputs), f"{rule}; got {came}.")
 
 
 def make_input(items: Items) -> nn.Module | None:
@@ -848,18 +667,14 @@ def make_input(items: Items) -> nn.Module | None:
 
 def split_rows(rows: Rows, share: float, *, patience: int | None, seed: int) -> tuple[Rows, Rows]:
     """Rows to train on, and a share that is held out."""
-    if not 0 <= share < 1:
-        raise ArgumentError(f"validation_share must be in [0, 1); got {share}.")
-    if patience is not None and share == 0:
-        raise ArgumentError(
-            "patience must come with validation_share, whose items say what is better; got validation_share 0."
-        )
+    require(0 <= share < 1, f"validation_share must be in [0, 1); got {share}.")
+    rule = "patience must come with validation_share, whose items say what is better"
+    require(patience is None or share, f"{rule}; got validation_share 0.")
     if share == 0:
         return rows, np.empty(0, dtype=np.intp)
-    if len(rows) < 2:
-        raise ArgumentError(
-            f"validation_share must leave items to train on; got {len(rows)} items with labels."
-        )
+    n = len(rows)
+    rule = "validation_share must leave items to train on"
+    require(n > 1, f"{rule}; got {n} items with labels.")
     n_held = min(max(1, round(share * len(rows))), len(rows) - 1)
     order = np.random.default_rng(seed).permutation(rows)
     return np.sort(order[n_held:]), np.sort(order[:n_held])
@@ -874,14 +689,12 @@ def show_progress(what: str, epochs: int, *, shown: bool) -> Iterator[Progress |
     from rich import progress as rich
     from rich.console import Console
 
-    words = rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[loss]}")
-    columns = (
-        words[0],
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeRemainingColumn(),
-        words[1],
+    what_it_does, loss = (
+        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.fields[loss]}"),
     )
+    bars = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    columns = (what_it_does, *bars, loss)
     with rich.Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=epochs, loss="")
         yield lambda epoch, row: bar.update(task, completed=epoch, loss=f"loss {row['loss']:.4f}")

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
-from noracle.bounds.binomial import binomial_at_least, chdtrc, clopper_pearson
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra, fault
+from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.special import chdtrc
+from noracle.bounds.tails import binomial_at_least
+from noracle.errors import MissingExtra, require, require_rows
 from noracle.learn.labels import _distinct_integers as distinct_integers
 from noracle.results import Check, NaN
 from noracle.results.analysis import Rate
@@ -48,37 +50,30 @@ class LabelTable:
 def read_labels(
     ruled_out: ArrayLike,
     *,
-    n_classes: int | None,
-    classes: Sequence[object] | None,
-    truth: ArrayLike | None,
-    trusted: ArrayLike | None,
-    annotator: ArrayLike | None,
-    seconds: ArrayLike | None,
+    n_classes: int | None = None,
+    classes: Sequence[object] | None = None,
+    truth: ArrayLike | None = None,
+    trusted: ArrayLike | None = None,
+    annotator: ArrayLike | None = None,
+    seconds: ArrayLike | None = None,
 ) -> LabelTable:
     """Check everything and lay it out label by label."""
     said = np.asarray(ruled_out)
-    if said.ndim not in (1, 2):
-        raise ArgumentError(
-            f"ruled_out must have one row an item, and one or two axes; got shape {said.shape}."
-        )
+    rule, came = "ruled_out must have one row an item, and one or two axes", said.shape
+    require(said.ndim in (1, 2), f"{rule}; got shape {came}.")
     names, notes = _names(said, truth, n_classes, classes)
-    mask = said.dtype == bool
-    if mask and said.shape[1:] != (len(names),):
-        raise ArgumentError(
-            f"ruled_out must have one column for each of the {len(names)} classes as a mask; got shape {said.shape}."
-        )
-    if mask:
+    if said.dtype == bool:
+        rule = f"ruled_out must have one column for each of the {len(names)} classes as a mask"
+        require(said.shape[1:] == (len(names),), f"{rule}; got shape {came}.")
         item, slot = np.nonzero(said)
         codes = slot
     else:
-        table = (
-            _codes("ruled_out", said, names).reshape(len(said), -1)
-            if len(said)
-            else np.empty((0, 1), dtype=np.int64)
-        )
+        table = _codes("ruled_out", said, names)
+        table = table.reshape(len(said), -1) if len(said) else table.reshape(0, 1)
         item, slot = np.nonzero(table >= 0)
         codes = table[item, slot]
     who, people = _annotators(annotator, said.shape, item, slot)
+    times = None if seconds is None else np.asarray(seconds, dtype=np.float64)
     return LabelTable(
         n_items=len(said),
         classes=names,
@@ -87,9 +82,7 @@ def read_labels(
         truth=_truth(truth, trusted, names, len(said)),
         annotator=who,
         annotators=people,
-        seconds=None
-        if seconds is None
-        else _spread("seconds", np.asarray(seconds, dtype=np.float64), said.shape, item, slot),
+        seconds=None if times is None else _spread("seconds", times, said.shape, item, slot),
         notes=notes,
     )
 
@@ -99,22 +92,21 @@ def trusted_part(table: LabelTable) -> LabelTable | None:
     if table.truth is None:
         return None
     use = table.truth[table.item] >= 0
-    return dataclasses.replace(
-        table,
-        item=table.item[use],
-        label=table.label[use],
-        annotator=None if table.annotator is None else table.annotator[use],
-        seconds=None,
-    )
+    who = None if table.annotator is None else table.annotator[use]
+    item, label = table.item[use], table.label[use]
+    return dataclasses.replace(table, item=item, label=label, annotator=who, seconds=None)
 
 
 def truth_of(known: LabelTable) -> Whole:
     """The true class of the item of each label, -1 where it is not trusted."""
-    return (
-        np.full(len(known.item), -1, dtype=np.int64)
-        if known.truth is None
-        else known.truth[known.item]
-    )
+    nothing = np.full(len(known.item), -1, dtype=np.int64)
+    return nothing if known.truth is None else known.truth[known.item]
+
+
+def untested(reason: str, **shared: Any) -> Check:
+    """A check that says why it was not made."""
+    finding = f"not tested: {reason}"
+    return Check(p_value=NaN, statistic=NaN, finding=finding, reason=reason, **shared)
 
 
 def _names(
@@ -127,43 +119,29 @@ def _names(
     notes: tuple[str, ...] = ()
     if classes is not None:
         names = tuple(str(c) for c in classes)
-        if len(set(names)) != len(names) or (n_classes is not None and n_classes != len(names)):
-            raise ArgumentError(
-                f"classes must be different names, n_classes of them; got {len(names)} names and n_classes {n_classes}."
-            )
+        ok = len(set(names)) == len(names) and n_classes in (None, len(names))
+        came = f"{len(names)} names and n_classes {n_classes}"
+        require(ok, f"classes must be different names, n_classes of them; got {came}.")
     elif n_classes is not None:
-        names = tuple(str(k) for k in range(n_classes))
+        names = tuple(map(str, range(n_classes)))
+    elif said.dtype == bool and said.ndim == 2:
+        names = tuple(map(str, range(said.shape[-1])))
     else:
-        values = [said] if truth is None else [said, np.asarray(truth)]
-        names = (
-            tuple(str(k) for k in range(said.shape[-1]))
-            if said.dtype == bool and said.ndim == 2
-            else _seen(values)
-        )
-        notes = (
-            (f"{len(names)} classes inferred: those that were seen",) if said.dtype != bool else ()
-        )
-    if len(names) < 2:
-        raise ArgumentError(
-            f"n_classes must be at least 2; got {len(names)}. Pass n_classes or classes: too few are seen in the labels."
-        )
+        names = _seen([said] if truth is None else [said, np.asarray(truth)])
+        inferred = f"{len(names)} classes inferred: those that were seen"
+        notes = (inferred,) if said.dtype != bool else ()
+    remedy = "Pass n_classes or classes: too few are seen in the labels."
+    require(len(names) >= 2, f"n_classes must be at least 2; got {len(names)}. {remedy}")
     return names, notes
 
 
 def _seen(values: Sequence[NDArray[Any]]) -> tuple[str, ...]:
     if all(_is_number(v) or not v.size for v in values):
-        most = max(
-            (
-                int(np.nanmax(v))
-                for v in values
-                if v.size and not np.isnan(v.astype(np.float64)).all()
-            ),
-            default=-1,
-        )
-        return tuple(str(k) for k in range(most + 1))
-    return tuple(
-        sorted({str(v) for each in values for v in each.reshape(-1).tolist() if not _missing(v)})
-    )
+        numbers = np.concatenate([v.astype(np.float64).ravel() for v in values])
+        most = int(np.nanmax(np.append(numbers, -1)))
+        return tuple(map(str, range(most + 1)))
+    cells = (v for each in values for v in each.reshape(-1).tolist())
+    return tuple(sorted({str(v) for v in cells if not _missing(v)}))
 
 
 def _is_number(values: NDArray[Any]) -> bool:
@@ -171,18 +149,15 @@ def _is_number(values: NDArray[Any]) -> bool:
 
 
 def _missing(value: object) -> bool:
-    return (
-        value is None
-        or value == ""
-        or (isinstance(value, float) and value != value)
-        or (isinstance(value, int) and value == -1)
-    )
+    if isinstance(value, (int, float)):
+        return value != value or (value == -1 and isinstance(value, int))
+    return value is None or value == ""
 
 
 def _codes(name: str, values: NDArray[Any], names: tuple[str, ...]) -> Whole:
-    """Class numbers, -1 for nothing said. Numbers are places in ``names``; texts are looked up in
-    it.
-    """
+    """Class numbers, -1 for nothing said."""
+    if not len(values):
+        return np.empty(values.shape, dtype=np.int64)
     flat = values.reshape(len(values), -1)
     if _is_number(values):
         numbers = np.where(np.isnan(flat.astype(np.float64)), -1, flat)
@@ -191,25 +166,13 @@ def _codes(name: str, values: NDArray[Any], names: tuple[str, ...]) -> Whole:
         rule = f"must be a whole number in [0, {len(names)}), or -1 for none"
     else:
         place = {n: k for k, n in enumerate(names)}
-        known = [
-            [-1 if _missing(v) else place.get(str(v), -2) for v in row] for row in flat.tolist()
-        ]
+        rows = flat.tolist()
+        known = [[-1 if _missing(v) else place.get(str(v), -2) for v in row] for row in rows]
         found = np.array(known, dtype=np.int64).reshape(flat.shape)
         bad = found == -2
         rule = f"must be one of the {len(names)} classes"
-    wrong = np.flatnonzero(bad.any(axis=1))
-    if wrong.size:
-        came = flat[wrong[0]][bad[wrong[0]]][0]
-        raise EvidenceError(
-            fault(
-                name,
-                rule,
-                came,
-                where=wrong[:5].tolist(),
-                total=len(wrong),
-                remedy="Pass n_classes or classes, or drop those items.",
-            )
-        )
+    remedy = "Pass n_classes or classes, or drop those items."
+    require_rows(~bad, name, rule, flat, remedy=remedy)
     return found.reshape(values.shape)
 
 
@@ -217,28 +180,21 @@ def _truth(
     truth: ArrayLike | None, trusted: ArrayLike | None, names: tuple[str, ...], n: int
 ) -> Whole | None:
     if truth is None:
-        if trusted is not None:
-            raise ArgumentError(
-                "trusted must come with truth; got trusted alone. Pass the true classes of the trusted items."
-            )
+        rule, remedy = "trusted must come with truth", "Pass the true classes of the trusted items."
+        require(trusted is None, f"{rule}; got trusted alone. {remedy}")
         return None
     values = np.asarray(truth)
-    if values.shape != (n,):
-        raise ArgumentError(
-            f"truth must be one class for each of the {n} items; got shape {values.shape}."
-        )
+    rule = f"truth must be one class for each of the {n} items"
+    require(values.shape == (n,), f"{rule}; got shape {values.shape}.")
     if trusted is None:
-        return _codes("truth", values, names) if n else np.empty(0, dtype=np.int64)
+        return _codes("truth", values, names)
     mask = np.asarray(trusted)
-    if mask.shape != (n,) or (n and mask.dtype != bool):
-        raise ArgumentError(
-            f"trusted must be one bool for each of the {n} items; got {mask.dtype} with shape {mask.shape}."
-        )
+    rule = f"trusted must be one bool for each of the {n} items"
+    ok = mask.shape == (n,) and (not n or mask.dtype == bool)
+    require(ok, f"{rule}; got {mask.dtype} with shape {mask.shape}.")
     found = np.full(n, -1, dtype=np.int64)
-    if n and mask.any():
-        found[mask] = _codes(
-            "truth", values[mask], names
-        )  # what is not trusted is not even looked at
+    if n and mask.any():  # what is not trusted is not even looked at
+        found[mask] = _codes("truth", values[mask], names)
     return found
 
 
@@ -246,14 +202,10 @@ def _spread(
     name: str, values: NDArray[Any], shape: tuple[int, ...], item: Whole, slot: Whole
 ) -> NDArray[Any]:
     """One value a label, from one an item or one a label."""
-    if values.shape == shape[:1]:
-        spread: NDArray[Any] = values[item]
-        return spread
-    if values.shape != shape:
-        raise ArgumentError(
-            f"{name} must have the shape of ruled_out, {shape}, or one entry an item; got {values.shape}."
-        )
-    found: NDArray[Any] = values[item, slot]
+    each = values.shape == shape[:1]
+    rule = f"{name} must have the shape of ruled_out, {shape}, or one entry an item"
+    require(each or values.shape == shape, f"{rule}; got {values.shape}.")
+    found: NDArray[Any] = values[item] if each else values[item, slot]
     return found
 
 
@@ -267,24 +219,17 @@ def _annotators(
     if values.dtype.kind in "iuU":
         found, place = np.unique(values, return_inverse=True)
         gone = found == ("" if values.dtype.kind == "U" else -1)
-        return np.where(gone, -1, np.cumsum(~gone) - 1)[place.reshape(-1)].astype(np.int64), tuple(
-            str(v) for v in found[~gone].tolist()
-        )
+        numbers = np.where(gone, -1, np.cumsum(~gone) - 1)[place.reshape(-1)]
+        return numbers.astype(np.int64), tuple(map(str, found[~gone].tolist()))
     given = [None if _missing(v) else v for v in values.tolist()]
-    numeric = all(v is None or isinstance(v, (int, float)) for v in given)
-    order = sorted(
-        {v for v in given if v is not None},
-        key=(lambda v: (v, "")) if numeric else (lambda v: (0, str(v))),
-    )
-    number = {v: k for k, v in enumerate(order)}
-    return np.array([-1 if v is None else number[v] for v in given], dtype=np.int64), tuple(
-        str(v) for v in order
-    )
+    people = {v for v in given if v is not None}
+    numeric = all(isinstance(v, (int, float)) for v in people)
+    order = sorted(people, key=None if numeric else str)
+    number = {None: -1, **{v: k for k, v in enumerate(order)}}
+    return np.array([number[v] for v in given], dtype=np.int64), tuple(map(str, order))
 
 
-# ---------------------------------------------------------------------------- Rates of labels with
-# limits that hold when an item has several labels, and tests of even use of classes.
-
+# Rates of labels with limits that hold when an item has several labels; tests of even use.
 
 Floats = NDArray[np.float64]
 _FEW = 8  # classes of one item that are drawn one by one
@@ -303,31 +248,26 @@ def sums_by_item(item: Whole, hit: NDArray[np.bool_]) -> Sums:
         n = np.bincount(item)
         hits = np.bincount(item[hit], minlength=len(n))
         return Sums(hits[n > 0].astype(np.float64), n[n > 0].astype(np.float64))
-    _, place = np.unique(item, return_inverse=True)
-    place = place.reshape(-1)
-    return Sums(
-        np.bincount(place, weights=hit).astype(np.float64), np.bincount(place).astype(np.float64)
-    )
+    place = np.unique(item, return_inverse=True)[1].reshape(-1)
+    hits, n = np.bincount(place, weights=hit), np.bincount(place)
+    return Sums(hits.astype(np.float64), n.astype(np.float64))
 
 
 def rate_of(name: str, sums: Sums, tail: float, *, expected: float = NaN) -> Rate:
     """The rate with limits that each fail with chance ``tail``; NaN and [0, 1] without labels."""
     items = len(sums.n)
-    if not items:
-        return Rate(
-            name=name, hits=0, n=0, items=0, value=NaN, low=0.0, high=1.0, expected=expected
-        )
     hits, total = round(float(sums.hits.sum())), round(float(sums.n.sum()))
-    if total == items:
+    value, low, high = NaN, 0.0, 1.0
+    if items and total == items:
         value = hits / items
         low, high = clopper_pearson(hits, items, tail, tail)
-    else:
+    elif items:
         value = float(np.mean(np.sort(sums.hits / sums.n)))
         low, high = betting_interval(_scores(sums), tail, tail)
         low, high = min(low, value), max(high, value)
-    verdict: Literal["", "more", "less"] = (
-        "more" if low > expected else "less" if high < expected else ""
-    )
+    verdict: Literal["", "more", "less"] = ""
+    if items:
+        verdict = "more" if low > expected else "less" if high < expected else ""
     return Rate(
         name=name,
         hits=hits,
@@ -405,9 +345,8 @@ def measure_use(item: Whole, label: Whole, n_classes: int) -> Use | None:
     place = np.unique(pairs[0], return_inverse=True)[1].reshape(-1)
     per_item = np.bincount(place, weights=times)
     scale = float((n_classes * (times**2).sum() - (per_item**2).sum()) / ((n_classes - 1) * n))
-    statistic = (
-        float(np.sort((counts - expected) ** 2).sum()) / (scale * expected) if scale > 0 else 0.0
-    )
+    squares = float(np.sort((counts - expected) ** 2).sum())
+    statistic = squares / (scale * expected) if scale > 0 else 0.0
     use = Use(counts, expected, scale, statistic, np.empty((0, 0), dtype=np.int64))
     return use._replace(patterns=_patterns(place, times)) if use.few else use
 
@@ -432,35 +371,29 @@ def simulate_use(use: Use, size: int, rng: np.random.Generator) -> Floats:
         block = min(step, size - start)
         if width <= _FEW:
             classes = distinct_integers(block * n, width, n_classes, rng).reshape(block, -1)
-            cell = classes + n_classes * np.arange(block)[:, None]
-            weights = np.broadcast_to(use.patterns.reshape(-1), cell.shape)
-            drawn = np.bincount(
-                cell.reshape(-1), weights=weights.reshape(-1), minlength=block * n_classes
-            ).reshape(block, n_classes)
+            cell = (classes + n_classes * np.arange(block)[:, None]).reshape(-1)
+            weights = np.tile(use.patterns.reshape(-1), block)
+            drawn = np.bincount(cell, weights=weights, minlength=block * n_classes)
+            drawn = drawn.reshape(block, n_classes)
         else:
             padded = np.pad(use.patterns, ((0, 0), (0, n_classes - width)))
-            drawn = rng.permuted(np.broadcast_to(padded, (block, *padded.shape)), axis=2).sum(
-                axis=1
-            )
+            every = np.broadcast_to(padded, (block, *padded.shape))
+            drawn = rng.permuted(every, axis=2).sum(axis=1)
         found[start : start + block] = _statistics_of(drawn, use)
     return found
 
 
 def _statistics_of(counts: NDArray[Any], use: Use) -> Floats:
-    return np.asarray(
-        np.sort((counts - use.expected) ** 2, axis=1).sum(axis=1) / (use.scale * use.expected),
-        dtype=np.float64,
-    )
+    squares = np.sort((counts - use.expected) ** 2, axis=1).sum(axis=1)
+    return np.asarray(squares / (use.scale * use.expected), dtype=np.float64)
 
 
 def p_of(statistic: float, simulated: Floats) -> float:
     """(1 + number that reach the statistic)/(1 + number): valid at every number of simulations."""
-    return (1 + int(np.sum(simulated >= statistic - 1e-9 * max(1.0, abs(statistic))))) / (
-        1 + len(simulated)
-    )
+    reached = int(np.sum(simulated >= statistic - 1e-9 * max(1.0, abs(statistic))))
+    return (1 + reached) / (1 + len(simulated))
 
 
-# ----------------------------------------------------------------------------
 # Do ruled-out labels depend on the item beyond its class?
 
 
@@ -471,16 +404,13 @@ NAME, ASSUMPTION = "feature dependence", "labels depend on the item only through
 
 
 class _Part(NamedTuple):
-    """The clusters of one class, as what a shuffle needs: for each number of labels, clusters and
-    label patterns.
-    """
+    """The clusters of one class, as what a shuffle needs."""
 
     name: str
     n_items: int
     n_clusters: int
-    tables: Sequence[
-        tuple[Whole, Floats]
-    ]  # (clusters × patterns) counts, (patterns × classes) labels
+    # (clusters × patterns) counts, (patterns × classes) labels
+    tables: Sequence[tuple[Whole, Floats]]
 
 
 def check_dependence(
@@ -514,46 +444,34 @@ def check_dependence(
     labelled = np.bincount(table.item, minlength=table.n_items)
     parts = _parts(table, x, np.where(labelled > 0, group, -1), n_clusters, rng)
     n = sum(p.n_items for p in parts)
+    clusters = "chi-square of k-means clusters × ruled-out classes inside classes"
+    guessed = ("Classes are guesses, so that p promises nothing.",)
     shared: dict[str, Any] = {
         "name": NAME,
         "assumption": ASSUMPTION,
         "refutes_only": True,
-        "method": f"chi-square of k-means clusters × ruled-out classes inside classes, {n_permutations:,} shuffles",
+        "method": f"{clusters}, {n_permutations:,} shuffles",
         "counts": {"labelled_items": n, "classes_tested": len(parts)},
-        "diagnostics": {
-            "heuristic": heuristic,
-            "oracle": not heuristic,
-            "shuffles": n_permutations,
-        },
-        "notes": ("Classes are guesses, so that p promises nothing.",) if heuristic else (),
+        "diagnostics": {"heuristic": heuristic, "oracle": not heuristic}
+        | {"shuffles": n_permutations},
+        "notes": guessed if heuristic else (),
     }
     if not parts:
-        reason = f"no class has {2 * _LEAST_ITEMS} labelled items with different features"
-        return Check(
-            p_value=NaN, statistic=NaN, finding=f"not tested: {reason}", reason=reason, **shared
-        )
+        few = f"no class has {2 * _LEAST_ITEMS} labelled items with different features"
+        return untested(few, **shared)
     seen, shuffled = zip(*(_statistics(p, n_permutations, rng) for p in parts), strict=True)
     statistic, null = float(np.sum(seen)), np.sum(shuffled, axis=0)
-    p_value = _p_value(statistic, null)
-    rows = tuple(
-        {
-            "class": p.name,
-            "n": p.n_items,
-            "clusters": p.n_clusters,
-            "statistic": s,
-            "expected": float(d.mean()),
-            "p_value": _p_value(s, d),
-        }
+    rows: list[dict[str, Any]] = [
+        {"class": p.name, "n": p.n_items, "clusters": p.n_clusters, "statistic": s}
+        | {"expected": float(d.mean()), "p_value": p_of(s, d)}
         for p, s, d in zip(parts, seen, shuffled, strict=True)
-    )
-    ratio = (
-        f"differences between clusters are {statistic / null.mean():.2f} times those of shuffled labels"
-        if null.mean() > 0
-        else ""
-    )
-    finding = ratio or "all labels of a class are alike"
+    ]
+    finding = "all labels of a class are alike"
+    if null.mean() > 0:
+        ratio = f"{statistic / null.mean():.2f} times those of shuffled labels"
+        finding = f"differences between clusters are {ratio}"
     return Check(
-        p_value=p_value,
+        p_value=p_of(statistic, null),
         statistic=statistic,
         finding=f"heuristic: {finding}" if heuristic else finding,
         parts=tuple(sorted(rows, key=lambda r: table.classes.index(str(r["class"])))),
@@ -561,38 +479,18 @@ def check_dependence(
     )
 
 
-def _p_value(statistic: float, null: Floats) -> float:
-    reached = int(np.sum(null >= statistic - 1e-9 * max(1.0, abs(statistic))))
-    return (1 + reached) / (1 + len(null))
-
-
 def _features(features: ArrayLike, n: int) -> NDArray[Any]:
     """One row an item, in the type they came in."""
     x = np.asarray(features)
-    if x.ndim == 0 or len(x) != n:
-        raise ArgumentError(
-            f"features must have one row for each of the {n} items; got shape {x.shape}."
-        )
-    if x.size and not (np.issubdtype(x.dtype, np.number) or x.dtype == bool):
-        raise ArgumentError(
-            f"features must be numbers; got {x.dtype}. Turn texts into numbers first, for example with TF-IDF."
-        )
+    rule = f"features must have one row for each of the {n} items"
+    require(x.ndim and len(x) == n, f"{rule}; got shape {x.shape}.")
+    ok = not x.size or np.issubdtype(x.dtype, np.number) or x.dtype == bool
+    remedy = "Turn texts into numbers first, for example with TF-IDF."
+    require(ok, f"features must be numbers; got {x.dtype}. {remedy}")
     x = x.reshape(n, -1) if n else np.empty((0, 1))
-    bad = (
-        np.flatnonzero(~np.isfinite(x).all(axis=1))
-        if np.issubdtype(x.dtype, np.inexact)
-        else np.empty(0, dtype=np.int64)
-    )
-    if bad.size:
-        raise EvidenceError(
-            fault(
-                "features",
-                "must be finite",
-                "NaN or infinity",
-                where=bad[:5].tolist(),
-                total=len(bad),
-            )
-        )
+    if np.issubdtype(x.dtype, np.inexact):
+        finite = np.isfinite(x).all(axis=1)
+        require_rows(finite, "features", "must be finite", "NaN or infinity")
     return x
 
 
@@ -608,9 +506,8 @@ def _sorted_rows(x: Floats) -> Whole:
     not matter.
     """
     rows = np.ascontiguousarray(x)
-    return np.argsort(
-        rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1), kind="stable"
-    ).astype(np.int64)
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
+    return np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def _parts(
@@ -651,9 +548,7 @@ def _clusters(x: Floats, size: int, rng: np.random.Generator) -> Whole:
 
 
 def _tables(table: LabelTable, own: Whole, clusters: Whole) -> list[tuple[Whole, Floats]]:
-    """For each number of labels: how often each pattern of labels met each cluster, and what each
-    pattern rules out.
-    """
+    """For each number of labels."""
     place = np.full(table.n_items, -1)
     place[own] = np.arange(len(own))
     mine = place[table.item] >= 0
@@ -665,15 +560,10 @@ def _tables(table: LabelTable, own: Whole, clusters: Whole) -> list[tuple[Whole,
     found = []
     for m in np.unique(n_labels[n_labels > 0]):
         rows = np.flatnonzero(n_labels == m)
-        patterns, which, times = np.unique(
-            label[start[rows][:, None] + np.arange(m)],
-            axis=0,
-            return_inverse=True,
-            return_counts=True,
-        )
-        rank = np.argsort(
-            np.argsort(times, kind="stable"), kind="stable"
-        )  # by size, whatever the classes are called
+        said = label[start[rows][:, None] + np.arange(m)]
+        patterns, which, times = np.unique(said, axis=0, return_inverse=True, return_counts=True)
+        # by size, whatever the classes are called
+        rank = np.argsort(np.argsort(times, kind="stable"), kind="stable")
         met = np.zeros((int(clusters.max()) + 1, len(patterns)), dtype=np.int64)
         np.add.at(met, (clusters[rows], rank[which.reshape(-1)]), 1)
         rules_out = np.zeros((len(patterns), table.n_classes))
@@ -688,21 +578,16 @@ def _statistics(part: _Part, n_permutations: int, rng: np.random.Generator) -> t
 
     seen = sum(met @ rules_out for met, rules_out in part.tables)
     null = np.empty(n_permutations)
-    step = max(
-        1,
-        _CELLS
-        // max(met.size + met.shape[0] * rules_out.shape[1] for met, rules_out in part.tables),
-    )
+    cells = max(met.size + met.shape[0] * rules_out.shape[1] for met, rules_out in part.tables)
+    step = max(1, _CELLS // cells)
     for start in range(0, n_permutations, step):
         block = min(step, n_permutations - start)
         drawn: Any = 0.0
         for met, rules_out in part.tables:
-            tables = random_table.rvs(
-                met.sum(axis=1), met.sum(axis=0), size=block, random_state=rng
-            )
-            drawn = (
-                drawn + np.asarray(tables, dtype=np.float64).reshape(block, *met.shape) @ rules_out
-            )
+            sums = met.sum(axis=1), met.sum(axis=0)
+            tables = random_table.rvs(*sums, size=block, random_state=rng)
+            counts = np.asarray(tables, dtype=np.float64).reshape(block, *met.shape)
+            drawn = drawn + counts @ rules_out
         null[start : start + block] = _chi_square(drawn)
     return float(_chi_square(np.asarray(seen)[None])[0]), null
 
@@ -711,8 +596,6 @@ def _chi_square(tables: Floats) -> Floats:
     """Σ (O - E)²/E over the cells of each table; empty rows and columns add nothing."""
     rows, columns = tables.sum(axis=2, keepdims=True), tables.sum(axis=1, keepdims=True)
     expected = rows * columns / tables.sum(axis=(1, 2), keepdims=True)
-    squares = np.divide(
-        (tables - expected) ** 2, expected, out=np.zeros_like(tables), where=expected > 0
-    )
-    found: Floats = squares.sum(axis=(1, 2))
-    return found
+    nothing, squares = np.zeros_like(tables), (tables - expected) ** 2
+    squares = np.divide(squares, expected, out=nothing, where=expected > 0)
+    return np.asarray(squares.sum(axis=(1, 2)))

@@ -3,7 +3,6 @@
     draw_ruled_out          one, several or a random number of labels an item, from T or from chances of its own
     ask_annotators          the protocol with people: a few classes are shown, one that is wrong is picked, by several annotators
     biased_transition       T with weak or strong bias, for any number of classes
-    restricted_transition   T that rules out only a few classes for each true class
     feature_chances         chances that depend on the item, from the scores of a teacher
     resample_ruled_out      independent labels with the same T as given ones
     drop_wrong              takes away a share of the labels that rule out the true class
@@ -21,8 +20,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.transition import Matrix, Transition, ruled_out_counts
+from noracle.errors import require, require_rows
+from noracle.learn.transition import Matrix, Transition, require_classes, ruled_out_counts
 
 Labels = NDArray[np.int64]
 
@@ -79,23 +78,12 @@ def draw_ruled_out(
     y = _classes(truth)
     weights, row = _weights(y, transition, chances, n_classes)
     k = weights.shape[1]
-    wrong = np.flatnonzero((y < 0) | (y >= k))
-    if wrong.size:
-        raise EvidenceError(
-            fault(
-                "truth",
-                f"must be in [0, {k})",
-                y[wrong[0]],
-                where=wrong[:5].tolist(),
-                total=len(wrong),
-            )
-        )
+    require_classes("truth", y, k, low=0)
     if n_labels == "random":
         sizes = _random_sizes(len(y), k, rng)
         order = _draw_distinct(weights, row, k - 1, rng)
         return np.where(np.arange(k - 1) < sizes[:, None], order, -1)
-    if not n_labels >= 1:
-        raise ArgumentError(f"n_labels must be at least 1; got {n_labels}.")
+    require(n_labels >= 1, f"n_labels must be at least 1; got {n_labels}.")
     if n_labels == 1 or replace:
         columns = [_draw_one(weights, row, rng) for _ in range(n_labels)]
         return columns[0] if n_labels == 1 else np.stack(columns, axis=1)
@@ -145,24 +133,19 @@ def ask_annotators(
     ((2, 3), np.True_)
     """
     y = _classes(truth)
-    if n_classes < 2 or (y.size and (y.min() < 0 or y.max() >= n_classes)):
-        raise ArgumentError(
-            f"truth must be in [0, {n_classes}), with at least two classes; got {sorted(set(y.tolist()))[:8]}."
-        )
-    if not 2 <= n_shown <= n_classes:
-        raise ArgumentError(
-            f"n_shown must be from 2 to {n_classes}, so that a wrong class is among them; got {n_shown}."
-        )
-    if appeal is not None and appeal.n_classes != n_classes:
-        raise ArgumentError(f"appeal must have {n_classes} classes; got {appeal.n_classes}.")
+    ok = n_classes >= 2 and (not y.size or (y.min() >= 0 and y.max() < n_classes))
+    rule, seen = f"in [0, {n_classes}), with at least two classes", sorted(set(y.tolist()))[:8]
+    require(ok, f"truth must be {rule}; got {seen}.")
+    rule = f"from 2 to {n_classes}, so that a wrong class is among them"
+    require(2 <= n_shown <= n_classes, f"n_shown must be {rule}; got {n_shown}.")
+    k = n_classes if appeal is None else appeal.n_classes
+    require(k == n_classes, f"appeal must have {n_classes} classes; got {k}.")
     pool = np.asarray(error, dtype=np.float64)
     pool = np.full(n_answers, pool) if pool.ndim == 0 else pool.reshape(-1)
-    if not (n_answers >= 1 and len(pool) >= n_answers):
-        raise ArgumentError(
-            f"error must name at least n_answers annotators; got {len(pool)} for {n_answers}."
-        )
-    if not ((pool >= 0) & (pool <= 1)).all():
-        raise ArgumentError(f"error must be in [0, 1]; got {pool.tolist()[:8]}.")
+    enough, rule = len(pool) >= n_answers >= 1, "name at least n_answers annotators"
+    require(enough, f"error must {rule}; got {len(pool)} for {n_answers}.")
+    ok = ((pool >= 0) & (pool <= 1)).all()
+    require(ok, f"error must be in [0, 1]; got {pool.tolist()[:8]}.")
     annotator = _distinct_integers(len(y), n_answers, len(pool), rng)
     asked = np.repeat(y, n_answers)
     shown = _distinct_integers(len(asked), n_shown, n_classes, rng)
@@ -170,9 +153,8 @@ def ask_annotators(
     tempting = np.ones(shown.shape) if appeal is None else appeal.matrix[asked[:, None], shown]
     waiting = rng.standard_exponential(shown.shape)
     # Classes without appeal only when nothing else is left; the true class never.
-    waiting = np.where(
-        tempting > 0, waiting / np.where(tempting > 0, tempting, 1), 1e300 * (1 + waiting)
-    )
+    tempts = tempting > 0
+    waiting = np.where(tempts, waiting / np.where(tempts, tempting, 1), 1e300 * (1 + waiting))
     waiting[true] = np.inf
     picked = np.take_along_axis(shown, waiting.argmin(axis=1)[:, None], axis=1)[:, 0]
     mistaken = true.any(axis=1) & (rng.random(len(asked)) < pool[annotator.reshape(-1)])
@@ -196,37 +178,12 @@ def biased_transition(
     >>> sorted(row.round(4).tolist())
     [0.0, 0.0833, 0.0833, 0.0833, 0.1, 0.1, 0.1, 0.15, 0.15, 0.15]
     """
-    if bias not in MASSES:
-        raise ArgumentError(f"bias must be weak or strong; got {bias!r}.")
-    parts = np.array_split(np.arange(n_classes - 1), 3)
-    spread = np.concatenate(
-        [
-            np.full(len(part), mass / max(1, len(part)))
-            for part, mass in zip(parts, MASSES[bias], strict=True)
-        ]
-    )
+    require(bias in MASSES, f"bias must be weak or strong; got {bias!r}.")
+    sizes = [len(part) for part in np.array_split(np.arange(n_classes - 1), 3)]
+    spread = np.repeat([m / max(1, n) for m, n in zip(MASSES[bias], sizes, strict=True)], sizes)
     T = Transition.uniform(n_classes).matrix.copy()
     T[T > 0] = rng.permuted(np.tile(spread / spread.sum(), (n_classes, 1)), axis=1).reshape(-1)
     return Transition(T, "given", f"{bias} bias")
-
-
-def restricted_transition(
-    n_classes: int, *, n_possible: int, rng: np.random.Generator
-) -> Transition:
-    """T that rules out, for each true class, only ``n_possible`` wrong classes chosen at random,
-    evenly.
-
-    Examples
-    --------
-    >>> (restricted_transition(10, n_possible=4, rng=np.random.default_rng(1)).matrix > 0).sum(axis=1).tolist()
-    [4, 4, 4, 4, 4, 4, 4, 4, 4, 4]
-    """
-    T = Transition.uniform(n_classes).matrix.copy()
-    if not 1 <= n_possible <= n_classes - 1:
-        raise ArgumentError(f"n_possible must be from 1 to {n_classes - 1}; got {n_possible}.")
-    row = (np.arange(n_classes - 1) < n_possible) / n_possible
-    T[T > 0] = rng.permuted(np.tile(row, (n_classes, 1)), axis=1).reshape(-1)
-    return Transition(T, "given", f"{n_possible} possible classes a row")
 
 
 def feature_chances(
@@ -252,16 +209,13 @@ def feature_chances(
     [[0.0, 0.5, 0.5]]
     """
     z = -sharpness * np.asarray(scores, dtype=np.float64)
-    if z.ndim != 2 or z.shape[1] < 2 or not np.isfinite(z).all():
-        raise ArgumentError(
-            f"scores must be finite, one row an item and one column a class; got shape {z.shape}."
-        )
+    ok = z.ndim == 2 and z.shape[1] > 1 and np.isfinite(z).all()
+    rule = "scores must be finite, one row an item and one column a class"
+    require(ok, f"{rule}; got shape {z.shape}.")
     if truth is not None:
         y = _classes(truth)
-        if len(y) != len(z) or (y.size and (y.min() < 0 or y.max() >= z.shape[1])):
-            raise ArgumentError(
-                f"truth must be {len(z)} classes in [0, {z.shape[1]}); got {len(y)}."
-            )
+        ok = len(y) == len(z) and (not y.size or (y.min() >= 0 and y.max() < z.shape[1]))
+        require(ok, f"truth must be {len(z)} classes in [0, {z.shape[1]}); got {len(y)}.")
         z[np.arange(len(y)), y] = -np.inf
     weight = np.exp(z - z.max(axis=1, keepdims=True))
     chances: Matrix = weight / weight.sum(axis=1, keepdims=True)
@@ -302,13 +256,10 @@ def drop_wrong(
     >>> drop_wrong([0, 1], [[0, 1], [0, 1]], share=1.0, rng=np.random.default_rng(1)).tolist()
     [[-1, 1], [0, -1]]
     """
-    if not 0 <= share <= 1:
-        raise ArgumentError(f"share must be in [0, 1]; got {share}.")
+    require(0 <= share <= 1, f"share must be in [0, 1]; got {share}.")
     y, said = _classes(truth), np.array(ruled_out, dtype=np.int64)
-    if len(said) != len(y):
-        raise ArgumentError(
-            f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}."
-        )
+    rule = f"ruled_out must have one row for each of the {len(y)} items"
+    require(len(said) == len(y), f"{rule}; got {len(said)}.")
     flat = said.reshape(-1)
     wrong = np.flatnonzero(flat == np.repeat(y, flat.size // max(1, len(y))))
     flat[rng.choice(wrong, size=round(share * len(wrong)), replace=False)] = -1
@@ -317,10 +268,9 @@ def drop_wrong(
 
 def _classes(truth: ArrayLike) -> Labels:
     y = np.asarray(truth)
-    if y.ndim != 1 or (y.size and not np.issubdtype(y.dtype, np.integer)):
-        raise ArgumentError(
-            f"truth must be one whole number an item; got an array of {y.dtype} with shape {y.shape}."
-        )
+    ok = y.ndim == 1 and (not y.size or np.issubdtype(y.dtype, np.integer))
+    rule, came = "one whole number an item", f"{y.dtype} with shape {y.shape}"
+    require(ok, f"truth must be {rule}; got an array of {came}.")
     return y.astype(np.int64)
 
 
@@ -328,36 +278,22 @@ def _weights(
     y: Labels, transition: Transition | None, chances: ArrayLike | None, n_classes: int | None
 ) -> tuple[Matrix, Labels | None]:
     """Rows of weights, and the row of each item (None: one row an item)."""
-    if sum(given is not None for given in (transition, chances, n_classes)) != 1:
-        raise ArgumentError(
-            "draw_ruled_out must have one of transition, chances and n_classes; got none or several."
-        )
+    one = sum(given is not None for given in (transition, chances, n_classes)) == 1
+    rule = "draw_ruled_out must have one of transition, chances and n_classes"
+    require(one, f"{rule}; got none or several.")
     if chances is None:
         T = transition if transition is not None else Transition.uniform(n_classes or 0)
         return T.matrix, y
     w = np.asarray(chances, dtype=np.float64)
-    if w.ndim != 2 or len(w) != len(y):
-        raise ArgumentError(
-            f"chances must have one row for each of the {len(y)} items; got shape {w.shape}."
-        )
-    bad = np.flatnonzero(~np.isfinite(w).all(axis=1) | (w < 0).any(axis=1) | (w.sum(axis=1) <= 0))
-    if bad.size:
-        raise EvidenceError(
-            fault(
-                "chances",
-                "must be non-negative with a positive sum",
-                w[bad[0]].tolist()[:8],
-                where=bad[:5].tolist(),
-                total=len(bad),
-            )
-        )
+    rule = f"chances must have one row for each of the {len(y)} items"
+    require(w.ndim == 2 and len(w) == len(y), f"{rule}; got shape {w.shape}.")
+    good = np.isfinite(w).all(axis=1) & (w >= 0).all(axis=1) & (w.sum(axis=1) > 0)
+    require_rows(good, "chances", "must be non-negative with a positive sum", w)
     return w, None
 
 
 def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> Labels:
-    """One class an item in proportion to its row of weights: the first whose cumulative share
-    exceeds a uniform number.
-    """
+    """One class an item in proportion to its row of weights."""
     edges = np.cumsum(weights, axis=1)
     edges /= edges[:, -1:]
     if row is None:
@@ -374,27 +310,13 @@ def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> 
 def _draw_distinct(
     weights: Matrix, row: Labels | None, size: int, rng: np.random.Generator
 ) -> Labels:
-    """Classes drawn one after the other without replacement: in the order of exponential waiting
-    times with these rates.
-    """
+    """Classes drawn one after the other without replacement."""
     w = weights if row is None else weights[row]
     possible = (w > 0).sum(axis=1)
-    short = np.flatnonzero(possible < size)
-    if short.size:
-        came, remedy = (
-            f"{possible[short[0]]} possible classes",
-            "Ask for fewer labels, or pass replace=True.",
-        )
-        raise EvidenceError(
-            fault(
-                "n_labels",
-                f"must leave {size} possible classes",
-                came,
-                where=short[:5].tolist(),
-                total=len(short),
-                remedy=remedy,
-            )
-        )
+    came = f"{next(iter(possible[possible < size]), 0)} possible classes"
+    rule = f"must leave {size} possible classes"
+    remedy = "Ask for fewer labels, or pass replace=True."
+    require_rows(possible >= size, "n_labels", rule, came, remedy=remedy)
     with np.errstate(divide="ignore"):
         waiting = rng.standard_exponential(w.shape) / w
     if size <= w.shape[1] // 2:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import dataclasses
 import inspect
 import math
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import IO, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,21 +25,10 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.modules.batchnorm import _NormBase
 
-from noracle.errors import ArgumentError, NoracleError
+from noracle.errors import ArgumentError, NoracleError, require
 from noracle.learn.batches import Batches, Items, Loader, Part, as_model, as_tensor, cut_evenly
 from noracle.learn.losses import Context, Loss
 from noracle.learn.settings import History, Settings
-
-__all__ = [
-    "Batches",
-    "History",
-    "Objective",
-    "PlainObjective",
-    "Settings",
-    "all_logits",
-    "plain_objective",
-    "train",
-]
 
 Value = TypeVar("Value")
 
@@ -60,11 +50,7 @@ class Team:
         >>> Team(rank=1, size=2).share_of(torch.tensor([4, 0, 3, 1, 2])).tolist()
         [0, 1]
         """
-        return (
-            order
-            if self.size == 1
-            else order[: len(order) - len(order) % self.size][self.rank :: self.size]
-        )
+        return order[: len(order) - len(order) % self.size][self.rank :: self.size]
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Add up the tensors of all processes, in place."""
@@ -93,11 +79,9 @@ class Team:
 
 def own_device() -> torch.device:
     """Where this process should compute: its own GPU where there are any, else the processor."""
-    return (
-        torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        if torch.cuda.is_available()
-        else torch.device("cpu")
-    )
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
 
 
 def join_team(device: torch.device) -> Team:
@@ -132,30 +116,37 @@ def in_parallel(module: nn.Module, team: Team) -> nn.Module:
         return module
     for tensor in module.state_dict().values():
         dist.broadcast(tensor, src=0)
-    options = inspect.signature(nn.parallel.DistributedDataParallel).parameters
-    name = (
-        "forward_sync_buffers" if "forward_sync_buffers" in options else "broadcast_buffers"
-    )  # torch 2.13 renamed it
     wrap: Callable[..., nn.Module] = nn.parallel.DistributedDataParallel
-    return wrap(module, **{name: False})
+    new = "forward_sync_buffers" in inspect.signature(wrap).parameters  # torch 2.13 renamed it
+    return wrap(module, **{"forward_sync_buffers" if new else "broadcast_buffers": False})
 
 
-# ----------------------------------------------------------------------------
 # Checkpoints: one file that is either the old one or the new one, whenever the process is killed.
 
 
 SCHEMA = "checkpoint/1"
+_UNREADABLE = (
+    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError),
+    *(pickle.UnpicklingError, struct.error),
+)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of ``path`` when it is whole and on the disk."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Write to a temporary name, force it to the disk, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
+    with replaced(path) as file:
         torch.save({"schema": SCHEMA, **state}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def read_checkpoint(path: Path, *, same: dict[str, Any]) -> dict[str, Any] | None:
@@ -166,44 +157,28 @@ def read_checkpoint(path: Path, *, same: dict[str, Any]) -> dict[str, Any] | Non
     """
     if not path.exists():
         return None
+    rule = "checkpoint must be a file that training wrote"
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        RuntimeError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        EOFError,
-        pickle.UnpicklingError,
-        struct.error,
-    ) as error:
-        raise ArgumentError(
-            f"checkpoint must be a file that training wrote; got {path}, which cannot be read. Remove it."
-        ) from error
-    if not isinstance(state, dict) or state.get("schema") != SCHEMA:
-        raise ArgumentError(
-            f"checkpoint must be a file that training wrote ({SCHEMA}); got {path}. Name another file."
-        )
+    except _UNREADABLE as error:
+        raise ArgumentError(f"{rule}; got {path}, which cannot be read. Remove it.") from error
+    ours = isinstance(state, dict) and state.get("schema") == SCHEMA
+    require(ours, f"{rule} ({SCHEMA}); got {path}. Name another file.")
     others = [name for name, value in same.items() if state.get(name) != value]
-    if others:
-        came = ", ".join(f"{name} {_difference(state.get(name), same[name])}" for name in others)
-        raise ArgumentError(
-            f"checkpoint must come from the same run; got {path} with other {came}. Remove it or name another file."
-        )
-    return state
+    came = ", ".join(f"{name} {_difference(state.get(name), same[name])}" for name in others)
+    rule, remedy = "checkpoint must come from the same run", "Remove it or name another file."
+    require(not others, f"{rule}; got {path} with other {came}. {remedy}")
+    found: dict[str, Any] = state
+    return found
 
 
 def _difference(old: Any, new: Any) -> str:
     if isinstance(old, dict) and isinstance(new, dict):
-        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-        return (
-            f"({', '.join(f'{name} {old.get(name)}, now {new.get(name)}' for name in names[:5])})"
-        )
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)][:5]
+        return f"({', '.join(f'{name} {old.get(name)}, now {new.get(name)}' for name in names)})"
     return f"({old}, now {new})"
 
 
-# ----------------------------------------------------------------------------
 # The state of one training run, and its steps.
 
 
@@ -259,27 +234,17 @@ class Run:
     def __init__(
         self, whole: Whole, data: Batches, settings: Settings, device: torch.device, team: Team
     ) -> None:
-        self.whole, self.model, self.settings, self.device, self.team = (
-            whole,
-            whole.model,
-            settings,
-            device,
-            team,
-        )
-        if settings.batch_size % team.size:
-            raise ArgumentError(
-                f"batch_size must be a multiple of the {team.size} processes; got {settings.batch_size}, {len(data)} items."
-            )
-        if len(data) < team.size:
-            raise ArgumentError(
-                f"items must be at least as many as the {team.size} processes; got {len(data)}."
-            )
+        self.whole, self.model, self.settings = whole, whole.model, settings
+        self.device, self.team = device, team
+        n, size, processes = len(data), settings.batch_size, f"the {team.size} processes"
+        rule = f"batch_size must be a multiple of {processes}"
+        require(size % team.size == 0, f"{rule}; got {size}, {n} items.")
+        require(n >= team.size, f"items must be at least as many as {processes}; got {n}.")
         self.parameters = [p for p in whole.parameters() if p.requires_grad]
         self.loader = Loader(data, device, settings.batch_size)
         self.normalised = any(isinstance(m, _NormBase) for m in whole.modules())
-        self.steps = settings.epochs * sum(
-            len(self._cuts(n // team.size)) for n in self.loader.lengths()
-        )
+        steps = sum(len(self._cuts(length // team.size)) for length in self.loader.lengths())
+        self.steps = settings.epochs * steps
         may_graph = device.type == "cuda" and team.size == 1 and not data.sparse
         self.graphed = may_graph if settings.graph is None else settings.graph and may_graph
         self.optimiser = self._optimiser()
@@ -296,28 +261,14 @@ class Run:
     def _optimiser(self) -> torch.optim.Optimizer:
         s = self.settings
         rate = torch.tensor(s.lr, device=self.device) if self.graphed else s.lr
+        shared: dict[str, Any] = {"lr": rate, "weight_decay": s.weight_decay, "fused": True}
         if s.optimiser == "adam":
-            return torch.optim.Adam(
-                self.parameters,
-                lr=rate,
-                weight_decay=s.weight_decay,
-                fused=True,
-                capturable=self.graphed,
-            )
+            return torch.optim.Adam(self.parameters, capturable=self.graphed, **shared)
         nesterov = s.momentum > 0
-        return torch.optim.SGD(
-            self.parameters,
-            lr=rate,
-            weight_decay=s.weight_decay,
-            momentum=s.momentum,
-            nesterov=nesterov,
-            fused=True,
-        )
+        return torch.optim.SGD(self.parameters, momentum=s.momentum, nesterov=nesterov, **shared)
 
     def _averaged(self) -> list[Tensor]:
-        """What is averaged: all that is trained, and the running means and variances of
-        normalisation.
-        """
+        """What is averaged."""
         return [*(p.detach() for p in self.parameters), *self._statistics()]
 
     def _statistics(self) -> list[Tensor]:
@@ -325,9 +276,7 @@ class Run:
         return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
 
     def _cuts(self, n: int) -> list[tuple[int, int]]:
-        """Where batches begin and end. One last item alone is left out where a batch must have a
-        variance.
-        """
+        """Where batches begin and end."""
         size = self.settings.batch_size // self.team.size
         cuts = cut_evenly(n, size, size / 2)
         alone = len(cuts) > 1 and size > 1 and cuts[-1] == (n - 1, n)
@@ -337,13 +286,9 @@ class Run:
         """Chance in views and dropout differs from process to process, the order of the items does
         not.
         """
+        seed = self.settings.seed
         order, noise = (
-            int(
-                np.random.SeedSequence((self.settings.seed, epoch, what)).generate_state(
-                    1, np.uint64
-                )[0]
-                >> 1
-            )
+            int(np.random.SeedSequence((seed, epoch, what)).generate_state(1, np.uint64)[0] >> 1)
             for what in (0, 1 + self.team.rank)
         )
         with self.turn:
@@ -383,9 +328,8 @@ class Run:
 
     def _step(self, part: Part, chosen: Tensor) -> None:
         items, labels, weight = part.take(chosen)
-        with torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"
-        ):
+        half = self.settings.precision == "bf16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
             loss = self.forward(items, labels, weight)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -423,10 +367,8 @@ class Run:
         """
         tensors = [*self._tensors().values(), *self.average, self.totals]
         before = [t.detach().clone() for t in tensors]
-        optimiser, chance = (
-            _copied(self.optimiser.state_dict()),
-            torch.cuda.get_rng_state(self.device),
-        )
+        optimiser = copy.deepcopy(self.optimiser.state_dict())
+        chance = torch.cuda.get_rng_state(self.device)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
@@ -444,9 +386,7 @@ class Run:
         torch.cuda.set_rng_state(chance, self.device)
 
     def _agree(self) -> None:
-        """After an epoch all processes have the same statistics and state; weights are the same
-        anyhow.
-        """
+        """After an epoch all processes have the same statistics and state."""
         self.team.sum_([self.totals])
         self.team.mean_(t for t in self.model.buffers() if t.is_floating_point())
         self.team.mean_(self.average[len(self.parameters) :])
@@ -480,21 +420,16 @@ class Run:
             self.whole.eval()
             score: float = self.team.from_first(float(validate(self.model)))
             if not math.isnan(score) and (self.best is None or score > self.best[0]):
-                self.best, self.since_best = (
-                    (score, _copied(self._trained()) if self.settings.patience else {}),
-                    0,
-                )
+                kept = copy.deepcopy(self._trained()) if self.settings.patience else {}
+                self.best, self.since_best = (score, kept), 0
             else:
                 self.since_best += 1
         return score
 
     def _trained(self) -> dict[str, Tensor]:
-        trained = {name for name, _ in self.whole.named_parameters()}
-        return {
-            name: t
-            for name, t in self._tensors().items()
-            if name in trained or name.startswith("model.")
-        }
+        own = {name for name, _ in self.whole.named_parameters()}
+        found = self._tensors().items()
+        return {name: t for name, t in found if name in own or name.startswith("model.")}
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: t for name, t in self.whole.state_dict().items() if isinstance(t, Tensor)}
@@ -522,11 +457,8 @@ class Run:
 
     def _same(self) -> dict[str, Any]:
         shapes = {name: list(t.shape) for name, t in self._tensors().items()}
-        return {
-            "settings": dataclasses.asdict(self.settings),
-            "n_items": len(self.loader.data),
-            "shapes": shapes,
-        }
+        settings, n = dataclasses.asdict(self.settings), len(self.loader.data)
+        return {"settings": settings, "n_items": n, "shapes": shapes}
 
     def save(self, path: str | Path | None, epoch: int) -> None:
         """Everything that decides the rest; the first process alone writes."""
@@ -546,11 +478,9 @@ class Run:
 
     def load(self, path: str | Path | None) -> int:
         """Go back to a checkpoint where there is one; the number of epochs that are done."""
-        state = (
-            read_checkpoint(Path(path), same=self._same())
-            if path is not None and self.team.rank == 0
-            else None
-        )
+        state = None
+        if path is not None and self.team.rank == 0:
+            state = read_checkpoint(Path(path), same=self._same())
         state = self.team.from_first(state)
         if state is None:
             return 0
@@ -561,26 +491,11 @@ class Run:
                 group["lr"] = group["lr"].to(self.device)
         for mine, theirs in zip(self.average, state["average"], strict=True):
             mine.copy_(theirs)
-        self.history.rows, self.best, self.since_best, self.done = (
-            state["history"],
-            state["best"],
-            state["since_best"],
-            state["done"],
-        )
+        self.history.rows, self.best = state["history"], state["best"]
+        self.since_best, self.done = state["since_best"], state["done"]
         return int(state["epoch"])
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {k: _copied(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_copied(v) for v in value]
-    return value
-
-
-# ----------------------------------------------------------------------------
 # One training loop for every loss and model.
 
 
@@ -664,10 +579,8 @@ def train(
     >>> model(torch.eye(3)).argmax(dim=1).tolist()
     [0, 1, 2]
     """
-    if settings.patience is not None and validate is None:
-        raise ArgumentError(
-            "patience must come with validate, which says what is better; got no validate."
-        )
+    rule = "patience must come with validate, which says what is better"
+    require(settings.patience is None or validate is not None, f"{rule}; got no validate.")
     device = next((p.device for p in model.parameters() if p.requires_grad), None)
     if device is None:
         raise ArgumentError("model must have parameters to train; got none.")
@@ -681,16 +594,12 @@ def train(
             if settings.patience is not None and run.since_best >= settings.patience:
                 break
             began = time.perf_counter()
-            row = {
-                "epoch": epoch + 1.0,
-                "loss": run.epoch(epoch),
-                "lr": run.rate,
-                "seconds": time.perf_counter() - began,
-            }
-            if not math.isfinite(row["loss"]):
-                raise NoracleError(
-                    f"loss must stay finite; got {row['loss']} in epoch {epoch + 1}. Lower lr (now {settings.lr})."
-                )
+            loss = run.epoch(epoch)
+            seconds = time.perf_counter() - began
+            row = {"epoch": epoch + 1.0, "loss": loss, "lr": run.rate, "seconds": seconds}
+            if not math.isfinite(loss):
+                came = f"{loss} in epoch {epoch + 1}. Lower lr (now {settings.lr})"
+                raise NoracleError(f"loss must stay finite; got {came}.")
             if validate is not None:
                 row["score"] = run.score(validate)
             run.history.rows.append(row)

@@ -35,15 +35,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.transition import Matrix, Transition
+from noracle.errors import require
+from noracle.learn.transition import (
+    Matrix,
+    Transition,
+    require_class_left,
+    require_classes,
+    shares_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -105,27 +111,24 @@ class Context(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        if not n_items > 0:
-            raise ArgumentError(f"n_items must be positive; got {n_items}.")
-        if not 0 < floor < 1:
-            raise ArgumentError(f"floor must be in (0, 1); got {floor}.")
+        require(n_items > 0, f"n_items must be positive; got {n_items}.")
+        require(0 < floor < 1, f"floor must be in (0, 1); got {floor}.")
         k = transition.n_classes
-        self.transition = transition
-        self.n_classes = k
-        self.n_items = n_items
+        self.transition, self.n_classes, self.n_items = transition, k, n_items
         inverse = transition.inverse() if needs_inverse else np.zeros((0, 0))
-        self.smallest_column_sum = float(inverse.sum(axis=0).min()) if needs_inverse else np.nan
+        sums = inverse.sum(axis=0)
+        self.smallest_column_sum = float(sums.min()) if needs_inverse else np.nan
+        shares = None if pi_bar is None else shares_of("pi_bar", pi_bar, k)
         for name, values in (
             ("T", transition.matrix),
             ("log_transition", _log(transition.matrix)),
             ("T_inv", inverse),
-            ("column_sums", inverse.sum(axis=0)),
-            ("prior", _shares("prior", prior, k)),
-            ("pi_bar", None if pi_bar is None else _shares("pi_bar", pi_bar, k)),
+            ("column_sums", sums),
+            ("prior", shares_of("prior", np.ones(k) if prior is None else prior, k)),
+            ("pi_bar", shares),
         ):
-            self.register_buffer(
-                name, None if values is None else torch.tensor(values, dtype=dtype)
-            )
+            tensor = None if values is None else torch.tensor(values, dtype=dtype)
+            self.register_buffer(name, tensor)
         start = np.log((1 - floor) * transition.matrix + floor / k)
         self.free_T = nn.Parameter(torch.tensor(start, dtype=dtype)) if trainable else None
 
@@ -140,20 +143,16 @@ class Context(nn.Module):
 
     def inverse(self) -> Tensor:
         """T⁻¹, or an error where the context was made without it."""
-        if self.T_inv.numel() == 0:
-            raise ArgumentError(
-                "context must be made with needs_inverse=True for this loss; got one without."
-            )
+        rule = "context must be made with needs_inverse=True for this loss"
+        require(self.T_inv.numel(), f"{rule}; got one without.")
         return self.T_inv
 
     def positive_column_sums(self) -> Tensor:
         """w_j = Σ_k (T⁻¹)[k, j], or an error where one is not positive."""
         self.inverse()
-        if not self.smallest_column_sum > 1e-9:
-            raise ArgumentError(
-                f"transition must have an inverse with positive column sums for base wmae; got {self.smallest_column_sum:.3g}. "
-                "Use base mae or gce."
-            )
+        least = self.smallest_column_sum
+        rule = "transition must have an inverse with positive column sums for base wmae"
+        require(least > 1e-9, f"{rule}; got {least:.3g}. Use base mae or gce.")
         return self.column_sums
 
     def trained(self) -> Transition:
@@ -166,9 +165,7 @@ class Context(nn.Module):
 
 
 def _log(matrix: Matrix) -> Matrix:
-    """Logarithm, -inf at zero; a column of zeros becomes a constant, whose gradient is zero and not
-    NaN.
-    """
+    """Logarithm, -inf at zero."""
     tiny = float(np.finfo(np.float32).tiny)
     possible = np.where(matrix.max(axis=0) > 0, matrix, tiny)
     logarithm = np.full(matrix.shape, -np.inf)
@@ -176,21 +173,6 @@ def _log(matrix: Matrix) -> Matrix:
     return logarithm
 
 
-def _shares(name: str, values: ArrayLike | None, k: int) -> Matrix:
-    if values is None:
-        return np.full(k, 1 / k)
-    shares = np.asarray(values, dtype=np.float64)
-    if (
-        shares.shape != (k,)
-        or not np.isfinite(shares).all()
-        or shares.min() < 0
-        or shares.sum() <= 0
-    ):
-        raise ArgumentError(f"{name} must be {k} non-negative shares; got {shares.tolist()[:8]}.")
-    return np.asarray(shares / shares.sum(), dtype=np.float64)
-
-
-# ----------------------------------------------------------------------------
 # Risks of a whole batch: means over the items of each ruled-out class, not sums over items.
 
 
@@ -241,17 +223,15 @@ def ure(
 
 def correct(risks: Tensor, correction: Correction, beta: float = 0.0) -> Tensor:
     """One number from the risks of the ordinary classes."""
-    if not beta >= 0:
-        raise ArgumentError(f"beta must be at least 0; got {beta}.")
+    require(beta >= 0, f"beta must be at least 0; got {beta}.")
     if correction == "free":
         return risks.sum()
     if correction == "nn":
         return risks.clamp(min=-beta).sum()
     if correction == "abs":
         return risks.abs().sum()
-    if correction == "ga":
-        return torch.where((risks < 0).any(), -risks.clamp(max=0).sum(), risks.sum())
-    raise ArgumentError(f"correction must be free, nn, ga or abs; got {correction!r}.")
+    require(correction == "ga", f"correction must be free, nn, ga or abs; got {correction!r}.")
+    return torch.where((risks < 0).any(), -risks.clamp(max=0).sum(), risks.sum())
 
 
 def partial_risks(
@@ -273,32 +253,27 @@ def partial_risks(
     if context.pi_bar is None:
         scale = 1 / _or_one(parts.sum())
     else:
-        size = parts.sum(dim=0)
         pi_bar = context.pi_bar.to(logits.dtype)
-        scale = (
-            pi_bar
-            / _or_one(_chance_present(pi_bar, context.n_items, ruled_out, parts))
-            / _or_one(size)
-        )
+        present = _chance_present(pi_bar, context.n_items, ruled_out, parts)
+        scale = pi_bar / _or_one(present) / _or_one(parts.sum(dim=0))
     return (inverse * (parts * scale).T.mm(losses)).sum(dim=0)
 
 
 def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
     """ℓ_j of every item and class: the loss if the class were j (mae for wmae)."""
+    log_p = logits.log_softmax(dim=1)
     if base == "ce":
-        return -logits.log_softmax(dim=1)
+        return -log_p
     if base == "gce":
-        if not 0 < q <= 1:
-            raise ArgumentError(f"q must be in (0, 1]; got {q}.")
-        return -torch.expm1(q * logits.log_softmax(dim=1)) / q
+        require(0 < q <= 1, f"q must be in (0, 1]; got {q}.")
+        return -torch.expm1(q * log_p) / q
     p = logits.softmax(dim=1)
     if base in ("mae", "wmae"):
         return 2 - 2 * p
     if base == "mse":
         return 1 - 2 * p + (p * p).sum(dim=1, keepdim=True)
-    if base == "sl":
-        return -0.1 * logits.log_softmax(dim=1) + 4 * (1 - p)
-    raise ArgumentError(f"base must be ce, mae, mse, gce, sl or wmae; got {base!r}.")
+    require(base == "sl", f"base must be ce, mae, mse, gce, sl or wmae; got {base!r}.")
+    return -0.1 * log_p + 4 * (1 - p)
 
 
 def scarce(
@@ -329,9 +304,7 @@ def _parts(ruled_out: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tens
 
 
 def _chance_present(pi_bar: Tensor, n_items: float, ruled_out: Tensor, parts: Tensor) -> Tensor:
-    """The chance that class k is in the batch: 1 - Π_{i<n} (1 - s·π̄_k·N/(N - i)) for n of N items
-    with s labels each (on average).
-    """
+    """The chance that class k is in the batch."""
     counted = parts.sum(dim=1) > 0
     n = counted.sum()
     labels = (ruled_out.sum(dim=1) * counted).sum().to(parts.dtype) / n.clamp(min=1)
@@ -344,9 +317,6 @@ def _chance_present(pi_bar: Tensor, n_items: float, ruled_out: Tensor, parts: Te
 def _or_one(size: Tensor) -> Tensor:
     """Sizes to divide by; where nothing is, 1."""
     return torch.where(size > 0, size, torch.ones_like(size))
-
-
-# ----------------------------------------------------------------------------
 
 
 Decode = Literal["argmax", "nearest", "nearest-through"]
@@ -416,9 +386,8 @@ def mcl_mae_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Ten
 
 def mcl_exp_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
     """(2K - 2)/s·e^{-P}."""
-    return (
-        _mcl_scale(logits, ruled_out) * ((logits.softmax(dim=1) * ruled_out).sum(dim=1) - 1).exp()
-    )
+    missed = (logits.softmax(dim=1) * ruled_out).sum(dim=1)
+    return _mcl_scale(logits, ruled_out) * (missed - 1).exp()
 
 
 def mcl_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tensor:
@@ -440,17 +409,14 @@ def multi_ure_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> T
 def partial_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tensor:
     """-log Σ_{j∉Ȳ} p_j / (K - s): of the mean probability of the classes that remain."""
     left = (~ruled_out).sum(dim=1).to(logits.dtype)
-    return torch.where(
-        ruled_out.any(dim=1), scl_nl_loss(logits, ruled_out, context) + left.log(), 0
-    )
+    risk = scl_nl_loss(logits, ruled_out, context) + left.log()
+    return torch.where(ruled_out.any(dim=1), risk, 0)
 
 
 def _log_complementary(logits: Tensor, context: Context) -> Tensor:
     """Logarithm of (Tᵀp)_k for every class k."""
-    joint = logits.log_softmax(dim=1).unsqueeze(2) + context.current_log_transition().to(
-        logits.dtype
-    )  # [b, j, k]
-    return joint.logsumexp(dim=1)
+    log_T = context.current_log_transition().to(logits)
+    return (logits.log_softmax(dim=1).unsqueeze(2) + log_T).logsumexp(dim=1)  # of [b, j, k]
 
 
 def _mcl_scale(logits: Tensor, ruled_out: Tensor) -> Tensor:
@@ -458,10 +424,13 @@ def _mcl_scale(logits: Tensor, ruled_out: Tensor) -> Tensor:
     return torch.where(s > 0, (2 * logits.shape[1] - 2) / s.clamp(min=1).to(logits.dtype), 0)
 
 
+def mean_loss(losses: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean of the losses of a batch, weighted where ``weight`` is given."""
+    return losses.mean() if weight is None else (losses * weight).sum() / _or_one(weight.sum())
+
+
 def _mean_over_labels(values: Tensor, ruled_out: Tensor) -> Tensor:
-    """Mean of (B, K) values over the ruled-out classes of each item; values elsewhere may be
-    infinite.
-    """
+    """Mean of (B, K) values over the ruled-out classes of each item."""
     return values.masked_fill(~ruled_out, 0).sum(dim=1) / ruled_out.sum(dim=1).clamp(min=1)
 
 
@@ -507,11 +476,7 @@ class Loss:
         with torch.autocast(z.device.type, enabled=False):
             if not self.per_item:
                 return self.function(z, ruled_out, context, weight=weight, **self.options)
-            losses = self.function(z, ruled_out, context, **self.options)
-            if weight is None:
-                return losses.mean()
-            total = weight.sum()
-            return (losses * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+            return mean_loss(self.function(z, ruled_out, context, **self.options), weight)
 
     def make_context(
         self,
@@ -535,11 +500,7 @@ class Loss:
         """
         shares, n_items = None, math.inf
         if ruled_out is not None and self.options.get("correction") in ("nn", "ga", "abs"):
-            each = (
-                1 / ruled_out.sum(dim=1).clamp(min=1)
-                if weight is None
-                else weight / ruled_out.sum(dim=1).clamp(min=1)
-            )
+            each = (1 if weight is None else weight) / ruled_out.sum(dim=1).clamp(min=1)
             shares = (ruled_out * each.unsqueeze(1)).sum(dim=0, dtype=torch.float64).cpu().numpy()
             n_items = int(ruled_out.any(dim=1).sum())
         context = Context(
@@ -558,47 +519,35 @@ class Loss:
 
 
 def _table() -> dict[str, Loss]:
-    rows = [
-        Loss(name="pc_sigmoid", function=pc_sigmoid_loss),
-        Loss(name="scl_nl", function=scl_nl_loss, sets=True),
-        Loss(name="scl_exp", function=scl_exp_loss),
-        Loss(name="fwd", function=fwd_loss, transition=True),
-        Loss(name="l_uw", function=l_uw_loss),
-        Loss(name="l_w", function=l_w_loss),
-        Loss(name="op", function=op_loss),
-        Loss(name="op_w", function=op_w_loss),
-        Loss(name="cpe_i", function=cpe_i_loss, transition=True, decode="nearest"),
-        Loss(name="cpe_f", function=fwd_loss, transition=True, decode="nearest-through"),
-        Loss(
-            name="cpe_t",
-            function=fwd_loss,
-            transition=True,
-            trains_transition=True,
-            decode="nearest-through",
-        ),
-        Loss(name="mcl_mae", function=mcl_mae_loss, sets=True),
-        Loss(name="mcl_exp", function=mcl_exp_loss, sets=True),
-        Loss(name="mcl_log", function=mcl_log_loss, sets=True),
-        Loss(name="multi_ure", function=multi_ure_loss, sets=True),
-        Loss(name="partial_log", function=partial_log_loss, sets=True),
-        Loss(name="supervised", function=scl_nl_loss, sets=True),
-        Loss(name="scarce", function=scarce, per_item=False, sets=True),
-    ]
-    for base in ("ce", "mae", "mse", "gce", "sl", "wmae"):
-        for correction in ("free", "nn", "ga", "abs"):
-            options = {"base": base, "correction": correction}
+    T: dict[str, Any] = {"transition": True}
+    through: dict[str, Any] = {**T, "decode": "nearest-through"}
+    sets: dict[str, Any] = {"sets": True}
+    risk: dict[str, Any] = {"per_item": False, "inverse": True, **T}
+    rows: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
+        "pc_sigmoid": (pc_sigmoid_loss, {}),
+        "scl_nl": (scl_nl_loss, sets),
+        "scl_exp": (scl_exp_loss, {}),
+        "fwd": (fwd_loss, T),
+        "l_uw": (l_uw_loss, {}),
+        "l_w": (l_w_loss, {}),
+        "op": (op_loss, {}),
+        "op_w": (op_w_loss, {}),
+        "cpe_i": (cpe_i_loss, {**T, "decode": "nearest"}),
+        "cpe_f": (fwd_loss, through),
+        "cpe_t": (fwd_loss, {**through, "trains_transition": True}),
+        "mcl_mae": (mcl_mae_loss, sets),
+        "mcl_exp": (mcl_exp_loss, sets),
+        "mcl_log": (mcl_log_loss, sets),
+        "multi_ure": (multi_ure_loss, sets),
+        "partial_log": (partial_log_loss, sets),
+        "supervised": (scl_nl_loss, sets),
+        "scarce": (scarce, {"per_item": False, **sets}),
+    }
+    for base in get_args(Base):
+        for correction in get_args(Correction):
             name = f"ure_{correction}" if base == "ce" else f"ure_{base}_{correction}"
-            rows.append(
-                Loss(
-                    name=name,
-                    function=ure,
-                    per_item=False,
-                    inverse=True,
-                    transition=True,
-                    options=options,
-                )
-            )
-    return {row.name: row for row in rows}
+            rows[name] = (ure, {**risk, "options": {"base": base, "correction": correction}})
+    return {name: Loss(name=name, function=f, **more) for name, (f, more) in rows.items()}
 
 
 LOSSES: Mapping[str, Loss] = _table()
@@ -613,15 +562,12 @@ def get_loss(name: str, options: Mapping[str, float] | None = None) -> Loss:
     >>> get_loss("ure_nn", {"beta": 0.1}).options["beta"]
     0.1
     """
-    if name not in LOSSES:
-        raise ArgumentError(f"loss must be one of {', '.join(LOSSES)}; got {name!r}.")
+    require(name in LOSSES, f"loss must be one of {', '.join(LOSSES)}; got {name!r}.")
     loss = LOSSES[name]
     known = ("beta", "q") if loss.inverse else ()
     for option in options or ():
-        if option not in known:
-            raise ArgumentError(
-                f"options of loss {name} must be among ({', '.join(known)}); got {option!r}."
-            )
+        rule = f"options of loss {name} must be among ({', '.join(known)})"
+        require(option in known, f"{rule}; got {option!r}.")
     return dataclasses.replace(loss, options={**loss.options, **options}) if options else loss
 
 
@@ -638,15 +584,16 @@ def decode_logits(logits: Tensor, loss: Loss, context: Context) -> Tensor:
     """
     if loss.decode == "argmax":
         return logits.argmax(dim=1)
-    logits = logits.float() if torch.finfo(logits.dtype).bits < 32 else logits
-    log_q = (
-        logits.log_softmax(dim=1)
-        if loss.decode == "nearest"
-        else _log_complementary(logits, context)
-    )
-    return torch.cdist(
-        log_q.exp(), context.current_log_transition().exp().to(logits.dtype), p=1
-    ).argmin(dim=1)
+    return row_distances(logits, loss, context).argmin(dim=1)
+
+
+@torch.no_grad()
+def row_distances(logits: Tensor, loss: Loss, context: Context) -> Tensor:
+    """‖q - T[k]‖₁ of every item and class, for losses that are decoded by the nearest row of T."""
+    z = logits.float() if torch.finfo(logits.dtype).bits < 32 else logits
+    through = loss.decode == "nearest-through"
+    log_q = _log_complementary(z, context) if through else z.log_softmax(dim=1)
+    return torch.cdist(log_q.exp(), context.current_log_transition().exp().to(z), p=1)
 
 
 def scel(
@@ -661,8 +608,7 @@ def scel(
     >>> scel(torch.zeros(1, 3), label_mask(torch.tensor([0]), 3), context).exp().tolist()
     [3.0]
     """
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise ArgumentError(f"temperature must be positive; got {temperature}.")
+    require(0 < temperature < math.inf, f"temperature must be positive; got {temperature}.")
     return fwd_loss(logits / temperature, ruled_out, context)
 
 
@@ -677,33 +623,9 @@ def label_mask(ruled_out: Tensor, n_classes: int) -> Tensor:
     [[True, False, True], [False, True, False]]
     """
     said = ruled_out.reshape(len(ruled_out), -1) if len(ruled_out) else ruled_out.reshape(0, 1)
-    wrong = ((said < -1) | (said >= n_classes)).any(dim=1).nonzero().flatten().tolist()
-    if wrong:
-        came = said[wrong[0]].tolist()
-        raise EvidenceError(
-            fault(
-                "ruled_out",
-                f"must be in [-1, {n_classes})",
-                came,
-                where=wrong[:5],
-                total=len(wrong),
-            )
-        )
+    require_classes("ruled_out", said.cpu().numpy(), n_classes)
     wide = torch.zeros(len(said), n_classes + 1, dtype=torch.bool, device=said.device)
-    mask = wide.scatter_(1, torch.where(said < 0, n_classes, said).long(), True)[
-        :, :n_classes
-    ].contiguous()
-    full = mask.all(dim=1).nonzero().flatten().tolist()
-    if full:
-        remedy = "Drop labels of these items."
-        raise EvidenceError(
-            fault(
-                "ruled_out",
-                "must leave a class",
-                "all classes",
-                where=full[:5],
-                total=len(full),
-                remedy=remedy,
-            )
-        )
+    wide.scatter_(1, torch.where(said < 0, n_classes, said).long(), True)
+    mask = wide[:, :n_classes].contiguous()
+    require_class_left(mask)
     return mask

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from noracle.errors import EvidenceError, fault
-from noracle.evidence.frames import open_frames, unreadable
+from noracle.errors import EvidenceError, require_evidence, require_rows
+from noracle.evidence.files import unreadable
+from noracle.evidence.frames import open_frames
 from noracle.learn.files import (
     ITEMS,
     LABEL,
@@ -48,39 +49,25 @@ MARK = "|"
 """Separates several classes in one field."""
 
 _MORE = re.compile(r"ruled_out_?\d+")
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_NUMBERS = {*_WHOLE, *(f"U{name}" for name in _WHOLE), "FLOAT", "DOUBLE", "BOOLEAN"}
 
 
 def read_table(path: Path, columns: dict[str, Sequence[str] | None]) -> Raw:
     """One row an item; see :func:`noracle.learn.readers.read_items` for the columns."""
     table = _Table(path)
-    ruled_out = table.chosen(
-        "ruled_out",
-        columns["ruled_out"],
-        ["ruled_out"] if "ruled_out" in table.kinds else table.like(_MORE),
-    )
+    several = [name for name in table.kinds if _MORE.fullmatch(name)]
+    usual = ["ruled_out"] if "ruled_out" in table.kinds else several
+    ruled_out = table.chosen("ruled_out", columns["ruled_out"], usual)
     label = table.chosen("label", columns["label"], ["label"])
     annotator = table.chosen("annotator", columns["annotator"], ["annotator"])
-    taken = {*ruled_out, *label, *annotator, "item", "cost", "at"}
-    items = (
-        table.chosen("items", columns["items"], None)
-        if columns["items"] is not None
-        else table.guessed(taken)
-    )
-    if len(label) > 1:
-        raise EvidenceError(fault("label", "must be one column", ", ".join(label)))
-    values = table.fetch(
-        [
-            *dict.fromkeys(
-                [
-                    *ruled_out,
-                    *label,
-                    *annotator,
-                    *items,
-                    *(["item"] if "item" in table.kinds else []),
-                ]
-            )
-        ]
-    )
+    if columns["items"] is None:
+        items = table.guessed({*ruled_out, *label, *annotator, "item", "cost", "at"})
+    else:
+        items = table.chosen("items", columns["items"], [])
+    require_evidence(len(label) <= 1, "label", "must be one column", ", ".join(label))
+    own = ["item"] if "item" in table.kinds else []
+    values = table.fetch([*dict.fromkeys([*ruled_out, *label, *annotator, *items, *own])])
     ids = _ids(values["item"]) if "item" in values else None
     return Raw(
         items=_items(path, items, [values[c] for c in items], ids),
@@ -99,30 +86,17 @@ class _Table:
         frames, self.connection = open_frames({"items": path})
         self.relation: Any = frames["items"].to_native()
         self.path = path
-        self.kinds = {
-            str(name): _kind(str(sql))
-            for name, sql in zip(self.relation.columns, self.relation.types, strict=True)
-        }
+        types = zip(self.relation.columns, self.relation.types, strict=True)
+        self.kinds = {str(name): _kind(str(sql)) for name, sql in types}
 
-    def chosen(self, role: str, asked: Sequence[str] | None, usual: list[str] | None) -> list[str]:
+    def chosen(self, role: str, asked: Sequence[str] | None, usual: list[str]) -> list[str]:
         """The columns of a role, as asked for or as usual; an empty choice is none."""
         if asked is None:
-            return [name for name in usual or [] if name in self.kinds]
-        missing = [name for name in asked if name not in self.kinds]
-        if missing:
-            known = ", ".join(list(self.kinds)[:12])
-            raise EvidenceError(
-                fault(
-                    role,
-                    f"must be columns of {self.path.name!r} ({known})",
-                    ", ".join(map(repr, missing[:5])),
-                )
-            )
+            return [name for name in usual if name in self.kinds]
+        missing = [repr(name) for name in asked if name not in self.kinds]
+        rule = f"must be columns of {self.path.name!r} ({', '.join(list(self.kinds)[:12])})"
+        require_evidence(not missing, role, rule, ", ".join(missing[:5]))
         return list(dict.fromkeys(asked))
-
-    def like(self, pattern: re.Pattern[str]) -> list[str]:
-        """Columns whose names have a form."""
-        return [name for name in self.kinds if pattern.fullmatch(name)]
 
     def guessed(self, taken: set[str]) -> list[str]:
         """The items: column text, file or features; the only text column; or all number columns."""
@@ -134,32 +108,22 @@ class _Table:
         numbers = [name for name, kind in left.items() if kind == "number"]
         if not texts:
             return numbers
-        if len(texts) == 1 and not numbers:
-            return texts
-        remedy = "Say which columns hold the items."
         came = f"several that could be ({', '.join(list(left)[:8])})"
-        raise EvidenceError(
-            fault(
-                "items", "must be one column of texts, or columns of numbers", came, remedy=remedy
-            )
-        )
+        rule = "must be one column of texts, or columns of numbers"
+        remedy = "Say which columns hold the items."
+        alone = len(texts) == 1 and not numbers
+        require_evidence(alone, "items", rule, came, remedy=remedy)
+        return texts
 
     def fetch(self, names: list[str]) -> dict[str, Any]:
         """The columns as arrays, masked where a value is missing."""
         import duckdb
 
-        if not names:
-            raise EvidenceError(
-                fault(
-                    f"table {self.path.name!r}",
-                    "must have columns with items or labels",
-                    ", ".join(self.kinds),
-                )
-            )
+        rule = "must have columns with items or labels"
+        require_evidence(names, f"table {self.path.name!r}", rule, ", ".join(self.kinds))
+        wanted = [duckdb.ColumnExpression(name) for name in names]
         try:
-            found: dict[str, Any] = self.relation.select(
-                *[duckdb.ColumnExpression(name) for name in names]
-            ).fetchnumpy()
+            found: dict[str, Any] = self.relation.select(*wanted).fetchnumpy()
         except duckdb.Error as error:
             raise unreadable(error, f"table file {self.path.name!r}") from None
         return found
@@ -170,47 +134,19 @@ def _kind(sql: str) -> str:
         return "list"
     if sql.startswith(("VARCHAR", "ENUM")):
         return "text"
-    numbers = (
-        "TINYINT",
-        "SMALLINT",
-        "INTEGER",
-        "BIGINT",
-        "HUGEINT",
-        "UTINYINT",
-        "USMALLINT",
-        "UINTEGER",
-        "UBIGINT",
-        "UHUGEINT",
-    )
-    return (
-        "number"
-        if sql in (*numbers, "FLOAT", "DOUBLE", "BOOLEAN") or sql.startswith("DECIMAL")
-        else "other"
-    )
+    return "number" if sql in _NUMBERS or sql.startswith("DECIMAL") else "other"
 
 
 def _ids(values: Any) -> list[int | str]:
-    ids = [v if isinstance(v, (int, str)) else str(v) for v in _list(values)]
-    missing = [i for i, v in enumerate(_list(values)) if v is None]
-    if missing:
-        raise EvidenceError(
-            fault(
-                "item",
-                "must not be empty",
-                "nothing",
-                where=[f"in row {i + 1}" for i in missing[:5]],
-                total=len(missing),
-            )
-        )
-    return ids
+    found = _list(values)
+    rows = [f"in row {i + 1}" for i in range(len(found))]
+    _require_all(found, "item", rows)
+    return [v if isinstance(v, (int, str)) else str(v) for v in found]
 
 
 def _list(values: Any) -> list[Any]:
     """Plain values, None where masked or NaN."""
-    return [
-        None if v is None or (isinstance(v, float) and math.isnan(v)) else v
-        for v in values.tolist()
-    ]
+    return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
 
 
 def _items(
@@ -221,86 +157,55 @@ def _items(
     first = columns[0]
     if len(columns) == 1 and first.dtype == object:
         values = _list(first)
-        if all(v is None or isinstance(v, str) for v in values):
-            _require_all(values, names[0], ids)
+        _require_all(values, f"items: {names[0]}", ids)
+        if all(isinstance(v, str) for v in values):
             return read_files(path.parent, values) if names[0] == "file" else values
-        return _vectors(values, names[0], ids)
-    faults = []
+        return _vectors(values, f"items: {names[0]}", ids)
+    faults: list[str] = []
     for name, column in zip(names, columns, strict=True):
-        if column.dtype.kind not in "biuf":
-            came = "texts" if column.dtype == object else "dates or the like"
-            faults.append(
-                fault(
-                    f"items: {name}",
-                    "must be numbers, as the other columns",
-                    came,
-                    remedy="Leave that column out.",
-                )
-            )
-            continue
-        wrong = np.flatnonzero(
-            ~np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
-        )
-        if wrong.size:
-            where = [int(i) if ids is None else ids[int(i)] for i in wrong[:5]]
-            faults.append(
-                fault(
-                    f"items: {name}",
-                    "must be finite numbers",
-                    "something else",
-                    where=where,
-                    total=len(wrong),
-                )
-            )
+        try:
+            _require_numbers(column, f"items: {name}", ids)
+        except EvidenceError as error:
+            faults += error.faults
     if faults:
         raise EvidenceError(*faults)
     return np.stack([np.ma.getdata(c).astype(np.float64) for c in columns], axis=1)
 
 
+def _require_numbers(column: Any, name: str, ids: Sequence[int | str] | None) -> None:
+    came = "texts" if column.dtype == object else "dates or the like"
+    rule, remedy = "must be numbers, as the other columns", "Leave that column out."
+    require_evidence(column.dtype.kind in "biuf", name, rule, came, remedy=remedy)
+    good = np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
+    require_rows(good, name, "must be finite numbers", "something else", ids=ids)
+
+
 def _require_all(values: list[Any], name: str, ids: Sequence[int | str] | None) -> None:
-    missing = [i for i, v in enumerate(values) if v is None]
-    if missing:
-        where = [i if ids is None else ids[i] for i in missing[:5]]
-        raise EvidenceError(
-            fault(f"items: {name}", "must not be empty", "nothing", where=where, total=len(missing))
-        )
+    good = np.array([v is not None for v in values], dtype=bool)
+    require_rows(good, name, "must not be empty", "nothing", ids=ids)
 
 
 def _vectors(values: list[Any], name: str, ids: Sequence[int | str] | None) -> Any:
     """A column of lists of numbers, as embeddings are kept."""
-    _require_all(values, name, ids)
     try:
         array = np.array([np.ma.filled(np.ma.asarray(v), np.nan) for v in values], dtype=np.float64)
     except (ValueError, TypeError):
-        raise EvidenceError(
-            fault(f"items: {name}", "must be lists of numbers of one length", "something else")
-        ) from None
-    wrong = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
-    if array.ndim != 2 or wrong.size:
-        where = [int(i) if ids is None else ids[int(i)] for i in wrong[:5]]
-        raise EvidenceError(
-            fault(
-                f"items: {name}",
-                "must be lists of finite numbers",
-                "something else",
-                where=where,
-                total=len(wrong),
-            )
-        )
+        rule = "must be lists of numbers of one length"
+        raise EvidenceError.of(name, rule, "something else") from None
+    rule = "must be lists of finite numbers"
+    good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    require_rows(good, name, rule, "something else", ids=ids)
+    require_evidence(array.ndim == 2, name, rule, "something else")
     return array
 
 
 def _classes(columns: list[Any]) -> Names | None:
-    """Names in columns: one, a list, or several separated by ``|``. Of several columns an empty one
-    keeps its place.
-    """
+    """Names in columns: one, a list, or several with ``|`` between; an empty column has a place."""
     if not columns:
         return None
     empty = [""] if len(columns) > 1 else []
-    return [
-        [name for cell in row for name in _names(cell) or empty]
-        for row in zip(*(_list(c) for c in columns), strict=True)
-    ]
+    rows = zip(*(_list(c) for c in columns), strict=True)
+    return [[name for cell in row for name in _names(cell) or empty] for row in rows]
 
 
 def _names(cell: Any) -> list[str]:
@@ -315,9 +220,6 @@ def _names(cell: Any) -> list[str]:
     if isinstance(cell, (list, tuple, np.ndarray)):
         return [name for part in _list(np.ma.array(cell, dtype=object)) for name in _names(part)]
     return [str(cell)]
-
-
-# ----------------------------------------------------------------------------
 
 
 Choice = str | Sequence[str] | None
@@ -380,55 +282,36 @@ def read_items(
     place = Path(path)
     choices = {"items": items, "ruled_out": ruled_out, "label": label, "annotator": annotator}
     if place.is_dir():
-        raw = _read_folder(place, choices)
-    else:
-        if not place.is_file() and not (
-            _suffix(place) in TABLES and any(mark in place.name for mark in "*?[")
-        ):
-            raise EvidenceError(
-                fault(
-                    "path",
-                    "must name a file or a folder",
-                    repr(str(path)),
-                    remedy="Check the path.",
-                )
-            )
-        raw = _read_file(place, choices)
-    return finish(raw, classes)
+        return finish(_read_folder(place, choices), classes)
+    pattern = _suffix(place) in TABLES and any(mark in place.name for mark in "*?[")
+    rule, remedy = "must name a file or a folder", "Check the path."
+    require_evidence(place.is_file() or pattern, "path", rule, repr(str(path)), remedy=remedy)
+    return finish(_read_file(place, choices), classes)
 
 
 def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
-    suffix = _suffix(path)
+    suffix, came = _suffix(path), repr(str(path))
     if suffix in TABLES:
-        return read_table(
-            path, {role: [c] if isinstance(c, str) else c for role, c in choices.items()}
-        )
-    if path.is_file() and path.stat().st_size == 0:
-        raise EvidenceError(fault("path", "must not be an empty file", repr(str(path))))
+        columns = {role: [c] if isinstance(c, str) else c for role, c in choices.items()}
+        return read_table(path, columns)
+    require_evidence(path.stat().st_size, "path", "must not be an empty file", came)
     if suffix == ".npz":
         return read_npz(path, _single(choices))
     if suffix in _PICKLES:
-        return _from_pickle(path, _single(choices))
-    if suffix == ".npy" or _IDX.fullmatch(path.name):
-        return _from_arrays_beside(path, _single(choices))
+        stored, names = read_pickle(path), _single(choices)
+        rule, kind = "must hold a dict of arrays", type(stored).__name__
+        require_evidence(kind == "dict", f"pickle {path.name!r}", rule, f"a {kind}")
+        return named(from_arrays(stored, names, path), names)
     known = ", ".join((*TABLES, ".npz", ".npy", ".idx", *_PICKLES))
-    raise EvidenceError(
-        fault(
-            "path",
-            f"must end in {known} or be a folder",
-            repr(str(path)),
-            remedy="Convert it to one of these.",
-        )
-    )
+    rule, remedy = f"must end in {known} or be a folder", "Convert it to one of these."
+    ok = suffix == ".npy" or _IDX.fullmatch(path.name)
+    require_evidence(ok, "path", rule, came, remedy=remedy)
+    return _from_arrays_beside(path, _single(choices))
 
 
 def _suffix(path: Path) -> str:
-    suffixes = [s.lower() for s in path.suffixes]
-    return (
-        suffixes[-2]
-        if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zst") and suffixes[-2] in TABLES
-        else (suffixes or [""])[-1]
-    )
+    *_, before, last = "", "", *(s.lower() for s in path.suffixes)
+    return before if last in (".gz", ".zst") and before in TABLES else last
 
 
 def _single(choices: dict[str, Choice]) -> dict[str, str | None]:
@@ -436,21 +319,10 @@ def _single(choices: dict[str, Choice]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for role, choice in choices.items():
         names = [choice] if isinstance(choice, str) else choice
-        if names is not None and len(names) > 1:
-            raise EvidenceError(fault(role, "must be one array in such a file", ", ".join(names)))
+        rule = "must be one array in such a file"
+        require_evidence(names is None or len(names) < 2, role, rule, ", ".join(names or ()))
         found[role] = None if names is None else (names[0] if names else "")
     return found
-
-
-def _from_pickle(path: Path, names: dict[str, str | None]) -> Raw:
-    stored = read_pickle(path)
-    if not isinstance(stored, dict):
-        raise EvidenceError(
-            fault(
-                f"pickle {path.name!r}", "must hold a dict of arrays", f"a {type(stored).__name__}"
-            )
-        )
-    return named(from_arrays(stored, names, path), names)
 
 
 def _array(path: Path) -> Any:
@@ -459,95 +331,53 @@ def _array(path: Path) -> Any:
 
 def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
     """One file of items; labels in files of their own, in the same folder or at a path."""
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {"items": _array(path)}
     for role in ("ruled_out", "label", "annotator"):
         name = names[role]
-        place = None if name else _beside(path, role)
+        place = _beside(path, role) if name is None else None
         if name:
             place = Path(name) if Path(name).is_file() else path.parent / name
-            if not place.is_file():
-                raise EvidenceError(
-                    fault(
-                        role,
-                        f"must be a file beside {path.name!r}, or a path",
-                        repr(name),
-                        remedy="Check the path.",
-                    )
-                )
-        found[role] = None if place is None or name == "" else _array(place)
-    arrays = {**found, "items": _array(path)}
-    return from_arrays(
-        {k: v for k, v in arrays.items() if v is not None},
-        dict.fromkeys(arrays) | {"items": names["items"] and "items"},
-        path,
-    )
+            rule = f"must be a file beside {path.name!r}, or a path"
+            remedy = "Check the path."
+            require_evidence(place.is_file(), role, rule, repr(name), remedy=remedy)
+        if place is not None:
+            arrays[role] = _array(place)
+    asked = {**dict.fromkeys(names), "items": names["items"] and "items"}
+    return from_arrays(arrays, asked, path)
 
 
 def _beside(path: Path, role: str) -> Path | None:
     """The file that belongs to these items by its name, if there is one."""
+    names: list[str] = []
     if path.suffix.lower() != ".npy":
         name = re.sub(r"idx\d", "idx1", path.name.replace("images", "labels"))
-        return (
-            path.with_name(name)
-            if role == "label" and name != path.name and path.with_name(name).is_file()
-            else None
-        )
-    if path.stem not in ITEMS:
-        return None
-    usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}[role]
-    return next(
-        (
-            path.with_name(f"{stem}.npy")
-            for stem in usual
-            if path.with_name(f"{stem}.npy").is_file()
-        ),
-        None,
-    )
+        names = [name] if role == "label" and name != path.name else []
+    elif path.stem in ITEMS:
+        usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}[role]
+        names = [f"{stem}.npy" for stem in usual]
+    return next((path.with_name(n) for n in names if path.with_name(n).is_file()), None)
 
 
 def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
-    files = sorted(
-        place for place in folder.iterdir() if place.is_file() and not place.name.startswith(".")
-    )
+    files = sorted(f for f in folder.iterdir() if f.is_file() and not f.name.startswith("."))
     arrays = [place for stem in ITEMS for place in files if place.name == f"{stem}.npy"]
+    images = [place for place in files if _IDX.fullmatch(place.name) and "images" in place.name]
+    if images and not arrays:
+        wanted = _single(choices)["items"]
+        start = (wanted or "train") if wanted or len(images) > 1 else ""
+        arrays = [place for place in images if place.name.startswith(start)]
+        came = ", ".join(place.name for place in images[:6])
+        rule, remedy = "must have one idx file of images", "Say how the name begins, with items."
+        require_evidence(len(arrays) == 1, "folder", rule, came, remedy=remedy)
     if arrays:
         return _from_arrays_beside(arrays[0], {**_single(choices), "items": None})
-    images = [place for place in files if _IDX.fullmatch(place.name) and "images" in place.name]
-    if images:
-        wanted = _single(choices)["items"]
-        chosen = (
-            [place for place in images if place.name.startswith(wanted or "train")]
-            if wanted or len(images) > 1
-            else images
-        )
-        if len(chosen) != 1:
-            came = ", ".join(place.name for place in images[:6])
-            raise EvidenceError(
-                fault(
-                    "folder",
-                    "must have one idx file of images",
-                    came,
-                    remedy="Say how the name begins, with items.",
-                )
-            )
-        return _from_arrays_beside(chosen[0], {**_single(choices), "items": None})
     tables = [place for place in files if _suffix(place) in TABLES]
-    if len(tables) == 1:
-        return _read_file(
-            tables[0],
-            {**choices, "items": "file" if choices["items"] is None else choices["items"]},
-        )
-    if len(tables) > 1:
-        remedy = "Pass the table itself."
-        raise EvidenceError(
-            fault(
-                "folder",
-                "must have one table",
-                ", ".join(place.name for place in tables[:6]),
-                remedy=remedy,
-            )
-        )
-    if choices["ruled_out"]:
-        rule = "must come in a table with the columns file and ruled_out inside the folder"
-        raise EvidenceError(fault("ruled_out", rule, repr(choices["ruled_out"])))
+    came, remedy = ", ".join(place.name for place in tables[:6]), "Pass the table itself."
+    require_evidence(len(tables) < 2, "folder", "must have one table", came, remedy=remedy)
+    if tables:
+        items = "file" if choices["items"] is None else choices["items"]
+        return _read_file(tables[0], {**choices, "items": items})
+    rule = "must come in a table with the columns file and ruled_out inside the folder"
+    said = choices["ruled_out"]
+    require_evidence(not said, "ruled_out", rule, repr(said))
     return read_class_folders(folder)

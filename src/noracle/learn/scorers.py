@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_rows
 from noracle.learn.scores import (
     TransitionLike,
     as_array,
-    fit_temperature,
+    chosen_temperature,
     item_losses,
     item_scores,
     read_predicted,
@@ -49,16 +49,11 @@ class RuledOutScorer:
         if not labelled.any():
             return float("nan")
         if self.measure == "zero-one":
-            predicted = read_predicted(
-                "predicted", class_numbers(estimator.predict(X), known), labels
-            )
+            answers = class_numbers(estimator.predict(X), known)
+            predicted = read_predicted("predicted", answers, labels)
             return float(item_scores(predicted, labels, T)[labelled].mean())
         z = _log_chances(estimator, X)
-        tau = (
-            fit_temperature(z, labels.said, T)
-            if self.temperature == "fit"
-            else float(self.temperature)
-        )
+        tau = chosen_temperature(z, labels, T, self.temperature)
         return -float(item_losses(z, labels, T, temperature=tau)[labelled].mean())
 
     def ordered_transition(self, known: NDArray[Any]) -> Transition:
@@ -67,12 +62,11 @@ class RuledOutScorer:
             return read_transition(self.transition, len(known))
         T = read_transition(self.transition, len(self.classes))
         place = {name: i for i, name in enumerate(self.classes)}
-        missing = [name for name in known.tolist() if name not in place]
-        if missing or len(known) != len(place):
-            raise ArgumentError(
-                f"classes must name the {len(known)} classes of the estimator in the order of the transition matrix; got "
-                f"{list(self.classes)} for {known.tolist()[:8]}. Fit the estimator with classes=[…] where a class may be absent."
-            )
+        rule = f"classes must name the {len(known)} classes of the estimator"
+        came = f"{list(self.classes)} for {known.tolist()[:8]}"
+        remedy = "Fit the estimator with classes=[…] where a class may be absent."
+        same = set(known.tolist()) == set(place)
+        require(same, f"{rule} in the order of the transition matrix; got {came}. {remedy}")
         order = [place[name] for name in known.tolist()]
         return Transition(T.matrix[np.ix_(order, order)], T.source, T.detail, T.oracle)
 
@@ -94,7 +88,7 @@ def zero_one_scorer(
     Notes
     -----
     The best of many candidates by a noisy score is worse than it looks.
-    :func:`~noracle.learn.validation.compare_models` says whether two can be told apart.
+    :func:`~noracle.learn.compare.compare_models` says whether two can be told apart.
 
     Examples
     --------
@@ -103,11 +97,8 @@ def zero_one_scorer(
     >>> zero_one_scorer()(model, [[0]] * 4, ["a", "c", "a", "b"])
     0.5
     """
-    return RuledOutScorer(
-        measure="zero-one",
-        transition=transition,
-        classes=None if classes is None else tuple(classes),
-    )
+    names = None if classes is None else tuple(classes)
+    return RuledOutScorer(measure="zero-one", transition=transition, classes=names)
 
 
 def scel_scorer(
@@ -145,18 +136,11 @@ def class_numbers(names: Any, known: NDArray[Any]) -> NDArray[Any]:
     place = {name: i for i, name in enumerate(known.tolist())}
     found = [place.get(name, -1 if _is_none(name) else -2) for name in values.ravel().tolist()]
     numbers = np.array(found, dtype=np.int64).reshape(values.shape)
-    strange = (
-        np.flatnonzero((numbers == -2).reshape(len(numbers), -1).any(axis=1))
-        if numbers.size
-        else np.zeros(0, dtype=int)
-    )
-    if strange.size:
-        row = values[strange[0]]
-        rule, rows = f"must be classes of the estimator, {known.tolist()[:8]}", strange[:5].tolist()
-        remedy = "Fit the estimator with classes=[…] that hold them all."
-        raise EvidenceError(
-            fault("ruled_out", rule, row, where=rows, total=len(strange), remedy=remedy)
-        )
+    rule = f"must be classes of the estimator, {known.tolist()[:8]}"
+    remedy = "Fit the estimator with classes=[…] that hold them all."
+    good = (numbers != -2).reshape(len(numbers), -1).all(axis=1) if numbers.size else numbers > -2
+    row = values[int(np.argmin(good))] if numbers.size else ""
+    require_rows(good, "ruled_out", rule, f"{row}", remedy=remedy)
     return numbers
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.accuracy.score import law_of, transition_scores
-from noracle.bounds.binomial import betainc, ndtri
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra, fault
-from noracle.learn.transition import Transition
+from noracle.bounds.special import betainc, ndtri
+from noracle.errors import ArgumentError, MissingExtra, require, require_evidence, require_rows
+from noracle.learn.transition import Transition, padded_classes, require_class_left, require_classes
 from noracle.results import Assumption, Check, Guarantee, Kind
 
 Ints = NDArray[np.int64]
@@ -36,22 +36,16 @@ def as_array(values: Any) -> NDArray[Any]:
 def read_transition(transition: TransitionLike, n_classes: int | None) -> Transition:
     """A checked matrix; ``"uniform"`` needs the number of classes."""
     if isinstance(transition, str):
-        if transition != "uniform":
-            raise ArgumentError(
-                f"transition must be 'uniform', a matrix or a Transition; got {transition!r}."
-            )
+        rule = "transition must be 'uniform', a matrix or a Transition"
+        require(transition == "uniform", f"{rule}; got {transition!r}.")
         if n_classes is None:
             raise ArgumentError("n_classes must be given with transition='uniform'; got None.")
         return Transition.uniform(n_classes)
-    found = (
-        transition
-        if isinstance(transition, Transition)
-        else Transition(np.asarray(transition, dtype=np.float64))
-    )
-    if n_classes is not None and found.n_classes != n_classes:
-        raise ArgumentError(
-            f"transition must have one row for each of the {n_classes} classes; got {found.n_classes} rows."
-        )
+    found = transition
+    if not isinstance(found, Transition):
+        found = Transition(np.asarray(transition, dtype=np.float64))
+    rule = f"transition must have one row for each of the {n_classes} classes"
+    require(n_classes in (None, found.n_classes), f"{rule}; got {found.n_classes} rows.")
     return found
 
 
@@ -98,113 +92,72 @@ class RuledOut:
         """Which classes are ruled out, (n, K); an item for which all are contradicts itself."""
         wide = np.zeros((len(self.said), self.n_classes + 1), dtype=bool)
         np.put_along_axis(wide, np.where(self.said < 0, self.n_classes, self.said), True, axis=1)
-        found = wide[:, :-1]
-        full = np.flatnonzero(found.all(axis=1))
-        if full.size:
-            remedy = "Drop labels of these items."
-            rows = full[:5].tolist()
-            raise EvidenceError(
-                fault(
-                    "ruled_out",
-                    "must leave a class",
-                    "all classes",
-                    where=rows,
-                    total=len(full),
-                    remedy=remedy,
-                )
-            )
-        return found
+        require_class_left(wide[:, :-1])
+        return wide[:, :-1]
 
 
 def read_ruled_out(ruled_out: Any, n_classes: int) -> RuledOut:
     """Class numbers (n,), several padded with -1 (n, s), or a mask (n, K)."""
     values = as_array(ruled_out)
+    came = f"shape {values.shape}"
     if values.dtype == bool:
-        if values.ndim != 2 or values.shape[1] != n_classes:
-            raise EvidenceError(
-                fault(
-                    "ruled_out", f"must be a mask of {n_classes} columns", f"shape {values.shape}"
-                )
-            )
-        most = max(1, int(values.sum(axis=1).max())) if len(values) else 1
-        order = np.argsort(~values, axis=1, kind="stable")[:, :most]
-        said = np.where(np.take_along_axis(values, order, axis=1), order, -1)
-        return RuledOut(said=said.astype(np.int64), n_classes=n_classes, masked=most > 1)
-    if values.ndim not in (1, 2):
-        raise EvidenceError(
-            fault("ruled_out", "must have one row an item", f"shape {values.shape}")
-        )
-    said = _whole("ruled_out", values, n_classes).reshape(
-        len(values), -1 if len(values) and values.size else max(1, values.shape[-1])
-    )
+        ok, rule = values.shape[1:] == (n_classes,), f"must be a mask of {n_classes} columns"
+        require_evidence(ok, "ruled_out", rule, came)
+        said = padded_classes(values)
+        return RuledOut(said=said, n_classes=n_classes, masked=said.shape[1] > 1)
+    require_evidence(values.ndim in (1, 2), "ruled_out", "must have one row an item", came)
+    width = -1 if values.size else max(1, values.shape[-1])
+    said = _whole("ruled_out", values, n_classes).reshape(len(values), width)
     return RuledOut(said=said, n_classes=n_classes)
+
+
+def read_labels_of(
+    ruled_out: Any, transition: TransitionLike, n_classes: int | None
+) -> tuple[RuledOut, Transition]:
+    """Labels and their T; the columns of a mask tell K where nobody said it."""
+    values = as_array(ruled_out)
+    if n_classes is None and values.dtype == bool and values.ndim == 2:
+        n_classes = int(values.shape[1])
+    T = read_transition(transition, n_classes)
+    return read_ruled_out(values, T.n_classes), T
 
 
 def read_predicted(name: str, predicted: Any, labels: RuledOut) -> Ints:
     """Class numbers, -1 for no answer, one for each item."""
     values = as_array(predicted)
-    if values.ndim != 1 or len(values) != len(labels):
-        raise EvidenceError(
-            fault(
-                name,
-                f"must have one class for each of the {len(labels)} items of ruled_out",
-                f"shape {values.shape}",
-            )
-        )
+    rule = f"must have one class for each of the {len(labels)} items of ruled_out"
+    require_evidence(values.shape == (len(labels),), name, rule, f"shape {values.shape}")
     return _whole(name, values, labels.n_classes)
 
 
 def read_logits(name: str, logits: Any, labels: RuledOut | None = None) -> Floats:
     """Finite numbers (n, K)."""
     values = as_array(logits)
-    if values.ndim != 2 or values.shape[1] < 2:
-        raise EvidenceError(
-            fault(name, "must have one row an item and one column a class", f"shape {values.shape}")
-        )
-    if labels is not None and len(values) != len(labels):
-        raise EvidenceError(
-            fault(
-                name,
-                f"must have one row for each of the {len(labels)} items of ruled_out",
-                f"{len(values)} rows",
-            )
-        )
+    rule = "must have one row an item and one column a class"
+    ok = values.ndim == 2 and values.shape[1] > 1
+    require_evidence(ok, name, rule, f"shape {values.shape}")
+    if labels is not None:
+        rule = f"must have one row for each of the {len(labels)} items of ruled_out"
+        require_evidence(len(values) == len(labels), name, rule, f"{len(values)} rows")
     found: Floats = np.asarray(values, dtype=np.float64)
-    bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
-    if bad.size:
-        raise EvidenceError(
-            fault(
-                name,
-                "must be finite",
-                found[bad[0]].tolist()[:8],
-                where=bad[:5].tolist(),
-                total=len(bad),
-            )
-        )
+    require_rows(np.isfinite(found).all(axis=1), name, "must be finite", found)
     return found
 
 
 def _whole(name: str, values: NDArray[Any], n_classes: int) -> Ints:
-    if values.size == 0:
-        return values.astype(np.int64)
-    if values.dtype.kind not in "iu":
-        raise EvidenceError(
-            fault(name, "must be whole class numbers (-1: none)", f"values of type {values.dtype}")
-        )
-    rows = values.reshape(len(values), -1)
-    bad = np.flatnonzero(((rows < -1) | (rows >= n_classes)).any(axis=1))
-    if bad.size:
-        came = rows[bad[0]].tolist()
-        raise EvidenceError(
-            fault(
-                name,
-                f"must be in [-1, {n_classes})",
-                came[0] if len(came) == 1 else came,
-                where=bad[:5].tolist(),
-                total=len(bad),
-            )
-        )
+    if values.size:
+        rule = "must be whole class numbers (-1: none)"
+        require_evidence(values.dtype.kind in "iu", name, rule, f"values of type {values.dtype}")
+        require_classes(name, values, n_classes)
     return np.asarray(values, dtype=np.int64)
+
+
+def row_counts(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
+    """Every different row, in order, and how often it occurs."""
+    if not len(rows):
+        return []
+    found, n = np.unique(rows, axis=0, return_counts=True)
+    return [(tuple(row), times) for row, times in zip(found.tolist(), n.tolist(), strict=True)]
 
 
 def score_table(transition: Transition) -> Floats:
@@ -236,24 +189,18 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
         by_size = np.array([law_of("no", k, max(1, s)).low for s in range(k)])
         scores = np.where(predicted < 0, 0.0, np.where(hit, by_size[m], 1.0))
         return np.where(labelled, scores, np.nan)
-    require_own_draws(labels)
+    # A set does not say which classes were drawn twice, so T does not describe it.
+    rule = (
+        "ruled_out must have one column for each label where the transition matrix is not uniform"
+    )
+    came = "a mask with several classes of an item"
+    remedy = "Pass class numbers padded with -1, or one label an item."
+    require(not labels.masked, f"{rule}, repeats kept; got {came}. {remedy}")
     each = score_table(transition)[labels.said, predicted[:, None]]
     total = np.where(labels.said >= 0, each, 0.0).sum(axis=1)
     return np.where(labelled, total / np.maximum(labels.sizes, 1), np.nan)
 
 
-def require_own_draws(labels: RuledOut) -> None:
-    """Raise for a mask with several labels of an item: a set does not say which were drawn twice,
-    so T does not describe it.
-    """
-    if labels.masked:
-        raise ArgumentError(
-            "ruled_out must have one column for each label where the transition matrix is not uniform, repeats kept; got a mask with "
-            "several classes of an item. Pass class numbers padded with -1, or one label an item."
-        )
-
-
-# ----------------------------------------------------------------------------
 # What results of validation rest on: the transition matrix, and how labels were drawn from it.
 
 
@@ -265,33 +212,25 @@ def with_transition(guarantee: Guarantee, transition: Transition) -> Guarantee:
     """The promise with what is known of T; a matrix that was counted or estimated promises nothing,
     because its own error is left out.
     """
-    rests = [
-        a
-        for a in guarantee.assumptions
-        if a.name not in (_KNOWN, *(() if is_uniform(transition) else (_RIGHT,)))
-    ]
-    if (
-        not is_uniform(transition)
-        or is_learnt(transition)
-        or not any(a.name == "uniform routing" for a in rests)
-    ):
+    uniform, learnt = is_uniform(transition), is_learnt(transition)
+    gone = (_KNOWN,) if uniform else (_KNOWN, _RIGHT)
+    rests = [a for a in guarantee.assumptions if a.name not in gone]
+    if not uniform or learnt or not any(a.name == "uniform routing" for a in rests):
         seen = ", true labels were seen (oracle)" if transition.oracle else ""
-        detail = f"{transition.source}{seen}; given the truth, the ruled-out class depends on nothing else"
-        rests.insert(1, Assumption(name=_KNOWN, detail=detail))
-    kind = Kind.HEURISTIC if is_learnt(transition) else guarantee.kind
+        given = "given the truth, the ruled-out class depends on nothing else"
+        rests.insert(1, Assumption(name=_KNOWN, detail=f"{transition.source}{seen}; {given}"))
+    kind = Kind.HEURISTIC if learnt else guarantee.kind
     return dataclasses.replace(guarantee, kind=kind, assumptions=tuple(rests))
 
 
 def transition_notes(transition: Transition) -> tuple[str, ...]:
     """What a reader must know of T."""
-    notes = []
-    if transition.oracle:
-        notes.append("oracle: the transition matrix was made with true labels")
-    if is_learnt(transition):
-        notes.append(
-            f"the transition matrix is an estimate ({transition.source}); its error is not in the interval"
-        )
-    return tuple(notes)
+    estimated = f"the transition matrix is an estimate ({transition.source})"
+    notes = {
+        "oracle: the transition matrix was made with true labels": transition.oracle,
+        f"{estimated}; its error is not in the interval": is_learnt(transition),
+    }
+    return tuple(note for note, said in notes.items() if said)
 
 
 def independent_draws(labels: RuledOut, transition: Transition) -> Check:
@@ -308,22 +247,17 @@ def independent_draws(labels: RuledOut, transition: Transition) -> Check:
     >>> independent_draws(labels, Transition.noisy(3, 0.1)).p_value < 1e-20
     True
     """
-    said = labels.said
-    pairs = said[labels.sizes > 1]
-    packed = np.take_along_axis(
-        pairs, np.argsort(pairs < 0, axis=1, kind="stable"), axis=1
-    )  # labels first, in their order
+    pairs = labels.said[labels.sizes > 1]
+    first = np.argsort(pairs < 0, axis=1, kind="stable")  # labels first, in their order
+    packed = np.take_along_axis(pairs, first, axis=1)
     n = len(packed)
     repeats = int((packed[:, 0] == packed[:, 1]).sum()) if n else 0
     chance = float((transition.matrix**2).sum(axis=1).min())
-    p_value = (
-        math.nan
-        if not n
-        else 1.0
-        if repeats >= n
-        else float(1 - betainc(repeats + 1, n - repeats, min(chance, 1.0)))
-    )
-    finding = f"{repeats} of {n} first pairs of labels repeat; independent draws from T repeat with chance {chance:.3g} or more"
+    p_value = 1.0 if n else math.nan
+    if repeats < n:
+        p_value = float(1 - betainc(repeats + 1, n - repeats, min(chance, 1.0)))
+    finding = f"{repeats} of {n} first pairs of labels repeat; "
+    finding += f"independent draws from T repeat with chance {chance:.3g} or more"
     return Check(
         name="independent draws",
         assumption=_OWN,
@@ -340,10 +274,8 @@ def own_draws(guarantee: Guarantee, labels: RuledOut, transition: Transition) ->
     """The promise for several labels an item: it rests on independent draws, and falls where the
     labels refute them.
     """
-    rests = dataclasses.replace(
-        guarantee,
-        assumptions=(*guarantee.assumptions, Assumption(name=_OWN, detail="with replacement")),
-    )
+    own = Assumption(name=_OWN, detail="with replacement")
+    rests = dataclasses.replace(guarantee, assumptions=(*guarantee.assumptions, own))
     return rests.given(independent_draws(labels, transition))
 
 
@@ -353,7 +285,7 @@ def normal_range(mean: float, se: float, error: float) -> tuple[float, float]:
     return mean - z * se, mean + z * se
 
 
-# ---------------------------------------------------------------------------- How well a model's
+# How well a model's
 # chances explain the ruled-out labels, and the temperature that explains them best.
 
 
@@ -380,12 +312,12 @@ def item_losses(
     block = max(1, _CELLS // k**2)
     with torch.no_grad():
         for start in range(0, n, block):
-            z = torch.tensor(logits[start : start + block], dtype=torch.float64)
-            for column in labels.said[start : start + block].T:
+            part = slice(start, start + block)
+            z = torch.tensor(logits[part], dtype=torch.float64)
+            for column in labels.said[part].T:
                 if (column >= 0).any():  # label by label, so that repeats count
-                    total[start : start + block] += scel(
-                        z, label_mask(torch.tensor(column), k), context, temperature=temperature
-                    ).numpy()
+                    mask = label_mask(torch.tensor(column), k)
+                    total[part] += scel(z, mask, context, temperature=temperature).numpy()
     return np.where(labels.sizes > 0, total / np.maximum(labels.sizes, 1), np.nan)
 
 
@@ -422,9 +354,18 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     labels = read_ruled_out(ruled_out, z.shape[1])
     z = read_logits("logits", z, labels)
     keep = labels.sizes > 0
-    if not keep.any():
-        raise EvidenceError(fault("ruled_out", "must have a label to fit a temperature to", "none"))
-    return _best(z[keep], RuledOut(said=labels.said[keep], n_classes=labels.n_classes), T)
+    rule = "must have a label to fit a temperature to"
+    require_evidence(keep.any(), "ruled_out", rule, "none")
+    return _best(z[keep], dataclasses.replace(labels, said=labels.said[keep]), T)
+
+
+def chosen_temperature(
+    z: Floats, labels: RuledOut, transition: Transition, temperature: float | Literal["fit"]
+) -> float:
+    """The temperature as given, or the best for these labels; 1 where there is none to fit it to."""
+    if temperature != "fit":
+        return float(temperature)
+    return fit_temperature(z, labels.said, transition) if labels.sizes.any() else 1.0
 
 
 def _best(z: Floats, labels: RuledOut, transition: Transition) -> float:
@@ -435,18 +376,13 @@ def _best(z: Floats, labels: RuledOut, transition: Transition) -> float:
         return 1.0  # equal logits: every temperature says the same
 
     def loss(log_temperature: float) -> float:
-        return float(
-            item_losses(
-                z / spread, labels, transition, temperature=math.exp(log_temperature)
-            ).mean()
-        )
+        tau = math.exp(log_temperature)
+        return float(item_losses(z / spread, labels, transition, temperature=tau).mean())
 
     grid = np.linspace(-_REACH, _REACH, _STEPS)
     found = [loss(x) for x in grid.tolist()]
     place = int(np.argmin(found))
-    low, high = grid[max(0, place - 1)], grid[min(_STEPS - 1, place + 1)]
-    refined = minimize_scalar(
-        loss, bounds=(float(low), float(high)), method="bounded", options={"xatol": 1e-4}
-    )
+    bounds = float(grid[max(0, place - 1)]), float(grid[min(_STEPS - 1, place + 1)])
+    refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     best = float(refined.x) if refined.fun < found[place] else float(grid[place])
     return spread * math.exp(best)

@@ -6,11 +6,17 @@ import dataclasses
 import math
 from typing import Literal, get_args
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine", "one-cycle"]
 Precision = Literal["fp32", "bf16", "fp64"]
+
+
+def require_fields(record: object, *rules: tuple[str, object, str], of: str = "") -> None:
+    """Raise for the first field that breaks its rule; each is (name, whether it is kept, rule)."""
+    for name, ok, rule in rules:
+        require(ok, f"{name}{of} must be {rule}; got {getattr(record, name)!r}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,8 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, ok, rule in (
+        require_fields(
+            self,
             ("epochs", self.epochs >= 1, "at least 1"),
             ("batch_size", self.batch_size >= 1, "at least 1"),
             ("lr", 0 < self.lr < math.inf, "positive"),
@@ -66,9 +73,7 @@ class Settings:
             ("optimiser", self.optimiser in get_args(Optimiser), "adam or sgd"),
             ("schedule", self.schedule in get_args(Schedule), "constant, cosine or one-cycle"),
             ("precision", self.precision in get_args(Precision), "fp32, bf16 or fp64"),
-        ):
-            if not ok:
-                raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")
+        )
 
     def rate(self, done: float) -> float:
         """Learning rate when this share of the steps is done."""
@@ -76,11 +81,9 @@ class Settings:
             return self.lr
         if self.schedule == "cosine":
             return self.lr * 0.5 * (1 + math.cos(math.pi * done))
-        return (
-            self.lr
-            * (done / 0.3 if done < 0.3 else 0.5 * (1 + math.cos(math.pi * (done - 0.3) / 0.7)))
-            + 1e-8
-        )
+        rising = done < 0.3
+        share = done / 0.3 if rising else 0.5 * (1 + math.cos(math.pi * (done - 0.3) / 0.7))
+        return self.lr * share + 1e-8
 
 
 @dataclasses.dataclass(slots=True)

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import ArgumentError, EvidenceError, SingularTransition, fault
+from noracle.errors import SingularTransition, require, require_evidence, require_rows
 
 Source = Literal[
     "uniform", "given", "floor", "noisy", "interpolated", "evened", "oracle", "anchors", "trained"
@@ -64,16 +64,15 @@ class Transition:
 
     def __post_init__(self) -> None:
         T = np.array(self.matrix, dtype=np.float64)
-        if T.ndim != 2 or T.shape[0] != T.shape[1] or len(T) < 2:
-            raise ArgumentError(
-                f"transition must be a square matrix with one row per true class; got shape {T.shape}."
-            )
-        if not np.isfinite(T).all() or T.min() < 0 or np.abs(T.sum(axis=1) - 1).max() > 1e-6:
-            sums = np.round(T.sum(axis=1), 6).tolist()
-            raise ArgumentError(
-                f"transition must have non-negative rows that sum to 1; got row sums {sums}. Rows are true classes, columns ruled-out ones."
-            )
-        T = T / T.sum(axis=1, keepdims=True)
+        rule = "transition must be a square matrix with one row per true class"
+        square = T.ndim == 2 and T.shape[0] == T.shape[1] and len(T) > 1
+        require(square, f"{rule}; got shape {T.shape}.")
+        sums = T.sum(axis=1)
+        ok = np.isfinite(T).all() and T.min() >= 0 and np.abs(sums - 1).max() <= 1e-6
+        rule = "transition must have non-negative rows that sum to 1"
+        came = f"row sums {np.round(sums, 6).tolist()}"
+        require(ok, f"{rule}; got {came}. Rows are true classes, columns ruled-out ones.")
+        T = T / sums[:, None]
         T.setflags(write=False)
         object.__setattr__(self, "matrix", T)
         object.__setattr__(self, "oracle", self.oracle or self.source == "oracle")
@@ -123,19 +122,8 @@ class Transition:
         >>> Transition.uniform(3).class_shares([0.25, 0.25, 0.5]).tolist()
         [0.5, 0.5, 0.0]
         """
-        pi_bar = np.asarray(ruled_out_shares, dtype=np.float64)
-        if (
-            pi_bar.shape != (self.n_classes,)
-            or not np.isfinite(pi_bar).all()
-            or pi_bar.min() < 0
-            or pi_bar.sum() <= 0
-        ):
-            raise ArgumentError(
-                f"ruled_out_shares must be {self.n_classes} non-negative shares; got {pi_bar.tolist()[:8]}."
-            )
-        shares = np.clip((pi_bar / pi_bar.sum()) @ self.inverse(), 0, None)
-        found: Matrix = np.asarray(shares / shares.sum(), dtype=np.float64)
-        return found
+        pi_bar = shares_of("ruled_out_shares", ruled_out_shares, self.n_classes)
+        return shares_of("shares", np.clip(pi_bar @ self.inverse(), 0, None), self.n_classes)
 
     def summary(self) -> dict[str, Any]:
         """What a report says of the matrix."""
@@ -152,11 +140,8 @@ class Transition:
     @classmethod
     def uniform(cls, n_classes: int) -> Transition:
         """Every wrong class with probability 1/(K - 1)."""
-        if n_classes < 2:
-            raise ArgumentError(f"n_classes must be at least 2; got {n_classes}.")
-        return cls(
-            (np.ones((n_classes, n_classes)) - np.eye(n_classes)) / (n_classes - 1), "uniform"
-        )
+        require(n_classes >= 2, f"n_classes must be at least 2; got {n_classes}.")
+        return cls((1 - np.eye(n_classes)) / (n_classes - 1), "uniform")
 
     @classmethod
     def noisy(cls, n_classes: int, noise: float) -> Transition:
@@ -166,21 +151,17 @@ class Transition:
     def with_noise(self, noise: float) -> Transition:
         """A share η of all labels rules out the true class: (1 - η)·T + η·I."""
         matrix = self._mixed("noise", noise, np.eye(self.n_classes))
-        return Transition(
-            matrix, "noisy", f"{noise:g} on the diagonal, rest {self._from()}", self.oracle
-        )
+        return self._made(matrix, "noisy", f"{noise:g} on the diagonal, rest ")
 
     def with_floor(self, share: float) -> Transition:
         """A share of all labels is drawn from all K classes at random: (1 - share)·T + share·J/K."""
         matrix = self._mixed("share", share, np.full_like(self.matrix, 1 / self.n_classes))
-        return Transition(matrix, "floor", f"{share:g} over {self._from()}", self.oracle)
+        return self._made(matrix, "floor", f"{share:g} over ")
 
     def towards_uniform(self, share: float) -> Transition:
         """share·U + (1 - share)·T."""
         matrix = self._mixed("share", share, Transition.uniform(self.n_classes).matrix)
-        return Transition(
-            matrix, "interpolated", f"{share:g} uniform, rest {self._from()}", self.oracle
-        )
+        return self._made(matrix, "interpolated", f"{share:g} uniform, rest ")
 
     def evened(self) -> Transition:
         """The same noise without bias: the diagonal stays, the rest of each row is spread evenly
@@ -193,20 +174,47 @@ class Transition:
         """
         noise = np.diag(self.matrix)[:, None]
         uniform = Transition.uniform(self.n_classes).matrix
-        return Transition(
-            (1 - noise) * uniform + noise * np.eye(self.n_classes),
-            "evened",
-            self._from(),
-            self.oracle,
-        )
+        return self._made((1 - noise) * uniform + noise * np.eye(self.n_classes), "evened", "")
 
     def _mixed(self, name: str, share: float, other: Matrix) -> Matrix:
-        if not 0 <= share <= 1:
-            raise ArgumentError(f"{name} must be in [0, 1]; got {share}.")
+        require(0 <= share <= 1, f"{name} must be in [0, 1]; got {share}.")
         return (1 - share) * self.matrix + share * other
 
-    def _from(self) -> str:
-        return f"{self.source}: {self.detail}" if self.detail else self.source
+    def _made(self, matrix: Matrix, source: Source, how: str) -> Transition:
+        """A matrix out of this one, which says so."""
+        own = f"{self.source}: {self.detail}" if self.detail else self.source
+        return Transition(matrix, source, how + own, self.oracle)
+
+
+def shares_of(name: str, values: ArrayLike, n_classes: int) -> Matrix:
+    """Non-negative shares of the classes, which sum to 1."""
+    shares = np.asarray(values, dtype=np.float64)
+    ok = shares.shape == (n_classes,) and np.isfinite(shares).all()
+    ok = ok and shares.min() >= 0 and shares.sum() > 0
+    require(ok, f"{name} must be {n_classes} non-negative shares; got {shares.tolist()[:8]}.")
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+def padded_classes(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The classes of each row of a mask (n, K), in order, padded with -1."""
+    width = max(1, int(mask.sum(axis=1).max(initial=0)))
+    order = np.argsort(~mask, axis=1, kind="stable")[:, :width]
+    return np.where(np.take_along_axis(mask, order, axis=1), order, -1).astype(np.int64)
+
+
+def require_classes(name: str, values: NDArray[Any], n_classes: int, *, low: int = -1) -> None:
+    """Raise where class numbers, one row an item, are not from ``low`` to K - 1."""
+    good = (values >= low) & (values < n_classes)
+    several = values.ndim == 2 and values.shape[1] > 1
+    rule = f"must be in [{low}, {n_classes})"
+    require_rows(good.all(axis=1) if several else good, name, rule, values)
+
+
+def require_class_left(mask: Any) -> None:
+    """Raise for items of which all classes are ruled out."""
+    remedy = "Drop labels of these items."
+    left = ~mask.all(axis=1)
+    require_rows(left, "ruled_out", "must leave a class", "all classes", remedy=remedy)
 
 
 def ruled_out_counts(
@@ -237,24 +245,18 @@ def count_transition(
     >>> t.matrix.tolist(), t.oracle
     ([[0.0, 1.0], [1.0, 0.0]], True)
     """
-    if not (np.isfinite(prior) and prior >= 0):
-        raise ArgumentError(f"prior must be at least 0; got {prior}.")
-    table = ruled_out_counts(truth, ruled_out, n_classes=n_classes) + prior
+    table = ruled_out_counts(truth, ruled_out, n_classes=n_classes) + _prior(prior)
     empty = np.flatnonzero(table.sum(axis=1) == 0)
-    if empty.size:
-        raise EvidenceError(
-            fault(
-                "truth",
-                "must hold every class at least once",
-                f"none of class {empty[0]}",
-                remedy="Pass prior=1 or more items.",
-            )
-        )
-    return Transition(
-        table / table.sum(axis=1, keepdims=True),
-        "oracle",
-        f"counted on {len(np.asarray(truth))} items with true labels",
-    )
+    rule, remedy = "must hold every class at least once", "Pass prior=1 or more items."
+    came = f"none of class {empty[0]}" if empty.size else ""
+    require_evidence(not came, "truth", rule, came, remedy=remedy)
+    detail = f"counted on {len(np.asarray(truth))} items with true labels"
+    return Transition(table / table.sum(axis=1, keepdims=True), "oracle", detail)
+
+
+def _prior(prior: float) -> float:
+    require(0 <= prior < np.inf, f"prior must be at least 0; got {prior}.")
+    return prior
 
 
 def count_transitions(
@@ -285,13 +287,10 @@ def count_transitions(
     """
     pooled = count_transition(truth, ruled_out, n_classes=n_classes, prior=0.0)
     y, said = _checked(truth, ruled_out, n_classes)
-    names = np.asarray(annotator)
-    if names.shape != np.asarray(ruled_out).shape:
-        raise ArgumentError(
-            f"annotator must have the shape of ruled_out, {np.asarray(ruled_out).shape}; got {names.shape}."
-        )
-    if not (np.isfinite(prior) and prior >= 0):
-        raise ArgumentError(f"prior must be at least 0; got {prior}.")
+    names, shape = np.asarray(annotator), np.shape(ruled_out)
+    rule = f"annotator must have the shape of ruled_out, {shape}"
+    require(names.shape == shape, f"{rule}; got {names.shape}.")
+    _prior(prior)
     names = names.reshape(said.shape)
     found: dict[Hashable, Transition] = {}
     for name in np.unique(names[said >= 0]):
@@ -299,9 +298,8 @@ def count_transitions(
         n = table.sum(axis=1, keepdims=True)
         weight = np.where(n + prior > 0, prior, 1.0)
         detail = f"counted on {int(n.sum())} labels of one annotator with true labels"
-        found[name.item()] = Transition(
-            (table + weight * pooled.matrix) / (n + weight), "oracle", detail
-        )
+        rows = (table + weight * pooled.matrix) / (n + weight)
+        found[name.item()] = Transition(rows, "oracle", detail)
     return found
 
 
@@ -346,39 +344,25 @@ def estimate_transition(
     True
     """
     q = np.asarray(complementary_probabilities, dtype=np.float64)
-    if (
-        q.ndim != 2
-        or len(q) < 2
-        or not np.isfinite(q).all()
-        or q.min() < 0
-        or np.abs(q.sum(axis=1) - 1).max() > 1e-3
-    ):
-        raise ArgumentError(
-            f"complementary_probabilities must be rows of probabilities; got shape {q.shape}."
-        )
-    if not 0 < quantile < 1:
-        raise ArgumentError(f"quantile must be in (0, 1); got {quantile}.")
+    ok = q.ndim == 2 and len(q) > 1 and np.isfinite(q).all() and q.min() >= 0
+    ok = ok and np.abs(q.sum(axis=1) - 1).max() <= 1e-3
+    rule = "complementary_probabilities must be rows of probabilities"
+    require(ok, f"{rule}; got shape {q.shape}.")
+    require(0 < quantile < 1, f"quantile must be in (0, 1); got {quantile}.")
     n, k = q.shape
     said = None if ruled_out is None else _checked(np.zeros(n, dtype=np.int64), ruled_out, k)[1]
     least, wanted = q.argmin(axis=1), max(1, round((1 - quantile) * n))
     rows = np.empty((k, k))
+    rule = "must have items for which each class is the least likely to be ruled out"
+    remedy = "Fit a better model, or count T on a few items with true labels."
     for j in range(k):
         own = np.flatnonzero(least == j)
         anchors = own[np.argsort(q[own, j], kind="stable")[:wanted]]
-        seen = (
-            q[anchors].sum(axis=0)
-            if said is None
-            else _counts(np.zeros(len(anchors), dtype=np.int64), said[anchors], k)[0]
-        )
-        if not seen.sum():
-            raise EvidenceError(
-                fault(
-                    "complementary_probabilities",
-                    "must have items for which each class is the least likely to be ruled out",
-                    f"none for class {j}",
-                    remedy="Fit a better model, or count T on a few items with true labels.",
-                )
-            )
+        seen = q[anchors].sum(axis=0)
+        if said is not None:
+            seen = _counts(np.zeros(len(anchors), dtype=np.int64), said[anchors], k)[0]
+        came = f"none for class {j}"
+        require_evidence(seen.sum(), "complementary_probabilities", rule, came, remedy=remedy)
         rows[j] = seen / seen.sum()
     return Transition(rows, "anchors", f"quantile {quantile:g} of {n} items")
 
@@ -388,44 +372,24 @@ def _checked(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Classes (n,) and ruled-out classes (n, s)."""
     y, said = _whole("truth", truth).reshape(-1), _whole("ruled_out", ruled_out)
-    if len(said) != len(y):
-        raise ArgumentError(
-            f"ruled_out must have one row for each of the {len(y)} items; got {len(said)}."
-        )
+    rule = f"ruled_out must have one row for each of the {len(y)} items"
+    require(len(said) == len(y), f"{rule}; got {len(said)}.")
     said = said.reshape(len(y), -1) if len(y) else said.reshape(0, 1)
-    for name, values, low in (("truth", y, 0), ("ruled_out", said, -1)):
-        wrong = (
-            np.flatnonzero(((values < low) | (values >= n_classes)).reshape(len(y), -1).any(axis=1))
-            if len(y)
-            else np.empty(0, np.int64)
-        )
-        if wrong.size:
-            came = values[wrong[0]] if values.ndim == 1 else values[wrong[0]].tolist()
-            raise EvidenceError(
-                fault(
-                    name,
-                    f"must be in [{low}, {n_classes})",
-                    came,
-                    where=wrong[:5].tolist(),
-                    total=len(wrong),
-                )
-            )
+    require_classes("truth", y, n_classes, low=0)
+    require_classes("ruled_out", said, n_classes)
     return y, said
 
 
 def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(values)
-    if found.ndim == 0 or (found.size and not np.issubdtype(found.dtype, np.integer)):
-        raise ArgumentError(
-            f"{name} must be whole numbers, one row an item; got an array of {found.dtype} with shape {found.shape}."
-        )
+    whole = found.ndim and (not found.size or np.issubdtype(found.dtype, np.integer))
+    rule, came = "whole numbers, one row an item", f"{found.dtype} with shape {found.shape}"
+    require(whole, f"{name} must be {rule}; got an array of {came}.")
     return found.astype(np.int64)
 
 
 def _counts(y: NDArray[np.int64], said: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     rows, flat = np.repeat(y, said.shape[1]), said.reshape(-1)
     use = flat >= 0
-    table: NDArray[np.int64] = np.bincount(
-        rows[use] * n_classes + flat[use], minlength=n_classes**2
-    ).reshape(n_classes, n_classes)
-    return table
+    cells = rows[use] * n_classes + flat[use]
+    return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)

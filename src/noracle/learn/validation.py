@@ -13,7 +13,7 @@ import dataclasses
 import math
 import warnings
 from collections import Counter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,42 +21,34 @@ from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.accuracy.score import law_of, normal_limits, score
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.binomial import Limits, ordered
-from noracle.counts.tally import AccuracyCounts, Cell, Tally, tally
-from noracle.errors import ArgumentError, GuaranteeWarning
-from noracle.learn.compare import compare_models, plan_validation, zero_one_standard_error
+from noracle.bounds.linear import Limits, ordered
+from noracle.counts.label import Cell, Tally, tally
+from noracle.counts.tallies import AccuracyCounts
+from noracle.errors import GuaranteeWarning, require
 from noracle.learn.scores import (
     Floats,
     Ints,
     RuledOut,
     TransitionLike,
-    as_array,
-    fit_temperature,
+    chosen_temperature,
     is_even,
     is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
+    read_labels_of,
     read_logits,
     read_predicted,
     read_ruled_out,
     read_transition,
+    row_counts,
     score_table,
     transition_notes,
     with_transition,
 )
 from noracle.learn.transition import Transition
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Side, check_confidence, tails
-
-__all__ = [
-    "compare_models",
-    "estimate_model_accuracy",
-    "estimate_scel",
-    "fit_temperature",
-    "plan_validation",
-    "zero_one_standard_error",
-]
 
 _CAP = 0.95  # share of the money that may be lost on one score
 _REACH = 2.5  # one stake serves standard deviations that differ by this factor
@@ -75,11 +67,10 @@ def spread_range(
     is a mean of these less A², concave in A, so that its least value is at an end.
     """
     second = transition.matrix @ scores**2
-    right = np.eye(len(second), dtype=bool)
-    least = min(float(second[right].min()) / most - 1 / most, float(second[~right].min()) / most)
-    greatest = max(
-        float(second[right].max()) / fewest + 1 - 1 / fewest, float(second[~right].max()) / fewest
-    )
+    own = np.eye(len(second), dtype=bool)
+    right, wrong = second[own], second[~own]
+    least = min(float(right.min()) - 1, float(wrong.min())) / most
+    greatest = max(float(right.max()) / fewest + 1 - 1 / fewest, float(wrong.max()) / fewest)
     return math.sqrt(max(least, 0.0)), math.sqrt(greatest)
 
 
@@ -110,18 +101,14 @@ def fixed_n_limits(
         return Limits(floor, ceiling)
     unique, n = np.unique(values, return_counts=True)
     weights = n.astype(np.float64)
-    low = _limit(unique, least, weights, spread, below, floor, ceiling) if below > 0 else floor
-    high = (
-        -_limit(-unique, -greatest, weights, spread, above, -ceiling, -floor)
-        if above > 0
-        else ceiling
-    )
+    low, high = floor, ceiling
+    if below > 0:
+        low = _limit(unique, least, weights, spread, below, floor, ceiling)
+    if above > 0:
+        high = -_limit(-unique, -greatest, weights, spread, above, -ceiling, -floor)
     if low >= ceiling or high <= floor:  # every mean is refuted, also the last one
-        return (
-            Limits(ceiling, ceiling, empty=True)
-            if low >= ceiling
-            else Limits(floor, floor, empty=True)
-        )
+        last = ceiling if low >= ceiling else floor
+        return Limits(last, last, empty=True)
     return ordered(low, high, floor, ceiling)
 
 
@@ -142,9 +129,7 @@ def _limit(
     floor: float,
     ceiling: float,
 ) -> float:
-    """The smallest mean that is not refuted: λ(m)·(x - m), λ(m) = min(λ, cap/(m - least)), falls as
-    m rises.
-    """
+    """The smallest mean that is not refuted."""
     stakes = _stakes(float(n.sum()), spread, tail)
     goal = math.log(1 / tail)
 
@@ -163,9 +148,6 @@ def _limit(
         middle = (bad + good) / 2
         bad, good = (middle, good) if refuted(middle) else (bad, middle)
     return bad
-
-
-# ----------------------------------------------------------------------------
 
 
 Interval = Literal["exact", "fixed-n", "betting", "wald"]
@@ -228,22 +210,13 @@ def estimate_model_accuracy(
     >>> estimate_model_accuracy(predicted, ruled_out, transition="uniform", n_classes=4)
     Estimate(accuracy of 'model': 0.625 [0.5156, 0.7173] at 0.95, exact, finite-sample)
     """
-    values = as_array(ruled_out)
-    T = read_transition(
-        transition,
-        values.shape[1]
-        if n_classes is None and values.dtype == bool and values.ndim == 2
-        else n_classes,
-    )
-    labels = read_ruled_out(values, T.n_classes)
+    labels, T = read_labels_of(ruled_out, transition, n_classes)
     answers = read_predicted("predicted", predicted, labels)
     if not is_uniform(T) and int(labels.sizes.max(initial=0)) > 1:
-        return _several(
-            answers, labels, T, system, _chosen(interval, T, exact=False), confidence, side
-        )
-    return from_counts(
-        _counted(answers, labels, T, system), T, interval=interval, confidence=confidence, side=side
-    )
+        chosen = _chosen(interval, T, exact=False)
+        return _several(answers, labels, T, system, chosen, confidence, side)
+    counts = _counted(answers, labels, T, system)
+    return from_counts(counts, T, interval=interval, confidence=confidence, side=side)
 
 
 def from_counts(
@@ -255,114 +228,60 @@ def from_counts(
     side: Side = "two-sided",
 ) -> Estimate:
     """The same from counts by class, one label an item (or uniform sets)."""
-    counts = dataclasses.replace(
-        counts, whole=False
-    )  # the items are a sample of those that the model will meet
+    # The items are a sample of those that the model will meet.
+    counts = dataclasses.replace(counts, whole=False)
     chosen = _chosen(interval, transition, exact=is_even(transition))
-    if is_uniform(transition) and chosen != "fixed-n":
-        estimate = estimate_accuracy(
-            counts, method="complementary", interval=chosen, confidence=confidence, side=side
-        )
-        return _finished(estimate, transition)
-    transition.inverse()  # a singular matrix has its own error
-    if chosen in ("betting", "wald"):
-        return _finished(
-            estimate_accuracy(
-                counts,
-                transition=transition.matrix,
-                interval=chosen,
-                confidence=confidence,
-                side=side,
-            ),
-            transition,
-        )
+    uniform = is_uniform(transition)
+    how: dict[str, Any] = {"confidence": confidence, "side": side}
+    how |= {"method": "complementary"} if uniform else {"transition": transition.matrix}
+    if not uniform or chosen == "fixed-n":
+        transition.inverse()  # a singular matrix has its own error
+    if chosen in ("betting", "wald") or (uniform and chosen == "exact"):
+        return _finished(estimate_accuracy(counts, interval=chosen, **how), transition)
     with warnings.catch_warnings():  # only its value and counts are taken
         warnings.simplefilter("ignore", GuaranteeWarning)
-        base = (
-            estimate_accuracy(
-                counts, method="complementary", interval="wald", confidence=confidence, side=side
-            )
-            if is_uniform(transition)
-            else estimate_accuracy(
-                counts,
-                transition=transition.matrix,
-                interval="wald",
-                confidence=confidence,
-                side=side,
-            )
-        )
-    if base.reason or not base.diagnostics["n_labels_used"]:
-        return _finished(_with_limits(base, Limits(0.0, 1.0), chosen), transition)
-    limits = _even_limits if chosen == "exact" else _score_limits
-    return _finished(
-        _with_limits(base, limits(counts, transition, *tails(confidence, side)), chosen), transition
-    )
+        base = estimate_accuracy(counts, interval="wald", **how)
+    limits = Limits(0.0, 1.0)
+    if not base.reason and base.diagnostics["n_labels_used"]:
+        found = _even_limits if chosen == "exact" else _score_limits
+        limits = found(counts, transition, *tails(confidence, side))
+    return _finished(_with_limits(base, limits, chosen), transition)
 
 
 def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Interval:
-    fits = ("exact", "fixed-n", "betting", "wald")[0 if exact else 1 :]
-    if interval is None:
-        return "exact" if exact else "fixed-n"
-    if interval not in fits:
-        raise ArgumentError(
-            f"interval must be one of {', '.join(fits)} for these labels (transition {transition.source}); got {interval!r}."
-        )
-    return interval  # type: ignore[return-value]
+    fits = get_args(Interval)[0 if exact else 1 :]
+    rule = f"interval must be one of {', '.join(fits)} for these labels"
+    chosen = interval or fits[0]
+    require(chosen in fits, f"{rule} (transition {transition.source}); got {interval!r}.")
+    return chosen  # type: ignore[return-value]
 
 
 def _counted(
     predicted: Ints, labels: RuledOut, transition: Transition, system: str
 ) -> AccuracyCounts:
     """Counts by class; for uniform labels by the number of ruled-out classes."""
-    k = transition.n_classes
-    cell = Cell(system, k)
+    cell, answered = Cell(system, transition.n_classes), predicted >= 0
     tallies: Counter[Tally] = Counter()
     if is_uniform(transition):
         mask = labels.mask()
-        rows = np.stack(
-            [
-                mask.sum(axis=1),
-                mask[np.arange(len(labels)), predicted] & (predicted >= 0),
-                predicted >= 0,
-            ],
-            axis=1,
-        )
-        for (m, hit, answered), n in _numbers(rows[rows[:, 0] > 0]):
-            tallies[tally(cell, "no", hit=bool(hit), answered=bool(answered), n_ruled_out=m)] += n
+        hit = mask[np.arange(len(labels)), predicted] & answered
+        rows = np.stack([mask.sum(axis=1), hit, answered], axis=1)
+        for (m, hits, said), n in row_counts(rows[rows[:, 0] > 0]):
+            tallies[tally(cell, "no", hit=bool(hits), answered=bool(said), n_ruled_out=m)] += n
     else:
-        for (asked, answer), n in _numbers(
-            np.stack([labels.said[:, 0], predicted], axis=1)[labels.said[:, 0] >= 0]
-        ):
-            met = tally(
-                cell,
-                "no",
-                hit=asked == answer,
-                answered=answer >= 0,
-                asked=asked,
-                answer=None if answer < 0 else answer,
-            )
-            tallies[met] += n
-    with_answer = {cell: int((predicted >= 0).sum())}
+        rows = np.stack([labels.said[:, 0], predicted], axis=1)
+        for (asked, answer), n in row_counts(rows[rows[:, 0] >= 0]):
+            given = None if answer < 0 else answer
+            right: dict[str, Any] = {"hit": asked == answer, "answered": answer >= 0}
+            tallies[tally(cell, "no", asked=asked, answer=given, **right)] += n
+    with_answer = {cell: int(answered.sum())}
     return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer)
-
-
-def _numbers(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
-    if not len(rows):
-        return []
-    found, n = np.unique(rows, axis=0, return_counts=True)
-    return [(tuple(row), int(times)) for row, times in zip(found.tolist(), n.tolist(), strict=True)]
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# limits
 
 
 def _even_limits(
     counts: AccuracyCounts, transition: Transition, below: float, above: float
 ) -> Limits:
-    """Clopper–Pearson: the prediction is ruled out with probability ηA + (1 - η)(1 - A)/(K - 1),
-    linear in A.
-    """
+    """Clopper–Pearson."""
     noise = transition.diagonal_noise
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
     chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
@@ -375,33 +294,23 @@ def _score_limits(
     counts: AccuracyCounts, transition: Transition, below: float, above: float
 ) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
+    times = list(answered.values())
     if is_uniform(transition):
-        values = np.repeat([score(t) for t in answered], list(answered.values()))
+        values = np.repeat([score(t) for t in answered], times)
         least = law_of("no", transition.n_classes, min(t.n_ruled_out for t in answered)).low
-        return fixed_n_limits(
-            values,
-            least=least,
-            greatest=1.0,
-            spread=(0.0, math.sqrt(-least)),
-            below=below,
-            above=above,
-        )
+        spread = (0.0, math.sqrt(-least))
+        ends: dict[str, Any] = {"least": least, "greatest": 1.0, "spread": spread}
+        return fixed_n_limits(values, **ends, below=below, above=above)
     scores = score_table(transition)[:, :-1]
-    values = np.repeat([scores[t.asked, t.answer] for t in answered], list(answered.values()))  # type: ignore[index]
+    values = np.repeat([scores[t.asked, t.answer] for t in answered], times)  # type: ignore[index]
     return _bounded(values, scores, spread_range(transition, scores), below, above)
 
 
 def _bounded(
     values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float
 ) -> Limits:
-    return fixed_n_limits(
-        values,
-        least=float(scores.min()),
-        greatest=float(scores.max()),
-        spread=spread,
-        below=below,
-        above=above,
-    )
+    ends: dict[str, Any] = {"least": float(scores.min()), "greatest": float(scores.max())}
+    return fixed_n_limits(values, **ends, spread=spread, below=below, above=above)
 
 
 def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
@@ -409,24 +318,16 @@ def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
     share = base.diagnostics["answered_share"]
     low, high = share * limits.low, share * limits.high
     notes = [note for note in base.notes if note not in (VACUOUS, _ALARM)]
-    diagnostics = {
-        name: value for name, value in base.diagnostics.items() if name != "routing_alarm"
-    }
+    diagnostics = {k: v for k, v in base.diagnostics.items() if k != "routing_alarm"}
     if limits.empty:
         notes.append(_ALARM)
         diagnostics["routing_alarm"] = True
     if low <= 0 and high >= 1:
         notes.append(VACUOUS)
     guarantee = dataclasses.replace(base.guarantee, kind=Kind.FINITE_SAMPLE, anytime=False)
-    return dataclasses.replace(
-        base,
-        low=low,
-        high=high,
-        interval=interval,
-        notes=tuple(notes),
-        diagnostics=diagnostics,
-        guarantee=guarantee,
-    )
+    said: dict[str, Any] = {"notes": tuple(notes), "diagnostics": diagnostics}
+    found: dict[str, Any] = {"low": low, "high": high, "interval": interval}
+    return dataclasses.replace(base, guarantee=guarantee, **found, **said)
 
 
 def _finished(estimate: Estimate, transition: Transition) -> Estimate:
@@ -448,9 +349,7 @@ def _several(
     confidence: float,
     side: Side,
 ) -> Estimate:
-    """Several labels an item, each drawn from T on its own: the mean of an item's scores is one
-    score.
-    """
+    """Several labels an item, each drawn from T on its own."""
     below, above = tails(confidence, side)
     scores = item_scores(predicted, labels, transition)
     answered, labelled = predicted >= 0, labels.sizes > 0
@@ -465,31 +364,23 @@ def _several(
         rows = equal_together(values, float(table.min()), float(table.max()))
         limits = linear.ordered(*betting_interval(rows, below, above))
     else:
-        limits = _bounded(
-            values,
-            table,
-            spread_range(transition, table, int(sizes.min()), int(sizes.max())),
-            below,
-            above,
-        )
-    if interval == "wald" and not min(mean, 1 - mean) >= 3 * math.sqrt(
-        variance if variance >= 0 else math.nan
-    ):
-        warnings.warn(
-            f"interval='wald' is unreliable here (value {mean:.3g}, n = {n}); use interval='fixed-n'.",
-            GuaranteeWarning,
-            stacklevel=3,
-        )
+        spread = spread_range(transition, table, int(sizes.min()), int(sizes.max()))
+        limits = _bounded(values, table, spread, below, above)
+    se = math.sqrt(variance) if variance >= 0 else math.nan
+    if interval == "wald" and not min(mean, 1 - mean) >= 3 * se:
+        where = f"(value {mean:.3g}, n = {n}); use interval='fixed-n'."
+        text = f"interval='wald' is unreliable here {where}"
+        warnings.warn(text, GuaranteeWarning, stacklevel=3)
     silent = bool(len(answered)) and not answered.any()
     kind = Kind.ASYMPTOTIC if interval == "wald" else Kind.FINITE_SAMPLE
-    assumptions = (
-        Assumption(
-            name="iid items", detail="labelled items are a random sample of the items asked about"
-        ),
-    )
+    detail = "labelled items are a random sample of the items asked about"
     guarantee = Guarantee(
-        kind=kind, error_rate=1 - confidence, anytime=interval == "betting", assumptions=assumptions
+        kind=kind,
+        error_rate=1 - confidence,
+        anytime=interval == "betting",
+        assumptions=(Assumption(name="iid items", detail=detail),),
     )
+    reason = "no usable label of an answered item" if len(labels) else "no items"
     base = Estimate(
         quantity="accuracy",
         subject=system,
@@ -501,7 +392,7 @@ def _several(
         method="scores",
         interval=interval,
         guarantee=guarantee,
-        se=share * math.sqrt(variance) if variance >= 0 else math.nan,
+        se=share * se,
         counts={
             "items": len(labels),
             "without_answer": int((~answered).sum()),
@@ -512,19 +403,13 @@ def _several(
         },
         diagnostics={"n_labels_used": int(sizes.sum()), "answered_share": share},
         notes=("the system answered nothing: every item counts as wrong",) if silent else (),
-        reason=""
-        if n or silent
-        else "no usable label of an answered item"
-        if len(labels)
-        else "no items",
+        reason="" if n or silent else reason,
     )
-    found = dataclasses.replace(
-        _with_limits(base, limits, interval), guarantee=own_draws(guarantee, labels, transition)
-    )
+    promise = own_draws(guarantee, labels, transition)
+    found = dataclasses.replace(_with_limits(base, limits, interval), guarantee=promise)
     return _finished(found, transition)
 
 
-# ------------------------------------------------------------------------------------------------------------------
 # scel
 
 
@@ -580,62 +465,33 @@ def estimate_scel(
     z = read_logits("logits", z, labels)
     fitted = temperature == "fit"
     labelled = labels.sizes > 0
-    tau = (
-        1.0
-        if fitted and not labelled.any()
-        else fit_temperature(z, labels.said, T)
-        if temperature == "fit"
-        else float(temperature)
-    )
+    tau = chosen_temperature(z, labels, T, temperature)
     losses = item_losses(z, labels, T, temperature=tau)[labelled]
     n = len(losses)
-    mean, se = (
-        float(losses.mean()) if n else math.nan,
-        float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan,
-    )
+    mean = float(losses.mean()) if n else math.nan
+    se = float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     low, high = normal_range(mean, se, 1 - confidence)
-    kind = Kind.ASYMPTOTIC if n > 1 else Kind.HEURISTIC
-    guarantee = Guarantee(
-        kind=kind, error_rate=1 - confidence, assumptions=(Assumption(name="iid items"),)
-    )
-    notes = (
-        [
-            f"the temperature {tau:.4g} was fitted to the same labels: the value is slightly too small"
-        ]
-        if fitted and n
-        else []
-    )
+    kind, iid = Kind.ASYMPTOTIC if n > 1 else Kind.HEURISTIC, Assumption(name="iid items")
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, assumptions=(iid,))
+    same = f"the temperature {tau:.4g} was fitted to the same labels"
+    notes = [f"{same}: the value is slightly too small"] if fitted and n else []
     if 1 < n < 30:
         notes.append(f"only {n} labelled items: a normal interval needs 30 or more")
-    return _finished(
-        Estimate(
-            quantity="scel",
-            subject=system,
-            value=mean,
-            low=max(0.0, low),
-            high=high,
-            confidence=confidence,
-            method="scel",
-            interval="wald",
-            guarantee=guarantee,
-            se=se,
-            counts={
-                "items": len(labels),
-                "labelled": n,
-                "complementary": n,
-                "labels": int(labels.sizes.sum()),
-            },
-            diagnostics={
-                "temperature": tau,
-                "temperature_fitted": fitted,
-                "n_labels_used": int(labels.sizes.sum()),
-            },
-            notes=tuple(notes),
-            reason="no labels"
-            if not n
-            else "one labelled item has no standard error"
-            if n < 2
-            else "",
-        ),
-        T,
+    used = int(labels.sizes.sum())
+    found = Estimate(
+        quantity="scel",
+        subject=system,
+        value=mean,
+        low=max(0.0, low),
+        high=high,
+        confidence=confidence,
+        method="scel",
+        interval="wald",
+        guarantee=guarantee,
+        se=se,
+        counts={"items": len(labels), "labelled": n, "complementary": n, "labels": used},
+        diagnostics={"temperature": tau, "temperature_fitted": fitted, "n_labels_used": used},
+        notes=tuple(notes),
+        reason=("no labels", "one labelled item has no standard error", "")[min(n, 2)],
     )
+    return _finished(found, T)

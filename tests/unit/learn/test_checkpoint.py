@@ -27,7 +27,7 @@ CHILD = """
 import io, os, signal, sys
 import torch
 from torch import nn
-from noracle.learn import checkpoint
+from noracle.learn import loop as checkpoint
 from noracle.learn.batches import Views
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import Batches, Settings, train

@@ -17,7 +17,6 @@ from noracle.learn.labels import (
     drop_wrong,
     feature_chances,
     resample_ruled_out,
-    restricted_transition,
 )
 from noracle.learn.transition import Transition, count_transition, ruled_out_counts
 
@@ -65,7 +64,6 @@ MATRICES = {
     "mixture with all classes": lambda rng: biased_transition(K, bias="strong", rng=rng).with_floor(
         0.1
     ),
-    "restricted": lambda rng: restricted_transition(K, n_possible=4, rng=rng),
     "any": lambda rng: Transition(rng.dirichlet(np.full(K, 0.3), size=K)),
 }
 
@@ -239,13 +237,6 @@ class TestMatrices:
         assert row.tolist() == pytest.approx([0] + [0.01 / 3] * 3 + [0.08] * 3 + [0.25] * 3)
         with pytest.raises(ArgumentError, match="bias must be weak or strong"):
             biased_transition(10, bias="mild", rng=np.random.default_rng(1))  # type: ignore[arg-type]
-
-    def test_restriction_is_checked(self, rng: np.random.Generator) -> None:
-        T = restricted_transition(6, n_possible=2, rng=rng).matrix
-        assert (np.sort(T, axis=1)[:, -2:] == 0.5).all()
-        assert np.diag(T).max() == 0
-        with pytest.raises(ArgumentError, match="n_possible must be from 1 to 5"):
-            restricted_transition(6, n_possible=6, rng=rng)
 
 
 def test_resampled_labels_have_the_empirical_matrix_and_forget_the_item(

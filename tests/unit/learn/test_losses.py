@@ -443,9 +443,7 @@ class TestMask:
         assert label_mask(torch.empty(0, dtype=torch.long), 3).shape == (0, 3)
 
     def test_refuses_classes_outside_and_items_without_a_class_left(self) -> None:
-        with pytest.raises(
-            EvidenceError, match=r"ruled_out must be in \[-1, 3\); got \[3\] at item 1"
-        ):
+        with pytest.raises(EvidenceError, match=r"ruled_out must be in \[-1, 3\); got 3 at item 1"):
             label_mask(torch.tensor([0, 3]), 3)
         with pytest.raises(EvidenceError, match="must leave a class; got all classes at item 0"):
             label_mask(torch.tensor([[0, 1, 2], [0, 1, -1]]), 3)

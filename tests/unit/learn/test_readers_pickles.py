@@ -221,7 +221,7 @@ def test_too_large_truncated_and_other_files(
         read_items(dumped(path, [1, 2]))
     with pytest.raises(EvidenceError):
         read_items(_put(path, b"\x89PNG\r\n\x1a\n"))
-    assert _pickles.MAX_BYTES == 2 << 30
+    assert _pickles.MAX_PICKLE_BYTES == 2 << 30
 
 
 def test_changed_bytes_never_escape(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_counts_follow_labels_sets_and_gaps() -> None:
     assert count_transition(y, said, n_classes=3, prior=1).matrix[2].tolist() == pytest.approx(
         [1 / 3] * 3
     )
-    with pytest.raises(EvidenceError, match=r"ruled_out must be in \[-1, 3\); got \[3\] at item 1"):
+    with pytest.raises(EvidenceError, match=r"ruled_out must be in \[-1, 3\); got 3 at item 1"):
         count_transition([0, 1], [1, 3], n_classes=3)
     with pytest.raises(EvidenceError, match=r"truth must be in \[0, 3\); got -1 at item 0"):
         count_transition([-1, 1], [1, 0], n_classes=3)

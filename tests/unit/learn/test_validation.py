@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, SingularTransition
+from noracle.learn import estimate_model_accuracy, estimate_scel, fit_temperature
 from noracle.learn.labels import draw_ruled_out
 from noracle.learn.scores import RuledOut, item_scores, read_ruled_out
 from noracle.learn.transition import Transition, count_transition, estimate_transition
-from noracle.learn.validation import estimate_model_accuracy, estimate_scel, fit_temperature
 from noracle.results import Estimate, Kind
 
 K = 4

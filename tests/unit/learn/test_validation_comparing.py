@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from noracle.errors import ArgumentError, EvidenceError, SingularTransition
-from noracle.learn.compare import verify_validation_plan
-from noracle.learn.labels import draw_ruled_out
-from noracle.learn.transition import Transition
-from noracle.learn.validation import (
+from noracle.learn import (
     compare_models,
     estimate_model_accuracy,
     estimate_scel,
     plan_validation,
     zero_one_standard_error,
 )
+from noracle.learn.compare import verify_validation_plan
+from noracle.learn.labels import draw_ruled_out
+from noracle.learn.transition import Transition
 from noracle.results import Comparison, Kind, Plan
 
 K = 4

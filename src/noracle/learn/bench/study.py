@@ -1,10 +1,13 @@
-"""The trials of studies that ended, one JSON line each."""
+"""Studies: algorithms × ways to make labels × learning rates × seeds, with one rule that selects;
+and the journal of their trials.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import queue
 import threading
@@ -16,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import EvidenceError, require
 from noracle.learn.bench.trial import (
     ALGORITHMS,
     Algorithm,
@@ -27,6 +30,7 @@ from noracle.learn.bench.trial import (
     run_trial,
 )
 from noracle.learn.loop import own_chance
+from noracle.learn.settings import require_fields
 
 
 class Journal:
@@ -55,35 +59,26 @@ class Journal:
             except json.JSONDecodeError:
                 continue
             if not isinstance(found, dict):
-                raise EvidenceError(
-                    f"journal must hold JSON objects; got something else in line {number} of {path}."
-                )
+                came = f"something else in line {number} of {path}"
+                raise EvidenceError(f"journal must hold JSON objects; got {came}.")
             if "trial" in found:
                 self._take(found, number)
 
     def _take(self, found: dict[str, Any], number: int) -> None:
-        made = found.get("made")
-        if made not in self.labels.values() or any(
-            found.get(name, value) != value for name, value in self.same.items()
-        ):
+        same = all(found.get(name, value) == value for name, value in self.same.items())
+        if found.get("made") not in self.labels.values() or not same:
             return
         try:
             trial = Trial(**found.pop("trial"))
         except TypeError:
-            raise EvidenceError(
-                f"journal must name the fields of a trial; got others in line {number} of {self.path}."
-            ) from None
+            came = f"others in line {number} of {self.path}"
+            raise EvidenceError(f"journal must name the fields of a trial; got {came}.") from None
         self.done[trial] = found
 
     def add(self, trial: Trial, found: Mapping[str, Any]) -> None:
         """Keep a trial; it is on the disk when this returns."""
-        whole = {
-            "bench": "learn-trial",
-            "trial": dataclasses.asdict(trial),
-            "made": self.labels[trial.labels],
-            **self.same,
-            **found,
-        }
+        head = {"bench": "learn-trial", "trial": dataclasses.asdict(trial)}
+        whole = {**head, "made": self.labels[trial.labels], **self.same, **found}
         line = json.dumps(whole, allow_nan=False, ensure_ascii=False)
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,10 +88,6 @@ class Journal:
                 os.fsync(file.fileno())
             self.cut_short = False
             self.done[trial] = dict(found)
-
-
-# ----------------------------------------------------------------------------
-# Studies: algorithms × ways to make labels × learning rates × seeds, with one rule that selects.
 
 
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
@@ -138,41 +129,25 @@ class StudyPlan:
     training: Training = dataclasses.field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        for name, ok, rule in (
-            (
-                "algorithms",
-                bool(self.algorithms) and all(a in ALGORITHMS for a in self.algorithms),
-                f"some of {', '.join(ALGORITHMS)}",
-            ),
-            (
-                "labels",
-                bool(self.labels) and len({s.name for s in self.labels}) == len(self.labels),
-                "one or more, each with its own name",
-            ),
-            (
-                "rates",
-                bool(self.rates) and all(0 < r < np.inf for r in self.rates),
-                "positive numbers",
-            ),
-            (
-                "seeds",
-                bool(self.seeds) and all(s >= 0 for s in self.seeds),
-                "one or more numbers from 0",
-            ),
+        known = all(a in ALGORITHMS for a in self.algorithms)
+        own_names = len({s.name for s in self.labels}) == len(self.labels)
+        positive = all(0 < r < np.inf for r in self.rates)
+        holdout = self.training.holdout > 0 or not self.needs_holdout
+        rules, nothing = get_args(Rule), "last with one learning rate where nothing is held out"
+        require_fields(
+            self,
+            ("algorithms", self.algorithms and known, f"some of {', '.join(ALGORITHMS)}"),
+            ("labels", self.labels and own_names, "one or more, each with its own name"),
+            ("rates", self.rates and positive, "positive numbers"),
+            ("seeds", self.seeds and min(self.seeds) >= 0, "one or more numbers from 0"),
             (
                 "select_epochs",
                 1 <= self.select_epochs <= self.epochs,
                 f"from 1 to epochs ({self.epochs})",
             ),
-            ("rule", self.rule in get_args(Rule), " or ".join(get_args(Rule))),
-            (
-                "rule",
-                self.training.holdout > 0 or not self.needs_holdout,
-                "last with one learning rate where nothing is held out",
-            ),
-        ):
-            if not ok:
-                raise ArgumentError(f"{name} must be {rule}; got {getattr(self, name)!r}.")
+            ("rule", self.rule in rules, " or ".join(rules)),
+            ("rule", holdout, nothing),
+        )
 
     @property
     def needs_holdout(self) -> bool:
@@ -184,29 +159,31 @@ class StudyPlan:
         """Whether the rule looks at true labels: what it selects is then an oracle's."""
         return self.needs_holdout and self.rule in ("accuracy", "last")
 
+    def _trial(self, algorithm: str, labels: str, lr: float, seed: int | None = None) -> Trial:
+        """A trial to the end with a seed; without one, of those that select the learning rate."""
+        epochs = self.select_epochs if seed is None else self.epochs
+        seed = self.seeds[0] if seed is None else seed
+        return Trial(algorithm=algorithm, labels=labels, lr=lr, seed=seed, epochs=epochs)
+
+    @property
+    def _cells(self) -> list[tuple[str, str]]:
+        """Every algorithm with labels made in every way."""
+        return [(a, s.name) for s in self.labels for a in self.algorithms]
+
     def first(self) -> list[Trial]:
         """The trials that select learning rates; one rate alone needs none."""
-        if len(self.rates) == 1:
-            return []
-        return [
-            Trial(algorithm=a, labels=s.name, lr=lr, seed=self.seeds[0], epochs=self.select_epochs)
-            for s in self.labels
-            for a in self.algorithms
-            for lr in self.rates
-        ]
+        rates = self.rates if len(self.rates) > 1 else ()
+        return [self._trial(*cell, lr) for cell in self._cells for lr in rates]
 
     def second(self, done: Mapping[Trial, Mapping[str, Any]]) -> list[Trial]:
         """The trials to the end whose learning rate is selected by now."""
-        trials = []
-        for s in self.labels:
-            for a in self.algorithms:
-                lr = self.selected_rate(a, s.name, done)
-                if lr is not None:
-                    trials += [
-                        Trial(algorithm=a, labels=s.name, lr=lr, seed=seed, epochs=self.epochs)
-                        for seed in self.seeds
-                    ]
-        return trials
+        selected = [(cell, self.selected_rate(*cell, done)) for cell in self._cells]
+        return [
+            self._trial(*cell, lr, seed)
+            for cell, lr in selected
+            if lr is not None
+            for seed in self.seeds
+        ]
 
     def selected_rate(
         self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]
@@ -216,22 +193,13 @@ class StudyPlan:
             return self.rates[0]
         rule = "accuracy" if self.rule == "last" else self.rule
         scores = []
-        for lr in sorted(self.rates, reverse=True):
-            found = done.get(
-                Trial(
-                    algorithm=algorithm,
-                    labels=labels,
-                    lr=lr,
-                    seed=self.seeds[0],
-                    epochs=self.select_epochs,
-                )
-            )
+        for lr in self.rates:
+            found = done.get(self._trial(algorithm, labels, lr))
             if found is None:
                 return None
             points = [] if "fault" in found else found["points"]
             scores.append((max((p[rule] for p in points if rule in p), default=-np.inf), lr))
-        best = max(score for score, _ in scores)
-        return next(lr for score, lr in scores if score == best)
+        return max(scores)[1]
 
     def chosen(self, points: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The epoch that the rule selects; equal ones: the first. Where the rule cannot say (a
@@ -305,11 +273,9 @@ def run_study(
     >>> row.mean, row.oracle
     (100.0, False)
     """
-    where = torch.device(
-        ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    )
-    if not 1 <= shared <= STREAMS:
-        raise ArgumentError(f"shared must be from 1 to {STREAMS}; got {shared}.")
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    where = torch.device(best if device == "auto" else device)
+    require(1 <= shared <= STREAMS, f"shared must be from 1 to {STREAMS}; got {shared}.")
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
     stop = threading.Event()
@@ -319,24 +285,16 @@ def run_study(
             if stop.is_set():
                 raise KeyboardInterrupt
 
-        found = run_trial(
-            data,
-            trial,
-            ALGORITHMS[trial.algorithm],
-            settings[trial.labels],
-            plan.training,
-            device=where,
-            progress=check,
-        )
+        made = ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training
+        found = run_trial(data, trial, *made, device=where, progress=check)
         book.add(trial, {**found, "device": _device_name(where)})
         if progress is not None:
             progress(*known_trials(plan, book.done), trial, found)
 
     with own_chance(where):
         for trials in (plan.first, lambda: plan.second(book.done)):
-            _run_all(
-                [t for t in trials() if t not in book.done], one, where, shared, deadline, stop
-            )
+            left = [t for t in trials() if t not in book.done]
+            _run_all(left, one, where, shared, deadline, stop)
     return study_rows(plan, book.done, data=data.name)
 
 
@@ -354,54 +312,48 @@ def study_rows(
     plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str
 ) -> list[StudyRow]:
     """The table out of the trials that ended; cells without any have None."""
+    theirs = data == "cifar10" and plan.training.model == "resnet18"
+    settings = {s.name: s == LabelSetting(name=s.name) for s in plan.labels}
     rows = []
-    for s in plan.labels:
-        for name in plan.algorithms:
-            algorithm = ALGORITHMS[name]
-            lr = plan.selected_rate(name, s.name, done)
-            trials = [
-                Trial(algorithm=name, labels=s.name, lr=lr or 0.0, seed=seed, epochs=plan.epochs)
-                for seed in plan.seeds
-            ]
-            ended = [done[t] for t in trials if t in done]
-            like_theirs = (
-                data == "cifar10"
-                and plan.training.model == "resnet18"
-                and s == LabelSetting(name=s.name)
-            )
-            rows.append(
-                _row(plan, algorithm, s, lr, ended, algorithm.paper if like_theirs else None)
-            )
+    for name, labels in plan._cells:
+        lr = plan.selected_rate(name, labels, done)
+        trials = [plan._trial(name, labels, lr or 0.0, seed) for seed in plan.seeds]
+        ended = [done[t] for t in trials if t in done]
+        paper = ALGORITHMS[name].paper if theirs and settings[labels] else None
+        rows.append(_row(plan, ALGORITHMS[name], labels, lr, ended, paper))
     return rows
 
 
 def _row(
     plan: StudyPlan,
     algorithm: Algorithm,
-    labels: LabelSetting,
+    labels: str,
     lr: float | None,
     ended: Sequence[Mapping[str, Any]],
     paper: float | None,
 ) -> StudyRow:
     whole = [found for found in ended if "fault" not in found]
     tests = [plan.chosen(found["points"])["test"] for found in whole]
-    seconds = [found["seconds_per_epoch"] for found in whole]
-    oracle = plan.sees_truth or algorithm.transition == "counted" or algorithm.loss == "supervised"
+    counted = algorithm.transition == "counted" or algorithm.loss == "supervised"
+
+    def mean(
+        values: Sequence[float], digits: int, of: Callable[..., Any] = np.mean
+    ) -> float | None:
+        return round(float(of(values)), digits) if values else None
+
     return StudyRow(
         algorithm=algorithm.name,
-        labels=labels.name,
+        labels=labels,
         lr=lr,
-        mean=round(float(np.mean(tests)), 2) if tests else None,
+        mean=mean(tests, 2),
         sd=round(float(np.std(tests, ddof=1)), 2) if len(tests) > 1 else None,
-        last=round(float(np.mean([found["points"][-1]["test"] for found in whole])), 2)
-        if whole
-        else None,
+        last=mean([found["points"][-1]["test"] for found in whole], 2),
         n_seeds=len(tests),
         n_failed=len(ended) - len(whole),
-        noise=round(float(np.mean([found["noise"] for found in ended])), 5) if ended else None,
-        oracle=oracle,
+        noise=mean([found["noise"] for found in ended], 5),
+        oracle=plan.sees_truth or counted,
         paper=paper,
-        seconds_per_epoch=round(float(np.median(seconds)), 4) if seconds else None,
+        seconds_per_epoch=mean([found["seconds_per_epoch"] for found in whole], 4, np.median),
     )
 
 
@@ -427,19 +379,14 @@ def _run_all(
     for trial in trials:
         waiting.put(trial)
     faults: list[BaseException] = []
+    end = math.inf if deadline is None else deadline
 
     def work() -> None:
-        stream = (
-            torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
-            if device.type == "cuda"
-            else contextlib.nullcontext()
-        )
+        stream: Any = contextlib.nullcontext()
+        if device.type == "cuda":
+            stream = torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
         with stream:
-            while (
-                not faults
-                and not stop.is_set()
-                and (deadline is None or time.monotonic() < deadline)
-            ):
+            while not (faults or stop.is_set() or time.monotonic() >= end):
                 try:
                     trial = waiting.get_nowait()
                 except queue.Empty:

@@ -1,4 +1,6 @@
-"""Looks at a model of a study every few epochs: on held-out items and on test items."""
+"""One trial of a study: an algorithm, a way to make labels, a learning rate, a seed → how good the
+model was, epoch by epoch, on held-out items and on test items.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noracle.errors import ArgumentError, NoracleError
+from noracle.errors import ArgumentError, NoracleError, require
 from noracle.learn.batches import Batches, Views, as_tensor
 from noracle.learn.consistency import Consistency
 from noracle.learn.labels import (
@@ -26,7 +28,7 @@ from noracle.learn.labels import (
 from noracle.learn.loop import CARD, all_logits, plain_objective, train
 from noracle.learn.losses import Loss, decode_logits, get_loss, label_mask, scel
 from noracle.learn.models import ModelName, channels_last, make_model
-from noracle.learn.settings import Optimiser, Precision, Schedule, Settings
+from noracle.learn.settings import Optimiser, Precision, Schedule, Settings, require_fields
 from noracle.learn.transition import Transition, count_transition
 
 
@@ -45,7 +47,7 @@ class Judge:
     ) -> None:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
         self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
-        self.loss, self.every = loss, training.every
+        self.loss, self.every, self.device = loss, training.every, device
         self.context = loss.make_context(transition)
         self.scel_context = get_loss("fwd").make_context(transition)
         self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
@@ -73,20 +75,16 @@ class Judge:
         """The model as it is now; what cannot be said (nothing held out, no label, a singular T) is
         left out.
         """
-        test = decode_logits(
-            all_logits(model, self.test, prepare=self.views), self.loss, self.context
-        )
+        logits = all_logits(model, self.test, prepare=self.views)
+        test = decode_logits(logits, self.loss, self.context)
         point = {"test": _percent(test == self.test_truth)}
         if len(self.held_truth):
             held = all_logits(model, self.held_items, prepare=self.views)
             guess = decode_logits(held, self.loss, self.context)
             point["accuracy"] = _percent(guess == self.held_truth)
             known = self.said >= 0
-            point["scel"] = -float(
-                scel(held, self.held_mask, self.scel_context)[self.held_mask.any(dim=1)]
-                .double()
-                .mean()
-            )
+            losses = scel(held, self.held_mask, self.scel_context)
+            point["scel"] = -float(losses[self.held_mask.any(dim=1)].double().mean())
             if self.inverse is not None:
                 scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
                 point["zero_one"] = 100 * float(scores[known].mean())
@@ -102,18 +100,12 @@ def on_device(items: Any, device: torch.device) -> Any:
 
 def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     """The items at these places."""
-    return (
-        items[torch.from_numpy(rows).to(items.device)] if isinstance(items, Tensor) else items[rows]
-    )
+    tensor = isinstance(items, Tensor)
+    return items[torch.from_numpy(rows).to(items.device) if tensor else rows]
 
 
 def _percent(hits: Tensor) -> float:
     return 100 * float(hits.double().mean())
-
-
-# ---------------------------------------------------------------------------- One trial of a study:
-# an algorithm, a way to make labels, a learning rate, a seed → how good the model was, epoch by
-# epoch.
 
 
 Ways = Literal["uniform", "noisy", "weak", "strong", "people", "given"]
@@ -193,73 +185,59 @@ class LabelSetting:
     n_labels: int = 1
 
     def __post_init__(self) -> None:
-        for name, ok, rule in (
+        people = self.way in ("people", "given")
+        ablations = ("none", "iid", "evened")
+        require_fields(
+            self,
             ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))),
             ("noise", 0 <= self.noise < 1, "in [0, 1)"),
-            ("ablation", self.ablation in ("none", "iid", "evened"), "none, iid or evened"),
+            ("ablation", self.ablation in ablations, "none, iid or evened"),
             ("removed", 0 <= self.removed <= 1, "in [0, 1]"),
             ("n_labels", self.n_labels >= 1, "at least 1"),
-        ):
-            if not ok:
-                raise ArgumentError(
-                    f"{name} of labels {self.name} must be {rule}; got {getattr(self, name)!r}."
-                )
-        if self.noise and self.way in ("people", "given"):
-            raise ArgumentError(
-                f"noise of labels {self.name} must be 0, because people made them; got {self.noise!r}."
-            )
+            ("noise", not (self.noise and people), "0, because people made them"),
+            of=f" of labels {self.name}",
+        )
 
     def draw(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Labels (n, n_labels), -1 where one was removed."""
-        k = data.n_classes
+        y, k, s = data.truth, data.n_classes, self.n_labels
         if self.way in ("people", "given"):
             said = self._of_people(data, rng)
         else:
-            transition = (
-                biased_transition(k, bias=self.way, rng=rng)
-                if self.way == "weak" or self.way == "strong"
-                else Transition.uniform(k)
-            )
-            if self.noise:
-                transition = transition.with_noise(self.noise)
-            said = draw_ruled_out(
-                data.truth, transition=transition, n_labels=self.n_labels, rng=rng
-            ).reshape(len(data.truth), -1)
+            T = Transition.uniform(k)
+            if self.way == "weak" or self.way == "strong":
+                T = biased_transition(k, bias=self.way, rng=rng)
+            T = T.with_noise(self.noise) if self.noise else T
+            said = draw_ruled_out(y, transition=T, n_labels=s, rng=rng).reshape(len(y), -1)
         if self.ablation == "iid":
-            said = resample_ruled_out(data.truth, said, n_classes=k, rng=rng)
+            said = resample_ruled_out(y, said, n_classes=k, rng=rng)
         elif self.ablation == "evened":
-            evened = count_transition(data.truth, said, n_classes=k, prior=1e-9).evened()
-            drawn = draw_ruled_out(
-                data.truth, transition=evened, n_labels=said.shape[1], replace=True, rng=rng
-            ).reshape(said.shape)
-            said = np.where(said >= 0, drawn, -1)
-        return drop_wrong(data.truth, said, share=self.removed, rng=rng) if self.removed else said
+            T, s = count_transition(y, said, n_classes=k, prior=1e-9).evened(), said.shape[1]
+            drawn = draw_ruled_out(y, transition=T, n_labels=s, replace=True, rng=rng)
+            said = np.where(said >= 0, drawn.reshape(said.shape), -1)
+        return drop_wrong(y, said, share=self.removed, rng=rng) if self.removed else said
 
     def _of_people(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         said = data.ruled_out
         if self.way == "people":
             if data.annotators is None:
-                raise ArgumentError(
-                    f"labels {self.name} must have data with the labels of annotators; got none."
-                )
-            said = np.stack(
-                [_ask(named, data.n_classes, rng) for named in data.annotators.T], axis=1
-            )
+                rule = f"labels {self.name} must have data with the labels of annotators"
+                raise ArgumentError(f"{rule}; got none.")
+            asked = [_ask(named, data.n_classes, rng) for named in data.annotators.T]
+            said = np.stack(asked, axis=1)
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
-            raise ArgumentError(
-                f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item; got {came}."
+            rule = (
+                f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item"
             )
+            raise ArgumentError(f"{rule}; got {came}.")
         return said[:, : self.n_labels]
 
 
 def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """One class of four shown that is not the one the annotator named; -1 where the annotator named
-    none.
-    """
-    said = ask_annotators(
-        np.maximum(named, 0), n_classes=k, n_shown=min(4, k), n_answers=1, rng=rng
-    ).ruled_out[:, 0]
+    """One class of four shown that is not the one the annotator named."""
+    options: dict[str, Any] = {"n_classes": k, "n_shown": min(4, k), "n_answers": 1, "rng": rng}
+    said = ask_annotators(np.maximum(named, 0), **options).ruled_out[:, 0]
     return np.where(named >= 0, said, -1)
 
 
@@ -296,19 +274,14 @@ class TrialData:
     version: str | None = None
 
     def __post_init__(self) -> None:
-        for name, rows in (
-            ("truth", self.truth),
-            ("ruled_out", self.ruled_out),
-            ("annotators", self.annotators),
-        ):
-            if rows is not None and len(rows) != self.items.shape[0]:
-                raise ArgumentError(
-                    f"{name} must have one row for each of the {self.items.shape[0]} items; got {len(rows)}."
-                )
-        if not 0 < len(self.test_truth) == self.test_items.shape[0]:
-            raise ArgumentError(
-                f"test_truth must have one class for each test item, at least one; got {len(self.test_truth)}."
-            )
+        n, n_test = self.items.shape[0], len(self.test_truth)
+        for name in ("truth", "ruled_out", "annotators"):
+            rows = getattr(self, name)
+            size = n if rows is None else len(rows)
+            rule = f"{name} must have one row for each of the {n} items"
+            require(size == n, f"{rule}; got {size}.")
+        rule = "test_truth must have one class for each test item, at least one"
+        require(0 < n_test == self.test_items.shape[0], f"{rule}; got {n_test}.")
 
     @property
     def images(self) -> bool:
@@ -317,19 +290,13 @@ class TrialData:
 
     def fingerprint(self) -> dict[str, str]:
         """Short digests of labels and items, so that a journal is not continued with other data."""
-        digest = hashlib.sha256(
-            repr(
-                (self.name, tuple(self.items.shape), tuple(self.test_items.shape), self.n_classes)
-            ).encode()
-        )
+        shapes = tuple(self.items.shape), tuple(self.test_items.shape)
+        digest = hashlib.sha256(repr((self.name, *shapes, self.n_classes)).encode())
         for array in (self.truth, self.test_truth, self.ruled_out, self.annotators):
-            digest.update(
-                b"-" if array is None else np.ascontiguousarray(array, dtype=np.int64).tobytes()
-            )
-        return {
-            "data": digest.hexdigest()[:16],
-            "items": self.version or _digest(self.items, self.test_items),
-        }
+            whole = None if array is None else np.ascontiguousarray(array, dtype=np.int64)
+            digest.update(b"-" if whole is None else whole.tobytes())
+        items = self.version or _digest(self.items, self.test_items)
+        return {"data": digest.hexdigest()[:16], "items": items}
 
 
 def _digest(*parts: Any) -> str:
@@ -369,24 +336,14 @@ class Training:
     every: int = 5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.holdout < 1:
-            raise ArgumentError(f"holdout must be in [0, 1); got {self.holdout}.")
-        if self.every < 1:
-            raise ArgumentError(f"every must be at least 1; got {self.every}.")
+        holdout = ("holdout", 0 <= self.holdout < 1, "in [0, 1)")
+        require_fields(self, holdout, ("every", self.every >= 1, "at least 1"))
 
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
-        return Settings(
-            epochs=trial.epochs,
-            batch_size=self.batch_size,
-            lr=trial.lr,
-            weight_decay=self.weight_decay,
-            optimiser=self.optimiser,
-            schedule=self.schedule,
-            precision=self.precision,
-            average=self.average,
-            seed=trial.seed,
-        )
+        own = {**dataclasses.asdict(self), **dataclasses.asdict(trial)}
+        names = {field.name for field in dataclasses.fields(Settings)}
+        return Settings(**{name: value for name, value in own.items() if name in names})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,10 +380,8 @@ def run_trial(
     held = np.sort(order[: round(training.holdout * len(order))])
     kept = np.sort(order[len(held) :])
     kept = kept[(said[kept] >= 0).any(axis=1)]
-    if not len(kept):
-        raise ArgumentError(
-            f"labels {labels.name} must leave items to train on; got none of {len(order)}."
-        )
+    rule = f"labels {labels.name} must leave items to train on"
+    require(len(kept), f"{rule}; got none of {len(order)}.")
     wrong = (said[kept] == data.truth[kept, None]).sum() / max(1, (said[kept] >= 0).sum())
     transition = Transition.uniform(data.n_classes)
     if algorithm.transition == "counted":
@@ -434,26 +389,19 @@ def run_trial(
     loss = get_loss(algorithm.loss)
     mask = _mask(data, said, kept, loss)
     judge = Judge(data, said, held, loss, transition, training, device)
-    objective, targets = _objective(
-        algorithm, data, kept, mask, loss, transition, training, trial, judge, device
-    )
-    shape = (
-        (data.items.shape[3], *data.items.shape[1:3])
-        if data.images and training.model.startswith("resnet")
-        else data.items.shape[1:]
-    )
+    steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
+    objective, targets = _objective(algorithm, loss, mask, transition, judge, training, steps)
+    shape = tuple(data.items.shape[1:])
+    if data.images and training.model.startswith("resnet"):
+        shape = (shape[2], *shape[:2])
+    options: dict[str, Any] = {"hidden": training.hidden, "stem": training.stem}
+    options |= {"n_outputs": data.n_classes, "seed": trial.seed}
     with CARD:  # trials in other threads use the same global generator
-        model = make_model(
-            training.model,
-            shape=tuple(shape),
-            n_outputs=data.n_classes,
-            hidden=training.hidden,
-            stem=training.stem,
-            seed=trial.seed,
-        )
+        model = make_model(training.model, shape=shape, **options)
     model = (channels_last(model) if data.images else model).to(device)
     batches = Batches(items=rows_of(judge.items, kept), labels=targets)
-    settings = training.settings(trial)
+    objective, settings = objective.to(device), training.settings(trial)
+    validate = judge.called(trial.epochs)
     rows: list[dict[str, float]] = []
 
     def keep(epoch: int, row: dict[str, float]) -> None:
@@ -463,9 +411,7 @@ def run_trial(
 
     fault = {}
     try:
-        train(
-            model, batches, objective, settings, validate=judge.called(trial.epochs), progress=keep
-        )
+        train(model, batches, objective, settings, validate=validate, progress=keep)
     except NoracleError as error:
         if type(error) is not NoracleError:  # arguments and evidence, not the loss
             raise
@@ -488,38 +434,33 @@ def run_trial(
 def _mask(
     data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], loss: Loss
 ) -> Tensor:
-    if loss.name == "supervised":
-        truth = torch.from_numpy(data.truth[kept].astype(np.int64))
-        return ~label_mask(truth, data.n_classes)
-    return label_mask(torch.from_numpy(said[kept].astype(np.int64)), data.n_classes)
+    known = loss.name == "supervised"
+    rows = torch.from_numpy((data.truth if known else said)[kept].astype(np.int64))
+    mask = label_mask(rows, data.n_classes)
+    return ~mask if known else mask
 
 
 def _objective(
     algorithm: Algorithm,
-    data: TrialData,
-    kept: np.ndarray[Any, Any],
-    mask: Tensor,
     loss: Loss,
+    mask: Tensor,
     transition: Transition,
-    training: Training,
-    trial: Trial,
     judge: Judge,
-    device: torch.device,
+    training: Training,
+    steps: int,
 ) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
-    if algorithm.recipe == "consistency":
-        if judge.views is None:
-            raise ArgumentError(
-                f"algorithm {algorithm.name} must have images; got items of shape {tuple(data.items.shape)}."
-            )
-        tenth = max(1, trial.epochs * math.ceil(len(kept) / training.batch_size) // 10)
-        return Consistency(mask.to(device), judge.views, delay=tenth, ramp=tenth).to(
-            device
-        ), torch.arange(len(kept))
     views = judge.views
+    if algorithm.recipe == "consistency":
+        if views is None:
+            rule, shape = f"algorithm {algorithm.name} must have images", tuple(judge.items.shape)
+            raise ArgumentError(f"{rule}; got items of shape {shape}.")
+        tenth = max(1, steps // 10)
+        recipe = Consistency(mask.to(judge.device), views, delay=tenth, ramp=tenth)
+        return recipe, torch.arange(len(mask))
     prepare = None if views is None else _Weak(views) if training.augment else views
     context = loss.make_context(transition, ruled_out=mask)
-    return plain_objective(loss, context, prepare).to(device), mask
+    return plain_objective(loss, context, prepare), mask
 
 
 class _Weak(nn.Module):
