@@ -33,9 +33,7 @@ Event = dict[str, Any]
 
 
 class Archive:
-    """The events of one search, in memory and on disk. Make it with :meth:`open`; close it, or use
-    it in a ``with`` block.
-    """
+    """The events of one search, in memory and on disk. Make it with :meth:`open` and close it."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self._journal = folder, journal
@@ -53,10 +51,8 @@ class Archive:
         """
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        busy = (
-            f"folder must not be in use; another search is running in {str(where)!r}. Wait for it."
-        )
-        journal = Journal(where / JOURNAL, busy=busy)
+        busy = f"another search is running in {str(where)!r}. Wait for it"
+        journal = Journal(where / JOURNAL, busy=f"folder must not be in use; {busy}.")
         try:
             archive = cls(where, journal)
             if not archive._events:
@@ -105,9 +101,7 @@ class Archive:
         }
 
     def entries(self) -> list[Entry]:
-        """The candidates that were evaluated or given up, as records; ``accepted`` follows from the
-        challenges.
-        """
+        """The candidates that were evaluated or given up, as records."""
         made = {e["number"]: e for e in self.of("proposal")}
         accepted = {e["number"] for e in self.of("challenge") if e["accepted"]}
         done = {e["number"]: e for e in self.of("entry")}
@@ -131,22 +125,21 @@ class Archive:
     def _check(self, settings: Mapping[str, Any]) -> None:
         where = repr(str(self.folder))
         if self._events[0].get("schema") != SCHEMA:
-            raise ArgumentError(
-                f"folder must hold a journal of schema {SCHEMA}; got another in {where}. Name a new folder."
-            )
+            rule = f"folder must hold a journal of schema {SCHEMA}"
+            raise ArgumentError(f"{rule}; got another in {where}. Name a new folder.")
         began, now = self.settings, json.loads(json.dumps(dict(settings)))
         other = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
         if other:
+            rule = "folder must hold a search with the same settings to go on"
+            remedy = "Use the settings it began with, or name a new folder."
             raise ArgumentError(
-                f"folder must hold a search with the same settings to go on; got another {', '.join(sorted(other))} in "
-                f"{where}. Use the settings it began with, or name a new folder."
+                f"{rule}; got another {', '.join(sorted(other))} in {where}. {remedy}"
             )
 
     def _no_journal(self, line: int) -> ArgumentError:
-        where = f"line {line} of {str(self.folder / JOURNAL)!r}"
-        return ArgumentError(
-            f"folder must hold the journal of a search; got something else in {where}. Name a new folder."
-        )
+        came = f"something else in line {line} of {str(self.folder / JOURNAL)!r}"
+        rule = "folder must hold the journal of a search"
+        return ArgumentError(f"{rule}; got {came}. Name a new folder.")
 
 
 def _event(number: int, data: Any) -> Event:
@@ -207,8 +200,8 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]]) -> tuple[Outcome, ...]:
     return tuple(Outcome.from_dict(dict(zip(columns, row, strict=True))) for row in rows)
 
 
-def _without(event: Event) -> Event:
-    return {name: value for name, value in event.items() if name != "event"}
+def _without(event: Event, *names: str) -> Event:
+    return {name: value for name, value in event.items() if name not in ("event", *names)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -338,9 +331,7 @@ def found_of(
     capped: str,
     ledger: Mapping[str, Any],
 ) -> Found:
-    """The outcome as the journal has it; without an ``end`` event there is no held-out value, and
-    ``capped`` says why.
-    """
+    """The outcome as the journal has it; ``capped`` says why there is no ``end`` event."""
     if not entries:  # the cap came before the first baseline was done
         raise BudgetReached(capped)
     settings = archive.settings
@@ -351,10 +342,7 @@ def found_of(
     validation = _selected(winner.fitness, sum(e.fitness is not None for e in entries))
     held_out = None if end is None else Estimate.from_dict(end["held_out"])
     comparison = None if end is None else _revived(Comparison, end["comparison"])
-    challenges = [
-        {k: v for k, v in e.items() if k not in ("event", "outcomes")}
-        for e in archive.of("challenge")
-    ]
+    challenges = [_without(e, "outcomes") for e in archive.of("challenge")]
     confidence = settings["confidence"]
     return Found(
         **{name: settings[name] for name in ("task", "strategy", "model", "designer")},
@@ -429,11 +417,7 @@ def _guarantees(
     return said
 
 
-_INNER: dict[str, type[Result]] = {
-    "validation": Estimate,
-    "held_out": Estimate,
-    "comparison": Comparison,
-}
+_INNER: dict[str, Any] = {"validation": Estimate, "held_out": Estimate, "comparison": Comparison}
 
 
 def _revived(kind: type[_R], data: Mapping[str, Any] | None) -> _R | None:

@@ -31,9 +31,7 @@ SCHEMA = "run/1"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One outcome with the order in which the options stood, and the print of the question that it
-    answers.
-    """
+    """One outcome, the order of the options, and the print of the question that it answers."""
 
     outcome: Outcome
     order: tuple[int, ...]
@@ -126,19 +124,14 @@ class RunFolder:
         except (OSError, ValueError):
             before = None
         if not isinstance(before, dict) or before.get("schema") != SCHEMA:
-            raise ArgumentError(
-                f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder."
-            )
+            came = f"something else in {str(file)!r}"
+            raise ArgumentError(f"run must be a folder of a run; got {came}. Name another folder.")
         if before != mine:
-            there, here = (
-                {k: repr(str(run.get(k))[:40]) for k in {**before, **mine}}
-                for run in (before, mine)
-            )
             other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-            said = ", ".join(f"{k} {there[k]} there and {here[k]} here" for k in other)
-            raise ArgumentError(
-                f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder."
-            )
+            pairs = [(k, str(before.get(k))[:40], str(mine.get(k))[:40]) for k in other]
+            said = ", ".join(f"{k} {there!r} there and {here!r} here" for k, there, here in pairs)
+            came = f"{said} in {str(self.path)!r}"
+            raise ArgumentError(f"run must go on as it began; got {came}. Name another folder.")
 
     def _broken(self, line: int) -> EvidenceError:
         where = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
@@ -292,9 +285,7 @@ async def ask_questions(
 def done_before(
     questions: Sequence[Question], repeats: int, run: RunFolder | None
 ) -> dict[int, Line]:
-    """What a run folder holds of these questions, by place (question by question, repeat by
-    repeat).
-    """
+    """What a run folder holds of these questions, by place."""
     if run is None:
         return {}
     places = ((q, r) for q in questions for r in range(repeats))
@@ -323,9 +314,7 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
 
 
 def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
-    """Tokens of one call, for the line before the first: a question at four characters a token, a
-    reply as long as allowed.
-    """
+    """Tokens of one call: a question at four characters a token, the longest reply allowed."""
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)
@@ -340,9 +329,7 @@ INSTRUCTION = "An answer to a problem is under review. Is the answer right?"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One answer to be graded. ``id`` names it in ratings; ``question`` is None where the system
-    gave no answer.
-    """
+    """One answer to be graded; ``question`` is None where the system gave no answer."""
 
     id: int | str
     item: int | str
@@ -478,9 +465,7 @@ async def judge_claims(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge made of one claim: the label that most repeats gave (a tie is uncertain) and the
-    mean value; None for neither.
-    """
+    """What a judge made of one claim: the label of most repeats (a tie is uncertain), the mean."""
 
     label: str | None
     value: float | None
@@ -491,9 +476,7 @@ class Verdict:
 
 
 def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
-    """A verdict for each claim that was graded. A claim without an answer is "no" without a call;
-    state ``unanswered`` says so.
-    """
+    """A verdict for each graded claim; a claim without an answer is "no" without a call."""
     lines: dict[int | str, list[Line]] = {}
     for line in asked.lines:
         lines.setdefault(line.outcome.item, []).append(line)

@@ -101,9 +101,7 @@ class Question:
 
 
 def draws(*parts: object) -> np.random.Generator:
-    """A generator that depends on these parts and nothing else: not on the order in which work
-    finishes.
-    """
+    """A generator that depends on these parts and nothing else."""
     words = "\x1f".join(f"{type(p).__name__}:{p}" for p in parts).encode()
     return np.random.default_rng(np.frombuffer(hashlib.sha256(words).digest(), dtype=np.uint32))
 
@@ -228,9 +226,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The columns of a kind of file; alternatives in the order in which they are tried. A dot leads
-    into a nested column.
-    """
+    """The columns of a kind of file, with alternatives; a dot leads into a nested column."""
 
     name: str
     about: str = ""
@@ -336,9 +332,7 @@ def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | N
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The columns of this file that are read, as the file spells them; the rest of a path leads
-    into a nested column.
-    """
+    """The columns of this file that are read, as the file spells them."""
 
     item: str | None
     text: tuple[str, ...]

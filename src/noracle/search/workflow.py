@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,9 +45,7 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """``inputs`` are earlier nodes whose texts are shown after the task; ``fields`` name the parts
-    of the reply, ``answer`` among them.
-    """
+    """A question, ``n`` times; ``inputs`` are shown after the task, ``fields`` part the reply."""
 
     kind: Literal["ask"] = "ask"
     id: str
@@ -103,9 +102,7 @@ class CritiqueLoop:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One call picks the name of a branch (the last one where none is named), a second call answers
-    with its prompt.
-    """
+    """One call picks a branch (the last where none is named), a second answers with its prompt."""
 
     kind: Literal["route"] = "route"
     id: str
@@ -286,8 +283,12 @@ def workflow_names() -> tuple[str, ...]:
     >>> "cot" in workflow_names()
     True
     """
-    files = importlib.resources.files("noracle.search.workflows").iterdir()
+    files = _shipped().iterdir()
     return tuple(sorted(f.name.removesuffix(".json") for f in files if f.name.endswith(".json")))
+
+
+def _shipped() -> Traversable:
+    return importlib.resources.files("noracle.search") / "workflows"
 
 
 def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
@@ -300,8 +301,7 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     """
     name = os.fspath(name_or_path)
     if name in workflow_names():
-        folder = importlib.resources.files("noracle.search.workflows")
-        return parse_workflow_text((folder / f"{name}.json").read_text(encoding="utf-8"))
+        return parse_workflow_text((_shipped() / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
     rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
     _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
@@ -327,9 +327,7 @@ def shown(value: object) -> str:
 
 
 def _plain(node: Node) -> dict[str, Any]:
-    """A node as JSON holds it: kind and id first, then its fields; nothing that is empty or off,
-    save lists whose default is not empty.
-    """
+    """A node as JSON holds it: kind and id first, nothing that is empty or off."""
     plain: dict[str, Any] = {"kind": node.kind, "id": node.id}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)

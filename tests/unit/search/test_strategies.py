@@ -13,10 +13,11 @@ import math
 import numpy as np
 import pytest
 
+from examples.papers._simulated_designer import SimulatedDesigner
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
-from noracle.search.simulated import SimulatedDesigner, simulated_world
+from noracle.search.simulated import simulated_world
 from noracle.search.strategies import (
     STRATEGIES,
     Adas,

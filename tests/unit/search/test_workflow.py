@@ -57,7 +57,7 @@ def test_shipped_workflows_and_their_bounds_are_those_of_the_papers() -> None:
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_shipped_file_is_read_and_written_back_byte_for_byte(name: str) -> None:
-    text = (importlib.resources.files("noracle.search.workflows") / f"{name}.json").read_text(
+    text = (importlib.resources.files("noracle.search") / "workflows" / f"{name}.json").read_text(
         encoding="utf-8"
     )
     workflow = parse_workflow_text(text)
