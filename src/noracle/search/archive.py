@@ -15,7 +15,7 @@ from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
 from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
-from noracle.search.journal import Journal, write_whole
+from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
@@ -32,10 +32,10 @@ _FREE = ("budget",)
 Event = dict[str, Any]
 
 
-class Archive:
+class SearchArchive:
     """The events of one search, in memory and on disk. Make it with :meth:`open` and close it."""
 
-    def __init__(self, folder: Path, journal: Journal) -> None:
+    def __init__(self, folder: Path, journal: JournalFile) -> None:
         self.folder, self._journal = folder, journal
         self._events = list(journal.records(_event, self._no_journal))
 
@@ -52,7 +52,7 @@ class Archive:
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
         busy = f"another search is running in {str(where)!r}. Wait for it"
-        journal = Journal(where / JOURNAL, busy=f"folder must not be in use; {busy}.")
+        journal = JournalFile(where / JOURNAL, busy=f"folder must not be in use; {busy}.")
         try:
             archive = cls(where, journal)
             if not archive._events:
@@ -323,7 +323,7 @@ class Found(Result):
 
 
 def found_of(
-    archive: Archive,
+    archive: SearchArchive,
     entries: Sequence[Entry],
     *,
     leader: int,
@@ -375,7 +375,7 @@ def _selected(fitness: Estimate, n: int) -> Estimate:
     return dataclasses.replace(fitness, guarantee=guarantee, notes=(*fitness.notes, why))
 
 
-def _totals(archive: Archive) -> dict[str, int]:
+def _totals(archive: SearchArchive) -> dict[str, int]:
     """Calls and tokens of the whole search, by what they were for."""
     parts = {
         "design": [e["design"] for e in archive.of("proposal")],

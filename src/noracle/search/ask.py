@@ -21,7 +21,7 @@ from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
-from noracle.search.journal import Journal, write_whole
+from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import STATES, BudgetReached, Calls, Usage
 from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
@@ -30,7 +30,7 @@ SCHEMA = "run/1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class OutcomeLine:
     """One outcome, the order of the options, and the print of the question that it answers."""
 
     outcome: Outcome
@@ -71,8 +71,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
         self.path, self.settings = Path(path), dict(settings)
-        self.lines: dict[tuple[int | str, int], Line] = {}
-        self._journal: Journal | None = None
+        self.lines: dict[tuple[int | str, int], OutcomeLine] = {}
+        self._journal: JournalFile | None = None
 
     @property
     def calls(self) -> Path:
@@ -84,10 +84,12 @@ class RunFolder:
             raise ArgumentError(f"run must name a folder; got the file {str(self.path)!r}.")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         busy = f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
-        self._journal = Journal(self.path / "outcomes.jsonl", busy=busy, sync=False)
+        self._journal = JournalFile(self.path / "outcomes.jsonl", busy=busy, sync=False)
         try:
             self._agree()
-            for line in self._journal.records(lambda _, data: Line.from_dict(data), self._broken):
+            for line in self._journal.records(
+                lambda _, data: OutcomeLine.from_dict(data), self._broken
+            ):
                 self.lines[line.outcome.item, line.outcome.repeat] = line
         except BaseException:
             self.__exit__()
@@ -99,14 +101,14 @@ class RunFolder:
             self._journal.close()
         self._journal = None
 
-    def add(self, line: Line) -> None:
+    def add(self, line: OutcomeLine) -> None:
         """Keep an outcome: it is on its way to the disk when this returns."""
         if self._journal is None:
             raise ArgumentError("the run folder must be open; use it in a with statement.")
         self._journal.append(line.to_dict())
         self.lines[line.outcome.item, line.outcome.repeat] = line
 
-    def done(self, item: int | str, repeat: int, of: str) -> Line | None:
+    def done(self, item: int | str, repeat: int, of: str) -> OutcomeLine | None:
         """The outcome of this very question, unless its call failed: then it is asked again."""
         line = self.lines.get((item, repeat))
         return line if line and line.of == of and line.outcome.state != "errored" else None
@@ -159,7 +161,7 @@ class Asked:
     which, and some are missing.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[OutcomeLine, ...]
     total: int
     stopped: str = ""
 
@@ -266,7 +268,9 @@ async def ask_questions(
             except BudgetReached as error:
                 stopped.append(str(error))
                 return
-            known[place] = line = Line(outcome=outcome, order=question.order, of=_print(question))
+            known[place] = line = OutcomeLine(
+                outcome=outcome, order=question.order, of=_print(question)
+            )
             if run is not None:
                 run.add(line)
             if progress is not None:
@@ -284,7 +288,7 @@ async def ask_questions(
 
 def done_before(
     questions: Sequence[Question], repeats: int, run: RunFolder | None
-) -> dict[int, Line]:
+) -> dict[int, OutcomeLine]:
     """What a run folder holds of these questions, by place."""
     if run is None:
         return {}
@@ -477,7 +481,7 @@ class Verdict:
 
 def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
     """A verdict for each graded claim; a claim without an answer is "no" without a call."""
-    lines: dict[int | str, list[Line]] = {}
+    lines: dict[int | str, list[OutcomeLine]] = {}
     for line in asked.lines:
         lines.setdefault(line.outcome.item, []).append(line)
     found = []
@@ -489,7 +493,7 @@ def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict
     return found
 
 
-def _verdict(lines: Sequence[Line]) -> Verdict:
+def _verdict(lines: Sequence[OutcomeLine]) -> Verdict:
     outcomes = [line.outcome for line in lines]
     given = [o.answer for o in outcomes if o.answer is not None]
     spent = cost_of(outcomes)

@@ -9,11 +9,11 @@ from xml.sax.saxutils import escape
 from noracle.search.interpreter import waves
 from noracle.search.workflow import (
     TASK,
-    Answer,
+    AnswerNode,
     Ask,
     CritiqueLoop,
     Node,
-    Route,
+    RouteNode,
     Vote,
     Workflow,
     calls_of,
@@ -49,9 +49,9 @@ def describe_node(node: Node) -> str:
         return f"ask{times}" + (f", cut at {node.force_after}" if node.force_after else "")
     if isinstance(node, CritiqueLoop):
         return f"critique ≤ {node.max_rounds}" + (f" × {node.n}" if node.n > 1 else "")
-    if isinstance(node, Route):
+    if isinstance(node, RouteNode):
         return f"route, {len(node.branches)} ways"
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return "answer" + ", fallback" * node.fallback + ", coin" * node.coin
     return node.kind
 
@@ -243,7 +243,7 @@ def _marks(columns: Sequence[int], mark: str) -> str:
 
 def _under(node: Node) -> str:
     """The second line of a box: what it does and how many calls that takes."""
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return "which answer counts" + describe_node(node).removeprefix("answer")
     most = calls_of(node)[1]
     return f"{describe_node(node)} · {_calls(*calls_of(node))}" if most else describe_node(node)

@@ -16,9 +16,9 @@ from typing import Any
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import check_confidence
 from noracle.search.archive import (
-    Archive,
     Event,
     Found,
+    SearchArchive,
     entry_event,
     entry_of,
     found_of,
@@ -118,7 +118,7 @@ class Runner:
         return [(workflow.digest, item, r) for item in items for r in range(self.repeats)]
 
 
-class Counted:
+class CountedCalls:
     """Calls of a designer, counted; refused where they would eat what the final estimate needs."""
 
     def __init__(self, calls: Calls, most: float) -> None:
@@ -289,9 +289,9 @@ async def search_workflows(
         budget=budget,
         progress=progress,
     )
-    with Archive.open(folder, settings) as archive:
+    with SearchArchive.open(folder, settings) as archive:
         archive.clean()
-        search = _Search(vault, runner, archive, strategy, designer, started)
+        search = _WorkflowSearch(vault, runner, archive, strategy, designer, started)
         end, capped = await search.run(generations)
         callers = dict.fromkeys(c for c in (calls, designer) if isinstance(c, Caller))
         ledgers = [caller.ledger for caller in callers]
@@ -306,12 +306,12 @@ def model_name(calls: Calls | None) -> str:
 
 
 @dataclasses.dataclass(eq=False)
-class _Search:
+class _WorkflowSearch:
     """One search. State is what the journal says; every step looks there first."""
 
     vault: Vault
     runner: Runner
-    archive: Archive
+    archive: SearchArchive
     strategy: Strategy
     designer: Calls | None
     baselines: Sequence[Workflow]
@@ -363,7 +363,7 @@ class _Search:
         """What the strategy proposes, or why there is nothing more."""
         left, designer = self.runner.left - self._reserve(None), None
         if self.designer is not None:
-            designer = Counted(self.designer, left)
+            designer = CountedCalls(self.designer, left)
         rng = draws("strategy", self.runner.seed, generation)
         try:
             proposal = await self.strategy.ask(generation, rng, designer)

@@ -18,13 +18,13 @@ from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
 from noracle.search.task import Question, draws, parse_answer
 from noracle.search.workflow import (
-    Answer,
+    AnswerNode,
     Ask,
     CritiqueLoop,
     Decide,
     Node,
     Prompt,
-    Route,
+    RouteNode,
     Vote,
     Workflow,
     inputs_of,
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reply:
+class NodeReply:
     """One text that a node came to, the class that could be read from it, and how that went."""
 
     text: str
@@ -97,11 +97,11 @@ async def run_workflow(
     >>> outcome.answer, outcome.state, outcome.calls
     (1, 'answered', 5)
     """
-    run = _Run(workflow, question, calls, seed, repeat)
+    run = _ItemRun(workflow, question, calls, seed, repeat)
     try:
         reply = await run.nodes(waves(workflow))
     except ModelError:
-        reply = Reply("", None, "errored")
+        reply = NodeReply("", None, "errored")
     return Outcome(
         item=question.item,
         answer=reply.answer,
@@ -124,7 +124,7 @@ def waves(workflow: Workflow) -> list[list[Node]]:
     return rows
 
 
-class _Run:
+class _ItemRun:
     """One workflow on one item: the texts so far, and what it took."""
 
     def __init__(
@@ -132,17 +132,17 @@ class _Run:
     ) -> None:
         self.workflow = {node.id: node for node in workflow.nodes}
         self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
-        self.done: dict[str, tuple[Reply, ...]] = {}
+        self.done: dict[str, tuple[NodeReply, ...]] = {}
         self.made, self.usage = 0, Usage()
 
-    async def nodes(self, rows: Sequence[Sequence[Node]]) -> Reply:
+    async def nodes(self, rows: Sequence[Sequence[Node]]) -> NodeReply:
         """All nodes, row by row; the reply of the last counts."""
         for row in rows:
             found = await together([self.node(node) for node in row])
             self.done.update(zip((node.id for node in row), found, strict=True))
         return self.done[rows[-1][-1].id][0]
 
-    async def node(self, node: Node) -> tuple[Reply, ...]:
+    async def node(self, node: Node) -> tuple[NodeReply, ...]:
         if isinstance(node, Ask):
             return tuple(await together([self.sample(node, i) for i in range(node.n)]))
         if isinstance(node, Vote):
@@ -152,16 +152,16 @@ class _Run:
             return (self.read(await self.say(node, 0, node.prompt, self.above(node), _REPLY)),)
         if isinstance(node, CritiqueLoop):
             return await self.loop(node)
-        if isinstance(node, Route):
+        if isinstance(node, RouteNode):
             return (await self.route(node),)
         return (await self.end(node),)
 
-    async def sample(self, node: Ask, i: int) -> Reply:
+    async def sample(self, node: Ask, i: int) -> NodeReply:
         """One reply; with ``force_after`` a thought, cut after so many words, then the answer."""
         above = self.above(node)
         if node.force_after is None:
             said = await self.say(node, i, node.prompt, above, node.fields)
-            return self.read(said) if "answer" in node.fields else Reply(said.text)
+            return self.read(said) if "answer" in node.fields else NodeReply(said.text)
         said = await self.say(node, 2 * i, node.prompt, above, node.fields)
         thought = f"{first_words(said.text, node.force_after)}\n\n{FORCED}".lstrip()
         short = dataclasses.replace(node.prompt, max_tokens=FORCED_TOKENS)
@@ -169,17 +169,17 @@ class _Run:
         reply = self.read(dataclasses.replace(forced, text=f"ANSWER: {forced.text.strip()}"))
         return dataclasses.replace(reply, text=f"{thought} {forced.text.strip()}")
 
-    async def loop(self, node: CritiqueLoop) -> tuple[Reply, ...]:
+    async def loop(self, node: CritiqueLoop) -> tuple[NodeReply, ...]:
         """Criticism and revision in turn. All see the task, all drafts and all criticism so far."""
         drafts = self.done[node.draft]
         seen = list(labelled("draft 1", drafts))
         reviser_fields = _REPLY if gives_answer(self.workflow[node.draft]) else ()
         critic_fields = _REPLY if node.result == "critic" else ()
-        verdict = Reply("")
+        verdict = NodeReply("")
         for round_ in range(node.max_rounds + node.close):
             place = round_ * (node.n + 1)
             said = await self.say(node, place, node.critic, seen, critic_fields)
-            verdict = self.read(said) if node.result == "critic" else Reply(said.text)
+            verdict = self.read(said) if node.result == "critic" else NodeReply(said.text)
             seen += labelled(f"criticism {round_ + 1}", (verdict,))
             if round_ == node.max_rounds or self.stops(node, verdict):
                 break
@@ -189,7 +189,7 @@ class _Run:
             seen += labelled(f"draft {round_ + 2}", drafts)
         return (verdict,) if node.result == "critic" else drafts
 
-    def stops(self, node: CritiqueLoop, verdict: Reply) -> bool:
+    def stops(self, node: CritiqueLoop, verdict: NodeReply) -> bool:
         """Whether the critic said one of the stop words: as a whole word, capitals as given.
 
         Where the critic answers and stop words are options themselves ("yes", "no"), the option
@@ -202,7 +202,7 @@ class _Run:
         words = (rf"(?<!\w){re.escape(word)}(?!\w)" for word in node.stop)
         return any(re.search(word, verdict.text) for word in words)
 
-    async def route(self, node: Route) -> Reply:
+    async def route(self, node: RouteNode) -> NodeReply:
         form = "Reply with one of these names and nothing else: " + ", ".join(node.branches) + "."
         text = f"{node.prompt.instruction}\n\n{form}"
         prompt = dataclasses.replace(node.prompt, instruction=text)
@@ -210,7 +210,7 @@ class _Run:
         branch = node.branches[named_branch(said.text, tuple(node.branches))]
         return self.read(await self.say(node, 1, branch, self.above(node), _REPLY))
 
-    async def end(self, node: Answer) -> Reply:
+    async def end(self, node: AnswerNode) -> NodeReply:
         """The answer that counts, after the fallback and the coin where the workflow has them."""
         reply = self.done[node.input][0]
         if node.fallback and reply.answer is None:
@@ -219,7 +219,7 @@ class _Run:
         if node.coin and (reply.answer is None or self.unsure(reply.answer)):
             sides = [c for c in sorted(self.question.order) if not self.unsure(c)]
             toss = draws("coin", self.seed, self.question.item, node.id, self.repeat)
-            reply = Reply(reply.text, sides[int(toss.integers(len(sides)))], "answered")
+            reply = NodeReply(reply.text, sides[int(toss.integers(len(sides)))], "answered")
         return reply
 
     def unsure(self, answer: int) -> bool:
@@ -231,7 +231,7 @@ class _Run:
         """The text of a class, for comparisons."""
         return self.question.options[self.question.order.index(answer)].strip().casefold()
 
-    def above(self, node: Ask | Decide | Route) -> tuple[tuple[str, str], ...]:
+    def above(self, node: Ask | Decide | RouteNode) -> tuple[tuple[str, str], ...]:
         """What the inputs of a node wrote."""
         return tuple(pair for name in inputs_of(node) for pair in labelled(name, self.done[name]))
 
@@ -242,10 +242,10 @@ class _Run:
             return [pair for voter in node.inputs for pair in self.written(voter)]
         return labelled(name, self.done[name])
 
-    def read(self, said: Completion) -> Reply:
+    def read(self, said: Completion) -> NodeReply:
         """The answer in a reply."""
         answer, state = parse_answer(said.text, self.question, finish=said.finish)
-        return Reply(said.text, answer, state)
+        return NodeReply(said.text, answer, state)
 
     async def say(
         self,
@@ -279,16 +279,16 @@ class _Run:
         return said
 
 
-def vote(replies: Sequence[Reply], question: Question) -> Reply:
+def vote(replies: Sequence[NodeReply], question: Question) -> NodeReply:
     """The most frequent class; of those that are level, the one that was named first."""
     count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
     if not count:
         refused = all(reply.state == "refused" for reply in replies)
-        return Reply("No answer had a vote.", None, "refused" if refused else "invalid")
+        return NodeReply("No answer had a vote.", None, "refused" if refused else "invalid")
     winner, votes = count.most_common(1)[0]
     place = question.order.index(winner)
     option = f"{question.letters[place]}) {question.options[place]}"
-    return Reply(f"{votes} of {len(replies)} chose {option}", winner, "answered")
+    return NodeReply(f"{votes} of {len(replies)} chose {option}", winner, "answered")
 
 
 def reply_form(fields: Sequence[str], letters: str) -> str:
@@ -303,7 +303,7 @@ def reply_form(fields: Sequence[str], letters: str) -> str:
     return f"{form} End with a line of its own: {last}."
 
 
-def labelled(name: str, replies: Sequence[Reply]) -> list[tuple[str, str]]:
+def labelled(name: str, replies: Sequence[NodeReply]) -> list[tuple[str, str]]:
     """Texts with the names under which later prompts show them."""
     if len(replies) == 1:
         return [(name, replies[0].text)]

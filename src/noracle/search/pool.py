@@ -43,7 +43,7 @@ _Row = tuple[int, int, float, Verdict]  # place of the item, class, propensity, 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class RaceQuestion:
     """One question of a race: the class asked about, its probability among the classes of the item,
     and what was said.
     """
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class RaceStep:
     """Where a race stood after some labels: the best guess, and how many systems were left."""
 
     labels: int
@@ -82,10 +82,10 @@ class Picked:
     """
 
     comparison: Comparison
-    asked: tuple[Asked, ...]
+    asked: tuple[RaceQuestion, ...]
     passed_over: int
     design: Design
-    path: tuple[Step, ...] = ()
+    path: tuple[RaceStep, ...] = ()
 
     @property
     def best(self) -> str:
@@ -171,6 +171,11 @@ class Pool:
         weights = np.sqrt(np.bincount(given[given >= 0], minlength=k))
         total = weights.sum()
         return weights / total if total > 0 else np.full(k, 1 / k)
+
+    def question(self, row: _Row) -> RaceQuestion:
+        """One question by the names of its item and class."""
+        t, k, propensity, verdict = row
+        return RaceQuestion(self.items[t], self.classes_of(t)[k], propensity, verdict)
 
     def scores(self, row: _Row) -> Array:
         """1/2 + 1{asked}·(verdict - 1/2)/π for each system that answered: differences of systems in
@@ -264,7 +269,7 @@ def race_pool(
     race = Race(pool.systems, n_classes=most, confidence=level, aimed=aimed)
     alive = np.arange(len(pool.systems))
     rows: list[_Row] = []
-    path: list[Step] = []
+    path: list[RaceStep] = []
     values, read = np.zeros(len(pool.systems)), 0
     for t in map(int, rng.permutation(len(pool.items))):
         if len(rows) >= limit or len(alive) <= until:
@@ -282,7 +287,9 @@ def race_pool(
         if race.dropped:
             alive = np.array([i for i in alive if pool.systems[i] not in race.dropped])
         if len(rows).bit_count() == 1:
-            path.append(Step(len(rows), pool.systems[alive[np.argmax(values[alive])]], len(alive)))
+            path.append(
+                RaceStep(len(rows), pool.systems[alive[np.argmax(values[alive])]], len(alive))
+            )
     return _picked(pool, race, rows, path, values / max(1, read), read, design)
 
 
@@ -300,7 +307,7 @@ def _picked(
     pool: Pool,
     race: Race,
     rows: Sequence[_Row],
-    path: Sequence[Step],
+    path: Sequence[RaceStep],
     values: Array,
     read: int,
     design: Design,
@@ -347,10 +354,10 @@ def _picked(
         },
         notes=tuple(notes),
     )
-    end = [Step(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
+    end = [RaceStep(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
     return Picked(
         comparison=comparison,
-        asked=tuple(Asked(pool.items[t], pool.classes_of(t)[k], p, v) for t, k, p, v in rows),
+        asked=tuple(pool.question(row) for row in rows),
         passed_over=passed_over,
         design=design,
         path=(*path, *end),

@@ -331,7 +331,7 @@ def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | N
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Columns:
     """The columns of this file that are read, as the file spells them."""
 
     item: str | None
@@ -349,7 +349,9 @@ def _folded(column: str) -> str:
     return re.sub(r"[\s_-]+", "", column).casefold()
 
 
-def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> _Found | list[str]:
+def _find(
+    header: Sequence[str], preset: Preset, nested: Sequence[str] = ()
+) -> _Columns | list[str]:
     """Which columns are used; or what is missing."""
     spelt = {_folded(c): c for c in reversed(header)}
 
@@ -366,7 +368,7 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
         texts = " or ".join(" + ".join(t) for t in preset.text)
         lists = " or ".join(o.list or ", ".join(o.columns) for o in preset.options)
         return ([] if text else [texts]) + ([] if options else [f"options ({lists})"])
-    found = _Found(
+    found = _Columns(
         item=next((k for k in map(known, preset.item) if k), None),
         text=tuple(known(c) or c for c in text),
         options=options,
@@ -390,7 +392,7 @@ def _present(options: Options, known: Any) -> Options | None:
     return dataclasses.replace(options, columns=columns) if len(columns) >= 2 else None
 
 
-def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
+def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Columns]:
     frames, _connection = open_frames({"items": str(path)})
     frame = frames["items"]
     nested = [name for name, kind in frame.collect_schema().items() if kind == nw.Struct]
@@ -408,7 +410,7 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
 
 
-def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[Row]:
+def _headerless(path: str | Path, names: Sequence[str], found: _Columns) -> list[Row]:
     wanted = [i for i, name in enumerate(names) if name in found.paths]
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if row]
@@ -419,7 +421,9 @@ def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[R
     return [{names[i]: row[i] for i in wanted} for row in rows]
 
 
-def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None) -> list[TaskItem]:
+def _items(
+    rows: Sequence[Row], found: _Columns, preset: Preset, limit: int | None
+) -> list[TaskItem]:
     ids = _ids(rows, found)
     items: list[TaskItem] = []
     left_out: list[int | str] = []
@@ -457,7 +461,7 @@ def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None
     return items
 
 
-def _ids(rows: Sequence[Row], found: _Found) -> list[int | str]:
+def _ids(rows: Sequence[Row], found: _Columns) -> list[int | str]:
     if found.item is None:
         return list(range(len(rows)))
     raw = [_at(row, found.item) for row in rows]
