@@ -14,7 +14,7 @@ from noracle.report import plots
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
-from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
+from noracle.search.candidates import COSTS, Entry, Outcome, Proposal, outcome_columns
 from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
@@ -64,11 +64,6 @@ class SearchArchive:
         return archive
 
     @property
-    def events(self) -> Sequence[Event]:
-        """All events so far."""
-        return tuple(self._events)
-
-    @property
     def settings(self) -> dict[str, Any]:
         """What the search began with."""
         return dict(self._events[0]["settings"])
@@ -99,13 +94,6 @@ class SearchArchive:
             "challenges": [_without(e) for e in self.of("challenge")],
             "end": ends[-1] if ends else None,
         }
-
-    def entries(self) -> list[Entry]:
-        """The candidates that were evaluated or given up, as records."""
-        made = {e["number"]: e for e in self.of("proposal")}
-        accepted = {e["number"] for e in self.of("challenge") if e["accepted"]}
-        done = {e["number"]: e for e in self.of("entry")}
-        return [entry_of(made[n], done[n], accepted=n in accepted) for n in done]
 
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
@@ -384,9 +372,8 @@ def _totals(archive: SearchArchive) -> dict[str, int]:
         "final": [e["cost"] for e in archive.of("end")],
     }
     every = [cost for costs in parts.values() for cost in costs]
-    totals = ("calls", "input_tokens", "output_tokens")
     return {
-        **{name: sum(cost.get(name, 0) for cost in every) for name in totals},
+        **{name: sum(cost.get(name, 0) for cost in every) for name in COSTS},
         **{f"{part}_calls": sum(c.get("calls", 0) for c in costs) for part, costs in parts.items()},
     }
 

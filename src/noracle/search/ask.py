@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict
@@ -19,7 +19,7 @@ from noracle.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
-from noracle.search.candidates import Outcome, cost_of, outcome_columns
+from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
 from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import STATES, BudgetReached, Calls, Usage
@@ -313,7 +313,7 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     columns = outcome_columns(line.outcome for line in asked.lines)
     columns["system"] = [system] * len(asked.lines)
     columns["order"] = [" ".join(map(str, line.order)) for line in asked.lines]
-    names = ("item", "system", "answer", "state", "order", "calls", "input_tokens", "output_tokens")
+    names = ("item", "system", "answer", "state", "order", *COSTS)
     return {name: columns[name] for name in names}
 
 
@@ -481,20 +481,15 @@ class Verdict:
 
 def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
     """A verdict for each graded claim; a claim without an answer is "no" without a call."""
-    lines: dict[int | str, list[OutcomeLine]] = {}
+    outcomes: dict[int | str, list[Outcome]] = defaultdict(list)
     for line in asked.lines:
-        lines.setdefault(line.outcome.item, []).append(line)
-    found = []
-    for claim in claims:
-        if claim.question is None:
-            found.append((claim, Verdict(label="no", value=0.0, state="unanswered")))
-        elif claim.id in lines:
-            found.append((claim, _verdict(lines[claim.id])))
-    return found
+        outcomes[line.outcome.item].append(line.outcome)
+    silent = Verdict(label="no", value=0.0, state="unanswered")
+    graded = [claim for claim in claims if claim.question is None or claim.id in outcomes]
+    return [(c, _verdict(outcomes[c.id]) if c.question else silent) for c in graded]
 
 
-def _verdict(lines: Sequence[OutcomeLine]) -> Verdict:
-    outcomes = [line.outcome for line in lines]
+def _verdict(outcomes: Sequence[Outcome]) -> Verdict:
     given = [o.answer for o in outcomes if o.answer is not None]
     spent = cost_of(outcomes)
     if not given:
@@ -540,9 +535,7 @@ def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str
         "judged": [claim.system for claim, _ in rows],
         "judged_item": [claim.item for claim, _ in rows],
         "outcome": [v.state for _, v in rows],
-        "calls": [v.calls for _, v in rows],
-        "input_tokens": [v.input_tokens for _, v in rows],
-        "output_tokens": [v.output_tokens for _, v in rows],
+        **{name: [getattr(v, name) for _, v in rows] for name in COSTS},
     }
 
 

@@ -267,7 +267,7 @@ class _Flight:
     """A call under way and how many wait for it."""
 
     loop: asyncio.AbstractEventLoop
-    task: asyncio.Task[Completion]
+    task: asyncio.Task[Completion] = dataclasses.field(init=False)
     waiters: int = 0
     sent: bool = False
 
@@ -323,22 +323,16 @@ class Caller:
         backoff: float = 0.5,
         log: Log | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise ArgumentError(f"concurrency must be at least 1; got {concurrency}.")
-        if retries < 0:
-            raise ArgumentError(f"retries must be at least 0; got {retries}.")
+        for name, value, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+            if value < least:
+                raise ArgumentError(f"{name} must be at least {least}; got {value}.")
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
-        self.model = model
-        self.budget = budget or Budget()
-        self.prices = prices or Prices()
+        self.model, self.budget, self.prices = model, budget or Budget(), prices or Prices()
         self._reason = self.prices.reason(model.name)
         if self._reason and self.budget.cost is not None:
-            rule, remedy = (
-                "only where the price is known",
-                "Give its price, or cap calls or tokens.",
-            )
-            raise ArgumentError(f"cost can be capped {rule}; {self._reason}. {remedy}")
+            why = f"{self._reason}. Give its price, or cap calls or tokens"
+            raise ArgumentError(f"cost can be capped only where the price is known; {why}.")
         self._stores = tuple(stores)
         self._concurrency, self._retries, self._log = concurrency, retries, log
         self._timeout, self._backoff = timeout, backoff
@@ -434,10 +428,9 @@ class Caller:
             if not task.cancelled():
                 task.exception()  # seen, also where nobody waits any more
 
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._pay(digest, request))
-        task.add_done_callback(landed)
-        self._flights[digest] = flight = _Flight(loop, task)
+        self._flights[digest] = flight = _Flight(asyncio.get_running_loop())
+        flight.task = flight.loop.create_task(self._pay(digest, request, flight))
+        flight.task.add_done_callback(landed)
         return flight
 
     async def _wait(self, digest: str, flight: _Flight) -> Completion:
@@ -453,9 +446,9 @@ class Caller:
                 task.cancel()
         return task.result()
 
-    async def _pay(self, digest: str, request: Request) -> Completion:
+    async def _pay(self, digest: str, request: Request, flight: _Flight) -> Completion:
         """Try until there is a reply, an error that stays, or no try left; commit the reply."""
-        begun, tries, flight = time.monotonic(), 0, self._flights[digest]
+        begun, tries = time.monotonic(), 0
         self.budget.check()
         async with self._semaphore():
             while True:

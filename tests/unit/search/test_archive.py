@@ -14,11 +14,11 @@ from noracle.search.archive import (
     SNAPSHOT,
     SearchArchive,
     entry_event,
-    outcome_columns,
+    entry_of,
     outcomes_of,
     proposal_event,
 )
-from noracle.search.candidates import Outcome, Proposal
+from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
 from noracle.search.model import Usage
 from tests.unit.search.searching import one_call
 
@@ -54,14 +54,19 @@ def fill(archive: SearchArchive) -> None:
     )
 
 
+def only_entry(archive: SearchArchive) -> Entry:
+    (made,), (done,) = archive.of("proposal"), archive.of("entry")
+    return entry_of(made, done, accepted=False)
+
+
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     with SearchArchive.open(tmp_path, SETTINGS) as archive:
         fill(archive)
-        before = archive.entries()
+        before = only_entry(archive)
         archive.snapshot()
     with SearchArchive.open(tmp_path, SETTINGS) as archive:
-        (entry,) = archive.entries()
-    assert [entry] == before
+        entry = only_entry(archive)
+    assert entry == before
     assert entry.outcomes == OUTCOMES
     assert entry.fitness == FITNESS
     assert (entry.number, entry.parents, entry.generation, entry.origin) == (3, (0, 2), 2, "adas")
@@ -86,7 +91,8 @@ def test_half_a_line_at_the_end_is_cut_off_and_written_again(tmp_path: Path, cut
     whole = (tmp_path / JOURNAL).read_bytes()
     (tmp_path / JOURNAL).write_bytes(whole[:-cut])
     with SearchArchive.open(tmp_path, SETTINGS) as archive:
-        assert [e["event"] for e in archive.events] == ["begin", "proposal"]
+        kinds = ("begin", "proposal", "entry")
+        assert [len(archive.of(kind)) for kind in kinds] == [1, 1, 0]
         archive.append(
             entry_event(3, outcomes=OUTCOMES, fitness=FITNESS, problem="", cost={"calls": 3})
         )

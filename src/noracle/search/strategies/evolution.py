@@ -100,16 +100,6 @@ class Halving(Told):
     def _kept(self, n: int, rung: int, rungs: int) -> int:
         return max(1, min(math.ceil(n / self.factor), int(self.factor ** (rungs - 1 - rung))))
 
-    @property
-    def n_proposals(self) -> int:
-        """How many proposals the whole pool takes: a search with fewer generations ends between two
-        rungs.
-        """
-        alive, total, rungs = len(self.pool), 0, self._rungs(len(self.pool))
-        for rung in range(rungs):
-            total, alive = total + alive, self._kept(alive, rung, rungs)
-        return total
-
     def _proposal(
         self, workflow: Workflow, seen: Sequence[Scored], rung: int, rungs: int
     ) -> Proposal:
