@@ -331,8 +331,7 @@ def found_of(
     held_out = None if end is None else Estimate.from_dict(end["held_out"])
     comparison = None if end is None else _revived(Comparison, end["comparison"])
     challenges = [_without(e, "outcomes") for e in archive.of("challenge")]
-    confidence = settings["confidence"]
-    return Found(
+    found = Found(
         **{name: settings[name] for name in ("task", "strategy", "model", "designer")},
         winner=winner.workflow,
         number=winner.number,
@@ -346,10 +345,10 @@ def found_of(
         counts={part: len(settings["split"][part]) for part in ("validation", "confirm", "final")},
         cost=_totals(archive),
         ledger=dict(ledger),
-        guarantees=_guarantees(validation, held_out, comparison, challenges, confidence),
         stopped=capped if end is None else end["stopped"],
         reason=f"no held-out value: {capped}" if end is None else "",
     )
+    return dataclasses.replace(found, guarantees=_guarantees(found))
 
 
 def _selected(fitness: Estimate, n: int) -> Estimate:
@@ -378,27 +377,22 @@ def _totals(archive: SearchArchive) -> dict[str, int]:
     }
 
 
-def _guarantees(
-    validation: Estimate,
-    held_out: Estimate | None,
-    comparison: Comparison | None,
-    challenges: Sequence[Mapping[str, Any]],
-    confidence: float,
-) -> dict[str, str]:
-    label = validation.guarantee.kind.label
-    said = {"validation": f"{label}: the winner was chosen with these labels"}
+def _guarantees(found: Found) -> dict[str, str]:
+    level, challenges = f"{found.validation.confidence:g}", found.challenges
+    kind = found.validation.guarantee.kind.label
+    said = {"validation": f"{kind}: the winner was chosen with these labels"}
     if challenges:
         said["acceptance"] = str(challenges[-1]["guarantee"])
     met = {
-        "held_out": (held_out, "labels that neither design nor choice had met"),
-        "comparison": (comparison, "paired, on the same held-out labels"),
+        "held_out": (found.held_out, "labels that neither design nor choice had met"),
+        "comparison": (found.comparison, "paired, on the same held-out labels"),
     }
     for name, (result, what) in met.items():
         if result is not None:
-            said[name] = f"{result.guarantee.kind.label} at {confidence:g}: {what}"
-    if challenges or comparison is not None:
+            said[name] = f"{result.guarantee.kind.label} at {level}: {what}"
+    if challenges or found.comparison is not None:
         what = "the winner is called better only by confirm or final labels"
-        said["better"] = f"finite-sample at {confidence:g}: {what}"
+        said["better"] = f"finite-sample at {level}: {what}"
     what = "which candidates are proposed, and whether a better one exists, carries no promise"
     said["strategy"] = f"heuristic: {what}"
     return said

@@ -58,7 +58,7 @@ class ItemLabel:
         """Which kind of score it gives."""
         if self.asked:
             return "targeted"
-        return "ordinary" if self.truth is not None else "complementary"
+        return "complementary" if self.truth is None else "ordinary"
 
     @property
     def code(self) -> int:

@@ -376,9 +376,8 @@ def _find(
     )
     hidden = {_folded(k) for k in preset.key} & {_folded(p.split(".")[0]) for p in found.paths}
     if hidden:
-        raise ArgumentError(
-            f"columns must not name the key; got {', '.join(sorted(hidden))}. A task never holds an answer key."
-        )
+        came = f"{', '.join(sorted(hidden))}. A task never holds an answer key"
+        raise ArgumentError(f"columns must not name the key; got {came}.")
     return found
 
 
@@ -446,17 +445,15 @@ def _items(
         stratum = None if told is None else str(told)
         items.append(TaskItem(id=name, text=text, options=options, stratum=stratum))
     if empty:
-        remedy, n = "Drop those items.", len(empty)
-        rule = "must not be empty"
+        rule, remedy, n = "must not be empty", "Drop those items.", len(empty)
         raise EvidenceError(fault("text", rule, "nothing", where=empty, total=n, remedy=remedy))
     if not items:
         rule = f"must hold items with 2 to {len(LETTERS)} options"
         raise EvidenceError(fault("items", rule, "none"))
     if left_out:
         shown = ", ".join(map(str, left_out[:5])) + (", …" if len(left_out) > 5 else "")
-        said = (
-            f"{len(left_out)} items without 2 to {len(LETTERS)} readable options left out: {shown}."
-        )
+        rule = f"without 2 to {len(LETTERS)} readable options"
+        said = f"{len(left_out)} items {rule} left out: {shown}."
         warnings.warn(said, EvidenceWarning, stacklevel=3)
     return items
 
