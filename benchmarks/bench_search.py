@@ -35,7 +35,7 @@ from noracle.search.caller import Cache, Caller
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Model, Request
 from noracle.search.task import Question, TaskItem, pose
-from noracle.search.workflows import load_workflow
+from noracle.search.workflow import load_workflow
 
 ROOT = Path(__file__).parents[1]
 CONCURRENCY = 32

@@ -22,7 +22,7 @@ from noracle.search.backends import open_model
 from noracle.search.caller import Caller
 from noracle.search.model import Calls, Completion, Request
 from noracle.search.task import Task, read_task
-from noracle.search.workflows import load_workflow
+from noracle.search.workflow import load_workflow
 
 RECORDING = Path(__file__).with_name("recordings") / "abstracts.jsonl"
 WORKFLOWS = ("direct", "cot", "role")

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from _agents_noise import SIZES, Size
+from _simulated_designer import SimulatedDesigner
 
 from noracle.search.candidates import Entry, Outcome, Scored
 from noracle.search.simulated import (
-    SimulatedDesigner,
     SimulatedModel,
     SimulatedWorld,
     answer_all,

@@ -10,7 +10,7 @@ from noracle.search.engine import search_workflows
 from noracle.search.model import Calls
 from noracle.search.strategies import make_strategy
 from noracle.search.vault import Vault
-from noracle.search.workflows import load_workflow
+from noracle.search.workflow import load_workflow
 from tests.llm.items import make
 
 RECORDINGS = Path(__file__).parents[1] / "reference" / "recordings"

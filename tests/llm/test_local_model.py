@@ -51,7 +51,7 @@ def test_thirty_abstracts_have_valid_answers_and_the_truth_lies_in_the_interval(
 def test_a_short_question_is_answered(url: str) -> None:
     from noracle.search.interpreter import run_workflow
     from noracle.search.task import TaskItem, pose
-    from noracle.search.workflows import load_workflow
+    from noracle.search.workflow import load_workflow
 
     async def work() -> object:
         question = pose(

@@ -3,22 +3,19 @@
 Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded
 when they are first used.
 
-model.py                        the records of a call: messages, request, completion, usage; what a model is
-backends/                       an OpenAI-compatible server, Inspect's models, a script, a recording
-cache.py, budget.py, caller.py  no call is paid twice, none goes past a cap
-task.py, reading.py, presets/   items with options, out of files; shuffled options
-parsing.py                      what a reply answers, if anything
-asking.py, judging.py, runs.py  a model answers items; a model grades the answers of others; runs that go on after a kill
-workflow.py, rules.py, workflows/   workflows as typed data, with a bound on calls; the baselines as files
-interpreter.py, drawing.py      runs a workflow on an item; draws it
-vault.py, item_labels.py        labels that nobody sees
-fitness.py, gate.py, referee.py scores of candidates; when a candidate is accepted
-strategies/, candidates.py      what to try next: adas, aflow, mutate, halving
-archive.py, running.py, engine.py   the journal of a search, and the search
-found.py, report.py             what came out
-pool.py                         the same choice among systems that exist already, without any model
-simulated.py                    models with a known key, for tests and examples
-inspect.py                      scorer, metric and solver for Inspect
+model, backends/          the records of a call; a server, Inspect's models, a script, a recording
+caller, budget            no call is paid twice, none goes past a cap
+task, presets/            items with options, out of files; shuffled options; what a reply answers
+ask                       a model answers items, or grades the answers of others
+workflow, workflows/      workflows as typed data, with a bound on calls; the baselines as files
+interpreter, drawing      runs a workflow on an item; draws it
+vault, referee            labels that nobody sees, and what they say of candidates
+fitness, gate             scores of candidates; when a candidate is accepted
+strategies/, candidates   what to try next: adas, aflow, mutate, halving
+journal, archive, engine  runs that go on after a kill; the search and what it found
+report                    the card, the tables and the page of a search
+pool                      the same choice among systems that exist already, without any model
+simulated, inspect        models with a known key; scorer, metric and solver for Inspect
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from noracle.report import plots
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
-from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
-from noracle.search.journal import Journal, write_whole
+from noracle.search.candidates import COSTS, Entry, Outcome, Proposal, outcome_columns
+from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
@@ -32,12 +32,10 @@ _FREE = ("budget",)
 Event = dict[str, Any]
 
 
-class Archive:
-    """The events of one search, in memory and on disk. Make it with :meth:`open`; close it, or use
-    it in a ``with`` block.
-    """
+class SearchArchive:
+    """The events of one search, in memory and on disk. Make it with :meth:`open` and close it."""
 
-    def __init__(self, folder: Path, journal: Journal) -> None:
+    def __init__(self, folder: Path, journal: JournalFile) -> None:
         self.folder, self._journal = folder, journal
         self._events = list(journal.records(_event, self._no_journal))
 
@@ -53,10 +51,8 @@ class Archive:
         """
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        busy = (
-            f"folder must not be in use; another search is running in {str(where)!r}. Wait for it."
-        )
-        journal = Journal(where / JOURNAL, busy=busy)
+        busy = f"another search is running in {str(where)!r}. Wait for it"
+        journal = JournalFile(where / JOURNAL, busy=f"folder must not be in use; {busy}.")
         try:
             archive = cls(where, journal)
             if not archive._events:
@@ -66,11 +62,6 @@ class Archive:
             journal.close()
             raise
         return archive
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """All events so far."""
-        return tuple(self._events)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -104,15 +95,6 @@ class Archive:
             "end": ends[-1] if ends else None,
         }
 
-    def entries(self) -> list[Entry]:
-        """The candidates that were evaluated or given up, as records; ``accepted`` follows from the
-        challenges.
-        """
-        made = {e["number"]: e for e in self.of("proposal")}
-        accepted = {e["number"] for e in self.of("challenge") if e["accepted"]}
-        done = {e["number"]: e for e in self.of("entry")}
-        return [entry_of(made[n], done[n], accepted=n in accepted) for n in done]
-
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
         for stray in self.folder.glob(f".{SNAPSHOT}.*.tmp"):
@@ -131,22 +113,21 @@ class Archive:
     def _check(self, settings: Mapping[str, Any]) -> None:
         where = repr(str(self.folder))
         if self._events[0].get("schema") != SCHEMA:
-            raise ArgumentError(
-                f"folder must hold a journal of schema {SCHEMA}; got another in {where}. Name a new folder."
-            )
+            rule = f"folder must hold a journal of schema {SCHEMA}"
+            raise ArgumentError(f"{rule}; got another in {where}. Name a new folder.")
         began, now = self.settings, json.loads(json.dumps(dict(settings)))
         other = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
         if other:
+            rule = "folder must hold a search with the same settings to go on"
+            remedy = "Use the settings it began with, or name a new folder."
             raise ArgumentError(
-                f"folder must hold a search with the same settings to go on; got another {', '.join(sorted(other))} in "
-                f"{where}. Use the settings it began with, or name a new folder."
+                f"{rule}; got another {', '.join(sorted(other))} in {where}. {remedy}"
             )
 
     def _no_journal(self, line: int) -> ArgumentError:
-        where = f"line {line} of {str(self.folder / JOURNAL)!r}"
-        return ArgumentError(
-            f"folder must hold the journal of a search; got something else in {where}. Name a new folder."
-        )
+        came = f"something else in line {line} of {str(self.folder / JOURNAL)!r}"
+        rule = "folder must hold the journal of a search"
+        return ArgumentError(f"{rule}; got {came}. Name a new folder.")
 
 
 def _event(number: int, data: Any) -> Event:
@@ -207,8 +188,8 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]]) -> tuple[Outcome, ...]:
     return tuple(Outcome.from_dict(dict(zip(columns, row, strict=True))) for row in rows)
 
 
-def _without(event: Event) -> Event:
-    return {name: value for name, value in event.items() if name != "event"}
+def _without(event: Event, *names: str) -> Event:
+    return {name: value for name, value in event.items() if name not in ("event", *names)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -330,7 +311,7 @@ class Found(Result):
 
 
 def found_of(
-    archive: Archive,
+    archive: SearchArchive,
     entries: Sequence[Entry],
     *,
     leader: int,
@@ -338,9 +319,7 @@ def found_of(
     capped: str,
     ledger: Mapping[str, Any],
 ) -> Found:
-    """The outcome as the journal has it; without an ``end`` event there is no held-out value, and
-    ``capped`` says why.
-    """
+    """The outcome as the journal has it; ``capped`` says why there is no ``end`` event."""
     if not entries:  # the cap came before the first baseline was done
         raise BudgetReached(capped)
     settings = archive.settings
@@ -351,12 +330,8 @@ def found_of(
     validation = _selected(winner.fitness, sum(e.fitness is not None for e in entries))
     held_out = None if end is None else Estimate.from_dict(end["held_out"])
     comparison = None if end is None else _revived(Comparison, end["comparison"])
-    challenges = [
-        {k: v for k, v in e.items() if k not in ("event", "outcomes")}
-        for e in archive.of("challenge")
-    ]
-    confidence = settings["confidence"]
-    return Found(
+    challenges = [_without(e, "outcomes") for e in archive.of("challenge")]
+    found = Found(
         **{name: settings[name] for name in ("task", "strategy", "model", "designer")},
         winner=winner.workflow,
         number=winner.number,
@@ -370,10 +345,10 @@ def found_of(
         counts={part: len(settings["split"][part]) for part in ("validation", "confirm", "final")},
         cost=_totals(archive),
         ledger=dict(ledger),
-        guarantees=_guarantees(validation, held_out, comparison, challenges, confidence),
         stopped=capped if end is None else end["stopped"],
         reason=f"no held-out value: {capped}" if end is None else "",
     )
+    return dataclasses.replace(found, guarantees=_guarantees(found))
 
 
 def _selected(fitness: Estimate, n: int) -> Estimate:
@@ -387,7 +362,7 @@ def _selected(fitness: Estimate, n: int) -> Estimate:
     return dataclasses.replace(fitness, guarantee=guarantee, notes=(*fitness.notes, why))
 
 
-def _totals(archive: Archive) -> dict[str, int]:
+def _totals(archive: SearchArchive) -> dict[str, int]:
     """Calls and tokens of the whole search, by what they were for."""
     parts = {
         "design": [e["design"] for e in archive.of("proposal")],
@@ -396,44 +371,34 @@ def _totals(archive: Archive) -> dict[str, int]:
         "final": [e["cost"] for e in archive.of("end")],
     }
     every = [cost for costs in parts.values() for cost in costs]
-    totals = ("calls", "input_tokens", "output_tokens")
     return {
-        **{name: sum(cost.get(name, 0) for cost in every) for name in totals},
+        **{name: sum(cost.get(name, 0) for cost in every) for name in COSTS},
         **{f"{part}_calls": sum(c.get("calls", 0) for c in costs) for part, costs in parts.items()},
     }
 
 
-def _guarantees(
-    validation: Estimate,
-    held_out: Estimate | None,
-    comparison: Comparison | None,
-    challenges: Sequence[Mapping[str, Any]],
-    confidence: float,
-) -> dict[str, str]:
-    label = validation.guarantee.kind.label
-    said = {"validation": f"{label}: the winner was chosen with these labels"}
+def _guarantees(found: Found) -> dict[str, str]:
+    level, challenges = f"{found.validation.confidence:g}", found.challenges
+    kind = found.validation.guarantee.kind.label
+    said = {"validation": f"{kind}: the winner was chosen with these labels"}
     if challenges:
         said["acceptance"] = str(challenges[-1]["guarantee"])
     met = {
-        "held_out": (held_out, "labels that neither design nor choice had met"),
-        "comparison": (comparison, "paired, on the same held-out labels"),
+        "held_out": (found.held_out, "labels that neither design nor choice had met"),
+        "comparison": (found.comparison, "paired, on the same held-out labels"),
     }
     for name, (result, what) in met.items():
         if result is not None:
-            said[name] = f"{result.guarantee.kind.label} at {confidence:g}: {what}"
-    if challenges or comparison is not None:
+            said[name] = f"{result.guarantee.kind.label} at {level}: {what}"
+    if challenges or found.comparison is not None:
         what = "the winner is called better only by confirm or final labels"
-        said["better"] = f"finite-sample at {confidence:g}: {what}"
+        said["better"] = f"finite-sample at {level}: {what}"
     what = "which candidates are proposed, and whether a better one exists, carries no promise"
     said["strategy"] = f"heuristic: {what}"
     return said
 
 
-_INNER: dict[str, type[Result]] = {
-    "validation": Estimate,
-    "held_out": Estimate,
-    "comparison": Comparison,
-}
+_INNER: dict[str, Any] = {"validation": Estimate, "held_out": Estimate, "comparison": Comparison}
 
 
 def _revived(kind: type[_R], data: Mapping[str, Any] | None) -> _R | None:

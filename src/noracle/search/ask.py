@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict
@@ -19,9 +19,9 @@ from noracle.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
-from noracle.search.candidates import Outcome, cost_of, outcome_columns
+from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
-from noracle.search.journal import Journal, write_whole
+from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import STATES, BudgetReached, Calls, Usage
 from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
@@ -30,10 +30,8 @@ SCHEMA = "run/1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One outcome with the order in which the options stood, and the print of the question that it
-    answers.
-    """
+class OutcomeLine:
+    """One outcome, the order of the options, and the print of the question that it answers."""
 
     outcome: Outcome
     order: tuple[int, ...]
@@ -73,8 +71,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
         self.path, self.settings = Path(path), dict(settings)
-        self.lines: dict[tuple[int | str, int], Line] = {}
-        self._journal: Journal | None = None
+        self.lines: dict[tuple[int | str, int], OutcomeLine] = {}
+        self._journal: JournalFile | None = None
 
     @property
     def calls(self) -> Path:
@@ -86,10 +84,12 @@ class RunFolder:
             raise ArgumentError(f"run must name a folder; got the file {str(self.path)!r}.")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         busy = f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
-        self._journal = Journal(self.path / "outcomes.jsonl", busy=busy, sync=False)
+        self._journal = JournalFile(self.path / "outcomes.jsonl", busy=busy, sync=False)
         try:
             self._agree()
-            for line in self._journal.records(lambda _, data: Line.from_dict(data), self._broken):
+            for line in self._journal.records(
+                lambda _, data: OutcomeLine.from_dict(data), self._broken
+            ):
                 self.lines[line.outcome.item, line.outcome.repeat] = line
         except BaseException:
             self.__exit__()
@@ -101,14 +101,14 @@ class RunFolder:
             self._journal.close()
         self._journal = None
 
-    def add(self, line: Line) -> None:
+    def add(self, line: OutcomeLine) -> None:
         """Keep an outcome: it is on its way to the disk when this returns."""
         if self._journal is None:
             raise ArgumentError("the run folder must be open; use it in a with statement.")
         self._journal.append(line.to_dict())
         self.lines[line.outcome.item, line.outcome.repeat] = line
 
-    def done(self, item: int | str, repeat: int, of: str) -> Line | None:
+    def done(self, item: int | str, repeat: int, of: str) -> OutcomeLine | None:
         """The outcome of this very question, unless its call failed: then it is asked again."""
         line = self.lines.get((item, repeat))
         return line if line and line.of == of and line.outcome.state != "errored" else None
@@ -126,19 +126,14 @@ class RunFolder:
         except (OSError, ValueError):
             before = None
         if not isinstance(before, dict) or before.get("schema") != SCHEMA:
-            raise ArgumentError(
-                f"run must be a folder of a run; got something else in {str(file)!r}. Name another folder."
-            )
+            came = f"something else in {str(file)!r}"
+            raise ArgumentError(f"run must be a folder of a run; got {came}. Name another folder.")
         if before != mine:
-            there, here = (
-                {k: repr(str(run.get(k))[:40]) for k in {**before, **mine}}
-                for run in (before, mine)
-            )
             other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-            said = ", ".join(f"{k} {there[k]} there and {here[k]} here" for k in other)
-            raise ArgumentError(
-                f"run must go on as it began; got {said} in {str(self.path)!r}. Name another folder."
-            )
+            pairs = [(k, str(before.get(k))[:40], str(mine.get(k))[:40]) for k in other]
+            said = ", ".join(f"{k} {there!r} there and {here!r} here" for k, there, here in pairs)
+            came = f"{said} in {str(self.path)!r}"
+            raise ArgumentError(f"run must go on as it began; got {came}. Name another folder.")
 
     def _broken(self, line: int) -> EvidenceError:
         where = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
@@ -166,7 +161,7 @@ class Asked:
     which, and some are missing.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[OutcomeLine, ...]
     total: int
     stopped: str = ""
 
@@ -273,7 +268,9 @@ async def ask_questions(
             except BudgetReached as error:
                 stopped.append(str(error))
                 return
-            known[place] = line = Line(outcome=outcome, order=question.order, of=_print(question))
+            known[place] = line = OutcomeLine(
+                outcome=outcome, order=question.order, of=_print(question)
+            )
             if run is not None:
                 run.add(line)
             if progress is not None:
@@ -291,10 +288,8 @@ async def ask_questions(
 
 def done_before(
     questions: Sequence[Question], repeats: int, run: RunFolder | None
-) -> dict[int, Line]:
-    """What a run folder holds of these questions, by place (question by question, repeat by
-    repeat).
-    """
+) -> dict[int, OutcomeLine]:
+    """What a run folder holds of these questions, by place."""
     if run is None:
         return {}
     places = ((q, r) for q in questions for r in range(repeats))
@@ -318,14 +313,12 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     columns = outcome_columns(line.outcome for line in asked.lines)
     columns["system"] = [system] * len(asked.lines)
     columns["order"] = [" ".join(map(str, line.order)) for line in asked.lines]
-    names = ("item", "system", "answer", "state", "order", "calls", "input_tokens", "output_tokens")
+    names = ("item", "system", "answer", "state", "order", *COSTS)
     return {name: columns[name] for name in names}
 
 
 def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
-    """Tokens of one call, for the line before the first: a question at four characters a token, a
-    reply as long as allowed.
-    """
+    """Tokens of one call: a question at four characters a token, the longest reply allowed."""
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)
@@ -340,9 +333,7 @@ INSTRUCTION = "An answer to a problem is under review. Is the answer right?"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One answer to be graded. ``id`` names it in ratings; ``question`` is None where the system
-    gave no answer.
-    """
+    """One answer to be graded; ``question`` is None where the system gave no answer."""
 
     id: int | str
     item: int | str
@@ -478,9 +469,7 @@ async def judge_claims(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge made of one claim: the label that most repeats gave (a tie is uncertain) and the
-    mean value; None for neither.
-    """
+    """What a judge made of one claim: the label of most repeats (a tie is uncertain), the mean."""
 
     label: str | None
     value: float | None
@@ -491,23 +480,16 @@ class Verdict:
 
 
 def verdicts(claims: Sequence[Claim], asked: Asked) -> list[tuple[Claim, Verdict]]:
-    """A verdict for each claim that was graded. A claim without an answer is "no" without a call;
-    state ``unanswered`` says so.
-    """
-    lines: dict[int | str, list[Line]] = {}
+    """A verdict for each graded claim; a claim without an answer is "no" without a call."""
+    outcomes: dict[int | str, list[Outcome]] = defaultdict(list)
     for line in asked.lines:
-        lines.setdefault(line.outcome.item, []).append(line)
-    found = []
-    for claim in claims:
-        if claim.question is None:
-            found.append((claim, Verdict(label="no", value=0.0, state="unanswered")))
-        elif claim.id in lines:
-            found.append((claim, _verdict(lines[claim.id])))
-    return found
+        outcomes[line.outcome.item].append(line.outcome)
+    silent = Verdict(label="no", value=0.0, state="unanswered")
+    graded = [claim for claim in claims if claim.question is None or claim.id in outcomes]
+    return [(c, _verdict(outcomes[c.id]) if c.question else silent) for c in graded]
 
 
-def _verdict(lines: Sequence[Line]) -> Verdict:
-    outcomes = [line.outcome for line in lines]
+def _verdict(outcomes: Sequence[Outcome]) -> Verdict:
     given = [o.answer for o in outcomes if o.answer is not None]
     spent = cost_of(outcomes)
     if not given:
@@ -553,9 +535,7 @@ def ratings_table(claims: Sequence[Claim], asked: Asked, rater: str) -> dict[str
         "judged": [claim.system for claim, _ in rows],
         "judged_item": [claim.item for claim, _ in rows],
         "outcome": [v.state for _, v in rows],
-        "calls": [v.calls for _, v in rows],
-        "input_tokens": [v.input_tokens for _, v in rows],
-        "output_tokens": [v.output_tokens for _, v in rows],
+        **{name: [getattr(v, name) for _, v in rows] for name in COSTS},
     }
 
 

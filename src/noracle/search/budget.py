@@ -50,9 +50,8 @@ class Prices:
         own = (self.input_per_million, self.output_per_million)
         for name, (ins, outs) in {"*": own, **self.models}.items():
             if any(math.isinf(price) or price < 0 for price in (ins, outs)):
-                raise ArgumentError(
-                    f"prices must be finite and at least 0; got {ins} and {outs} for {name!r}."
-                )
+                came = f"{ins} and {outs} for {name!r}"
+                raise ArgumentError(f"prices must be finite and at least 0; got {came}.")
 
     @classmethod
     def read(cls, path: str | Path) -> Prices:
@@ -68,14 +67,12 @@ class Prices:
             ins, outs = "input_per_million", "output_per_million"
             table = {str(m): (float(p[ins]), float(p[outs])) for m, p in data.items()}
         except OSError as error:
-            raise ArgumentError(
-                f"prices must be a file that can be read; got {str(path)!r} ({error.strerror})."
-            ) from error
+            came = f"{str(path)!r} ({error.strerror})"
+            raise ArgumentError(f"prices must be a file that can be read; got {came}.") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             shape = '{"model": {"input_per_million": 0.1, "output_per_million": 0.4}}'
-            raise ArgumentError(
-                f"prices must be JSON or TOML like {shape}; {str(path)!r} is not ({type(error).__name__}: {error})."
-            ) from error
+            came = f"{str(path)!r} is not ({type(error).__name__}: {error})"
+            raise ArgumentError(f"prices must be JSON or TOML like {shape}; {came}.") from error
         other = table.pop("*", (math.nan, math.nan))
         return cls(*other, models=table, currency=currency)
 
@@ -118,9 +115,8 @@ class Ledger:
 
     def __add__(self, other: Ledger) -> Ledger:
         if self.currency != other.currency and self.cost and other.cost:
-            raise ArgumentError(
-                f"ledgers must be in one currency to add; got {self.currency} and {other.currency}."
-            )
+            came = f"{self.currency} and {other.currency}"
+            raise ArgumentError(f"ledgers must be in one currency to add; got {came}.")
         names = ("calls", "cached", "failed", "retried", "estimated", "usage", "cost")
         sums: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in names}
         return Ledger(
@@ -207,9 +203,8 @@ class Budget:
         self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
         for name, cap in self._caps():
             if not (cap > 0 and math.isfinite(cap)):
-                raise ArgumentError(
-                    f"{name} must be above 0 and finite, or None for no cap; got {cap}."
-                )
+                rule = "must be above 0 and finite, or None for no cap"
+                raise ArgumentError(f"{name} {rule}; got {cap}.")
         self._done = self._open = 0
         self._usage, self._spent = Usage(), 0.0
         self._start: float | None = None
@@ -231,9 +226,8 @@ class Budget:
         used = self.used
         for name, cap in self._caps():
             if not used[name] < cap:  # an unknown cost (NaN) counts as reached
-                raise BudgetReached(
-                    f"The cap on {name} ({cap:g}) is reached; no further call is made. Raise it to go on."
-                )
+                said = f"The cap on {name} ({cap:g}) is reached; no further call is made."
+                raise BudgetReached(f"{said} Raise it to go on.")
 
     def reserve(self) -> None:
         """Count one try as in flight, or raise :class:`BudgetReached`."""

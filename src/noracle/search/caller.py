@@ -30,6 +30,11 @@ _SELECT = "select digest, model, text, finish, input_tokens, output_tokens from 
 APPLICATION = 0x6E6F7263  # "norc": tells our files from other databases
 VERSION = 1
 BUSY_MS = 30_000
+_PURGE = "delete from calls where (?1 is null or model = ?1) and (?2 is null or at < ?2)"
+_PAID = """
+select count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0)
+from calls where paid and (?1 is null or model = ?1)
+"""
 _TABLE = """
 create table if not exists calls (
     digest text primary key, model text not null, text text not null, finish text not null,
@@ -88,9 +93,8 @@ class Cache:
             if where.stat().st_mode & 0o077:
                 where.chmod(0o600)
         except OSError as error:
-            raise CacheError(
-                f"The cache {str(where)!r} cannot be opened ({error.strerror}). Name another file or pass no cache."
-            ) from error
+            what = f"The cache {str(where)!r} cannot be opened ({error.strerror})."
+            raise CacheError(f"{what} Name another file or pass no cache.") from error
         wait = BUSY_MS / 1000
         opened = sqlite3.connect(where, wait, isolation_level=None, check_same_thread=False)
         cache = cls(where, opened)
@@ -167,15 +171,11 @@ class Cache:
         overwritten in the file.
         """
         if before is not None and before.tzinfo is None:
-            raise ArgumentError(
-                f"before must carry a time zone; got {before.isoformat()}. Add tzinfo=datetime.UTC."
-            )
+            came, remedy = before.isoformat(), "Add tzinfo=datetime.UTC."
+            raise ArgumentError(f"before must carry a time zone; got {came}. {remedy}")
         limit = None if before is None else before.timestamp()
         with self._at_work():
-            gone = self._db.execute(
-                "delete from calls where (?1 is null or model = ?1) and (?2 is null or at < ?2)",
-                (model, limit),
-            ).rowcount
+            gone = self._db.execute(_PURGE, (model, limit)).rowcount
             self._db.execute("pragma wal_checkpoint(truncate)")
         return int(gone)
 
@@ -184,12 +184,8 @@ class Cache:
         not count.
         """
         with self._at_work():
-            row = self._db.execute(
-                "select count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) from calls"
-                " where paid and (?1 is null or model = ?1)",
-                (model,),
-            ).fetchone()
-        return int(row[0]), Usage(int(row[1]), int(row[2]))
+            calls, *tokens = self._db.execute(_PAID, (model,)).fetchone()
+        return int(calls), Usage(*map(int, tokens))
 
     def __len__(self) -> int:
         with self._at_work():
@@ -208,9 +204,8 @@ class Cache:
             try:
                 yield
             except sqlite3.Error as error:
-                raise CacheError(
-                    f"The cache {str(self.path)!r} fails ({error}). Free the disk, or name another file."
-                ) from error
+                what = f"The cache {str(self.path)!r} fails ({error})."
+                raise CacheError(f"{what} Free the disk, or name another file.") from error
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -272,7 +267,7 @@ class _Flight:
     """A call under way and how many wait for it."""
 
     loop: asyncio.AbstractEventLoop
-    task: asyncio.Task[Completion]
+    task: asyncio.Task[Completion] = dataclasses.field(init=False)
     waiters: int = 0
     sent: bool = False
 
@@ -328,20 +323,16 @@ class Caller:
         backoff: float = 0.5,
         log: Log | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise ArgumentError(f"concurrency must be at least 1; got {concurrency}.")
-        if retries < 0:
-            raise ArgumentError(f"retries must be at least 0; got {retries}.")
+        for name, value, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+            if value < least:
+                raise ArgumentError(f"{name} must be at least {least}; got {value}.")
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
-        self.model = model
-        self.budget = budget or Budget()
-        self.prices = prices or Prices()
+        self.model, self.budget, self.prices = model, budget or Budget(), prices or Prices()
         self._reason = self.prices.reason(model.name)
         if self._reason and self.budget.cost is not None:
-            raise ArgumentError(
-                f"cost can be capped only where the price is known; {self._reason}. Give its price, or cap calls or tokens."
-            )
+            why = f"{self._reason}. Give its price, or cap calls or tokens"
+            raise ArgumentError(f"cost can be capped only where the price is known; {why}.")
         self._stores = tuple(stores)
         self._concurrency, self._retries, self._log = concurrency, retries, log
         self._timeout, self._backoff = timeout, backoff
@@ -437,10 +428,9 @@ class Caller:
             if not task.cancelled():
                 task.exception()  # seen, also where nobody waits any more
 
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._pay(digest, request))
-        task.add_done_callback(landed)
-        self._flights[digest] = flight = _Flight(loop, task)
+        self._flights[digest] = flight = _Flight(asyncio.get_running_loop())
+        flight.task = flight.loop.create_task(self._pay(digest, request, flight))
+        flight.task.add_done_callback(landed)
         return flight
 
     async def _wait(self, digest: str, flight: _Flight) -> Completion:
@@ -456,9 +446,9 @@ class Caller:
                 task.cancel()
         return task.result()
 
-    async def _pay(self, digest: str, request: Request) -> Completion:
+    async def _pay(self, digest: str, request: Request, flight: _Flight) -> Completion:
         """Try until there is a reply, an error that stays, or no try left; commit the reply."""
-        begun, tries, flight = time.monotonic(), 0, self._flights[digest]
+        begun, tries = time.monotonic(), 0
         self.budget.check()
         async with self._semaphore():
             while True:

@@ -13,6 +13,8 @@ from noracle.results import Estimate
 from noracle.search.model import Calls, Usage
 from noracle.search.workflow import Workflow
 
+COSTS = ("calls", "input_tokens", "output_tokens")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -54,7 +56,7 @@ def outcome_columns(outcomes: Iterable[Outcome]) -> dict[str, list[Any]]:
 def cost_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Calls and tokens of outcomes."""
     table = outcome_columns(outcomes)
-    return {name: sum(table[name]) for name in ("calls", "input_tokens", "output_tokens")}
+    return {name: sum(table[name]) for name in COSTS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,4 @@
-"""Drawings of workflows: boxes and arrows, as text for terminals and as SVG.
-
-Nodes stand in rows; a node stands below all that it reads. Every call also sees the task, so arrows
-from it lead only to the nodes that read nothing else. Each box says its kind in words, so that no
-colour is needed to read it.
-"""
+"""Drawings of workflows as text for terminals and as SVG: a node stands below all that it reads."""
 
 from __future__ import annotations
 
@@ -14,11 +9,11 @@ from xml.sax.saxutils import escape
 from noracle.search.interpreter import waves
 from noracle.search.workflow import (
     TASK,
-    Answer,
+    AnswerNode,
     Ask,
     CritiqueLoop,
     Node,
-    Route,
+    RouteNode,
     Vote,
     Workflow,
     calls_of,
@@ -51,14 +46,12 @@ def describe_node(node: Node) -> str:
     """
     if isinstance(node, Ask):
         times = f" × {node.n}" if node.n > 1 else ""
-        return (
-            f"ask{times}" if node.force_after is None else f"ask{times}, cut at {node.force_after}"
-        )
+        return f"ask{times}" + (f", cut at {node.force_after}" if node.force_after else "")
     if isinstance(node, CritiqueLoop):
         return f"critique ≤ {node.max_rounds}" + (f" × {node.n}" if node.n > 1 else "")
-    if isinstance(node, Route):
+    if isinstance(node, RouteNode):
         return f"route, {len(node.branches)} ways"
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return "answer" + ", fallback" * node.fallback + ", coin" * node.coin
     return node.kind
 
@@ -112,10 +105,9 @@ def draw_workflow(workflow: Workflow) -> str:
      │ from thought  │
      └───────────────┘
     """
-    blocks = [
-        _block([("task",)]),
-        *(_block([_lines(node) for node in row]) for row in waves(workflow)),
-    ]
+    rows: list[list[tuple[str, ...]]] = [[("task",)]]
+    rows += [[_lines(node) for node in row] for row in waves(workflow)]
+    blocks = [_block(row) for row in rows]
     widest = max(len(block.lines[0]) for block in blocks)
     lines: list[str] = []
     tails: list[int] = []
@@ -125,12 +117,8 @@ def draw_workflow(workflow: Workflow) -> str:
         lines += _join(tails, heads) if tails else []
         lines += [(" " * pad + line).rstrip() for line in block.lines]
         tails = heads
-    head = [
-        f"{workflow.name}: {describe_calls(workflow)}",
-        *([workflow.description] if workflow.description else []),
-        "",
-    ]
-    return "\n".join([*head, *lines])
+    about = [workflow.description] if workflow.description else []
+    return "\n".join([f"{workflow.name}: {describe_calls(workflow)}", *about, "", *lines])
 
 
 def workflow_svg(workflow: Workflow) -> str:
@@ -153,24 +141,16 @@ def workflow_svg(workflow: Workflow) -> str:
         left = _EDGE + (inner - (len(row) * (_BOX_W + _GAP_X) - _GAP_X)) / 2
         for j, name in enumerate(row):
             at[name], level[name] = (left + j * (_BOX_W + _GAP_X), _EDGE + i * (_BOX_H + _GAP_Y)), i
-    edges = [
-        (source, node.id) for node in workflow.nodes for source in (inputs_of(node) or (TASK,))
-    ]
+    edges = [(a, node.id) for node in workflow.nodes for a in (inputs_of(node) or (TASK,))]
     far = [edge for edge in edges if level[edge[1]] - level[edge[0]] > 1]
-    lanes = list(
-        dict.fromkeys(source for source, _ in far)
-    )  # one for each box that is read further down
+    # One lane for each box that is read further down.
+    lanes = list(dict.fromkeys(source for source, _ in far))
     width = _EDGE * 2 + inner + (12 * len(lanes) + 8 if lanes else 0)
     height = _EDGE * 2 + len(rows) * (_BOX_H + _GAP_Y) - _GAP_Y
     paths = [_near(at[a], at[b]) for a, b in edges if level[b] - level[a] == 1]
-    paths += [
-        _far(at[a], at[b], lanes.index(a), lane=_EDGE + inner + 12 * (lanes.index(a) + 1))
-        for a, b in far
-    ]
+    paths += [_far(at[a], at[b], lanes.index(a), _EDGE + inner) for a, b in far]
     boxes = [_box(*at[TASK], TASK, "the item and its options", "task", "What every call sees.")]
-    boxes += [
-        _box(*at[node.id], node.id, _under(node), node.kind, _told(node)) for node in workflow.nodes
-    ]
+    boxes += [_box(*at[n.id], n.id, _under(n), n.kind, _told(n)) for n in workflow.nodes]
     title = escape(f"Workflow {workflow.name}: {describe_calls(workflow)}")
     told = escape(" ".join(_told(node) for node in workflow.nodes))
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
@@ -235,11 +215,8 @@ def _block(row: Sequence[Sequence[str]]) -> _Block:
 def _framed(lines: Sequence[str]) -> list[str]:
     """A box of odd width, so that it has a middle."""
     wide = max(len(line) for line in lines) // 2 * 2 + 1
-    return [
-        f"┌{'─' * (wide + 2)}┐",
-        *(f"│ {line.ljust(wide)} │" for line in lines),
-        f"└{'─' * (wide + 2)}┘",
-    ]
+    edge = "─" * (wide + 2)
+    return [f"┌{edge}┐", *(f"│ {line.ljust(wide)} │" for line in lines), f"└{edge}┘"]
 
 
 def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
@@ -247,8 +224,7 @@ def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
     low, high = min(*tails, *heads), max(*tails, *heads)
     if low == high:
         return [" " * low + "│", " " * low + "▼"]
-    level = {(True, True): "┼", (True, False): "┴", (False, True): "┬", (False, False): "─"}
-    corner = {
+    marks = {
         (low, True, True): "├",
         (low, True, False): "└",
         (low, False, True): "┌",
@@ -257,7 +233,7 @@ def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
         (high, False, True): "┐",
     }
     ends = [(c, c in tails, c in heads) for c in range(low, high + 1)]
-    bus = "".join(corner.get(end, level[end[1:]]) for end in ends)
+    bus = "".join(marks.get(end) or "─┬┴┼"[2 * end[1] + end[2]] for end in ends)
     return [_marks(tails, "│"), " " * low + bus, _marks(heads, "▼")]
 
 
@@ -267,7 +243,7 @@ def _marks(columns: Sequence[int], mark: str) -> str:
 
 def _under(node: Node) -> str:
     """The second line of a box: what it does and how many calls that takes."""
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return "which answer counts" + describe_node(node).removeprefix("answer")
     most = calls_of(node)[1]
     return f"{describe_node(node)} · {_calls(*calls_of(node))}" if most else describe_node(node)
@@ -298,21 +274,14 @@ def _near(a: tuple[float, float], b: tuple[float, float]) -> str:
     return _arrow(f"M{x0:g} {y0:g}C{x0:g} {y0 + 26:g} {x1:g} {y1 - 26:g} {x1:g} {y1:g}")
 
 
-def _far(a: tuple[float, float], b: tuple[float, float], k: int, *, lane: float) -> str:
-    """An arrow past one row or more: down into the gap, right to a lane of its own, down, and back
-    into the gap above its end.
-    """
-    shift = 10 + 5 * (k % 6)
-    x0, y0, x1, y1 = (
-        a[0] + _BOX_W * 0.75,
-        a[1] + _BOX_H,
-        b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)),
-        b[1],
-    )
+def _far(a: tuple[float, float], b: tuple[float, float], k: int, right: float) -> str:
+    """An arrow past a row: down into the gap, over the k-th lane on the right, back above its end."""
+    shift, lane = 10 + 5 * (k % 6), right + 12 * (k + 1)
+    x0, y0 = a[0] + _BOX_W * 0.75, a[1] + _BOX_H
+    x1, y1 = b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)), b[1]
     return _arrow(f"M{x0:g} {y0:g}V{y0 + shift:g}H{lane:g}V{y1 - shift:g}H{x1:g}V{y1:g}")
 
 
 def _arrow(path: str) -> str:
-    return (
-        f'<path d="{path}" fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"/>'
-    )
+    style = 'fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"'
+    return f'<path d="{path}" {style}/>'

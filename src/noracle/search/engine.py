@@ -16,9 +16,9 @@ from typing import Any
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import check_confidence
 from noracle.search.archive import (
-    Archive,
     Event,
     Found,
+    SearchArchive,
     entry_event,
     entry_of,
     found_of,
@@ -48,10 +48,12 @@ from noracle.search.workflow import (
     parse_workflow,
 )
 
+_Key = tuple[str, ItemId, int]
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many items of it are done, and how many there are."""
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class Runner:
     """Answers of candidates to items. An answer that is known is not asked for again, nor counted
     again.
@@ -61,23 +63,14 @@ class Runner:
     starts by :attr:`Workflow.most_calls`.
     """
 
-    progress: Progress | None = None
-
-    def __init__(
-        self,
-        task: Task,
-        vault: Vault,
-        calls: Calls,
-        repeats: int,
-        seed: int,
-        *,
-        shuffle: bool,
-        budget: int | None,
-    ) -> None:
-        self.vault, self.seed, self._calls, self._repeats = vault, seed, calls, repeats
-        self._questions = _questions(task, vault, seed if shuffle else None)
-        self._known: dict[tuple[str, ItemId, int], Outcome] = {}
-        self.budget, self.spent = budget, 0
+    questions: Mapping[ItemId, Question]
+    calls: Calls
+    repeats: int
+    seed: int
+    budget: int | None
+    progress: Progress | None
+    spent: int = 0
+    known: dict[_Key, Outcome] = dataclasses.field(default_factory=dict)
 
     @property
     def left(self) -> float:
@@ -87,51 +80,45 @@ class Runner:
     async def answers(
         self, workflow: Workflow, items: Sequence[ItemId], what: str
     ) -> list[Outcome]:
-        """The answers of a workflow to these items, all repeats, in this order whatever finishes
-        first.
-        """
+        """The answers of a workflow to these items, all repeats, in this order."""
         keys = self._keys(workflow, items)
-        done = len(keys) - len(missing := [key for key in keys if key not in self._known])
+        done = len(keys) - len(missing := [key for key in keys if key not in self.known])
         found = dict.fromkeys(keys)
 
-        async def one(key: tuple[str, ItemId, int]) -> None:
+        async def one(key: _Key) -> None:
             nonlocal done
-            _, item, repeat = key
-            found[key] = await run_workflow(
-                workflow, self._questions[item], self._calls, seed=self.seed, repeat=repeat
-            )
+            question, repeat = self.questions[key[1]], key[2]
+            run = run_workflow(workflow, question, self.calls, seed=self.seed, repeat=repeat)
+            found[key] = await run
             done += 1
-            self._say(what, done, len(keys))
+            say(what, done, len(keys))
 
-        self._say(what, done, len(keys))
+        say = self.progress or (lambda *_: None)
+        say(what, done, len(keys))
         await _all(one(key) for key in missing)
-        outcomes = [self._known.get(key) or found[key] for key in keys]
+        outcomes = [self.known.get(key) or found[key] for key in keys]
         return [outcome for outcome in outcomes if outcome is not None]
 
     def remember(self, workflow: Workflow, outcomes: Iterable[Outcome]) -> None:
         """Take outcomes that are in the journal as known, and count their calls."""
         for outcome in self.new(workflow, outcomes):
-            self._known[workflow.digest, outcome.item, outcome.repeat] = outcome
+            self.known[workflow.digest, outcome.item, outcome.repeat] = outcome
             self.spent += outcome.calls
 
     def new(self, workflow: Workflow, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Those that were not known before."""
-        return [o for o in outcomes if (workflow.digest, o.item, o.repeat) not in self._known]
+        return [o for o in outcomes if (workflow.digest, o.item, o.repeat) not in self.known]
 
     def needed(self, workflow: Workflow, items: Sequence[ItemId]) -> int:
         """The most calls that a workflow can take for what is not known yet of these items."""
-        unknown = sum(key not in self._known for key in self._keys(workflow, items))
+        unknown = sum(key not in self.known for key in self._keys(workflow, items))
         return unknown * workflow.most_calls
 
-    def _keys(self, workflow: Workflow, items: Iterable[ItemId]) -> list[tuple[str, ItemId, int]]:
-        return [(workflow.digest, item, r) for item in items for r in range(self._repeats)]
-
-    def _say(self, what: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(what, done, total)
+    def _keys(self, workflow: Workflow, items: Iterable[ItemId]) -> list[_Key]:
+        return [(workflow.digest, item, r) for item in items for r in range(self.repeats)]
 
 
-class Counted:
+class CountedCalls:
     """Calls of a designer, counted; refused where they would eat what the final estimate needs."""
 
     def __init__(self, calls: Calls, most: float) -> None:
@@ -142,9 +129,8 @@ class Counted:
         """Pass a request on."""
         if self.n >= self._most:
             self.refused = True
-            raise BudgetReached(
-                "the designer has no call left: the rest of the budget is kept for the final estimate"
-            )
+            why = "the rest of the budget is kept for the final estimate"
+            raise BudgetReached(f"the designer has no call left: {why}")
         self.n += 1
         completion = await self._calls.call(request)
         self.usage += completion.usage
@@ -156,17 +142,10 @@ class Counted:
         return {"calls": self.n, **dataclasses.asdict(self.usage)}
 
 
-def first_share(items: Sequence[ItemId], share: float) -> tuple[ItemId, ...]:
-    """The first part of the items, at least one."""
-    return tuple(items[: max(1, math.ceil(share * len(items) - 1e-9))])
-
-
 def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Question]:
     wanted = {item for part in PARTS for item in vault.items(part)}
-    posed = (
-        pose(i, instruction=task.instruction, shuffle=shuffle) for i in task.items if i.id in wanted
-    )
-    found = {question.item: question for question in posed}
+    items = [item for item in task.items if item.id in wanted]
+    found = {i.id: pose(i, instruction=task.instruction, shuffle=shuffle) for i in items}
     missing = sorted(str(item) for item in wanted - found.keys())
     if missing:
         rule, n = "must label items of the task", len(missing)
@@ -175,9 +154,7 @@ def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Qu
 
 
 async def _all(jobs: Iterable[object]) -> None:
-    """Run all; at the first failure stop the others and wait for them, so that nothing runs on
-    behind an error.
-    """
+    """Run all; at the first failure stop the others and wait for them."""
     tasks = [asyncio.ensure_future(job) for job in jobs]  # type: ignore[call-overload]
     try:
         await asyncio.gather(*tasks)
@@ -188,8 +165,7 @@ async def _all(jobs: Iterable[object]) -> None:
         raise
 
 
-_GIVE_UP = 3
-"""After so many failed proposals in a row the search ends."""
+_GIVE_UP = 3  # after so many failed proposals in a row the search ends
 
 
 async def search_workflows(
@@ -305,13 +281,21 @@ async def search_workflows(
         "labels": vault.checksum,
         "split": {"seed": vault.seed, **parts},
     }
-    runner = Runner(task, vault, calls, repeats, seed, shuffle=shuffle, budget=budget)
-    runner.progress = progress
-    with Archive.open(folder, settings) as archive:
+    runner = Runner(
+        questions=_questions(task, vault, seed if shuffle else None),
+        calls=calls,
+        repeats=repeats,
+        seed=seed,
+        budget=budget,
+        progress=progress,
+    )
+    with SearchArchive.open(folder, settings) as archive:
         archive.clean()
-        search = _Search(runner, archive, strategy, designer, started)
+        search = _WorkflowSearch(vault, runner, archive, strategy, designer, started)
         end, capped = await search.run(generations)
-        paid = _ledger(calls, designer)
+        callers = dict.fromkeys(c for c in (calls, designer) if isinstance(c, Caller))
+        ledgers = [caller.ledger for caller in callers]
+        paid = sum(ledgers[1:], ledgers[0]).to_dict() if ledgers else {}
         leader = search.leader
         return found_of(archive, search.entries, leader=leader, end=end, capped=capped, ledger=paid)
 
@@ -321,29 +305,25 @@ def model_name(calls: Calls | None) -> str:
     return str(getattr(getattr(calls, "model", None), "name", ""))
 
 
-class _Search:
+@dataclasses.dataclass(eq=False)
+class _WorkflowSearch:
     """One search. State is what the journal says; every step looks there first."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        archive: Archive,
-        strategy: Strategy,
-        designer: Calls | None,
-        baselines: Sequence[Workflow],
-    ) -> None:
-        self.vault, self.runner, self.archive, self.strategy = (
-            runner.vault,
-            runner,
-            archive,
-            strategy,
-        )
-        self.designer, self.baselines = designer, baselines
-        self.referee = Referee(runner.vault, confidence=archive.settings["confidence"])
+    vault: Vault
+    runner: Runner
+    archive: SearchArchive
+    strategy: Strategy
+    designer: Calls | None
+    baselines: Sequence[Workflow]
+    best: float = -math.inf
+    leader: int = 0
+    incumbent: int = 0
+
+    def __post_init__(self) -> None:
+        self.referee = Referee(self.vault, confidence=self.archive.settings["confidence"])
         self.entries: list[Entry] = []
-        self.best, self.leader, self.incumbent = -math.inf, 0, 0
         steps = ("proposal", "entry", "challenge")
-        self.done = {kind: {e["number"]: e for e in archive.of(kind)} for kind in steps}
+        self.done = {kind: {e["number"]: e for e in self.archive.of(kind)} for kind in steps}
 
     async def run(self, generations: int) -> tuple[Event | None, str]:
         """Run to the end; the last event, or why there is none yet."""
@@ -383,7 +363,7 @@ class _Search:
         """What the strategy proposes, or why there is nothing more."""
         left, designer = self.runner.left - self._reserve(None), None
         if self.designer is not None:
-            designer = Counted(self.designer, left)
+            designer = CountedCalls(self.designer, left)
         rng = draws("strategy", self.runner.seed, generation)
         try:
             proposal = await self.strategy.ask(generation, rng, designer)
@@ -418,14 +398,13 @@ class _Search:
         return self.entries[-1]
 
     async def _evaluated(self, number: int, workflow: Workflow, made: Event) -> Event:
-        problem = made["problem"]
-        items = first_share(self.vault.items("validation"), made["share"])
+        problem, items = made["problem"], self.vault.items("validation")
+        items = items[: max(1, math.ceil(made["share"] * len(items) - 1e-9))]
         if not problem:
             most = self.runner.needed(workflow, items) + self._reserve(workflow)
             if number == 0 and most > self.runner.left:
-                raise ArgumentError(
-                    f"budget must allow the first baseline, up to {most} calls; got {self.runner.budget}."
-                )
+                rule = f"budget must allow the first baseline, up to {most} calls"
+                raise ArgumentError(f"{rule}; got {self.runner.budget}.")
             if most > (left := self.runner.left):
                 problem = f"the budget is too small: up to {most} calls with the final estimate, {left} left"
         if problem:
@@ -434,9 +413,8 @@ class _Search:
         outcomes = await self.runner.answers(workflow, items, what)
         if all(o.state == "errored" for o in outcomes):
             if number == 0:
-                raise ModelError(
-                    "every call for the first baseline failed. Check the model, its address and its key."
-                )
+                remedy = "Check the model, its address and its key."
+                raise ModelError(f"every call for the first baseline failed. {remedy}")
             problem = "every call failed"
         fitness = None if problem else self.referee.fitness(workflow.name, outcomes)
         cost = cost_of(self.runner.new(workflow, outcomes))
@@ -456,19 +434,11 @@ class _Search:
         # search that was not stopped.
         decision = self.referee.challenge(*answers)
         if event is None:
-            new = [
-                o for w, part in zip(pair, answers, strict=True) for o in self.runner.new(w, part)
-            ]
-            event = self._note(
-                {
-                    "event": "challenge",
-                    "number": entry.number,
-                    "against": against,
-                    **decision,
-                    "outcomes": [outcome_columns(part) for part in answers],
-                    "cost": cost_of(new),
-                }
-            )
+            runs = zip(pair, answers, strict=True)
+            new = [o for w, part in runs for o in self.runner.new(w, part)]
+            said = {"event": "challenge", "number": entry.number, "against": against, **decision}
+            columns = [outcome_columns(part) for part in answers]
+            event = self._note({**said, "outcomes": columns, "cost": cost_of(new)})
         for workflow, part in zip(pair, answers, strict=True):
             self.runner.remember(workflow, part)
         if event["accepted"]:
@@ -476,29 +446,29 @@ class _Search:
             self.incumbent = entry.number
 
     async def _finish(self, stopped: str) -> Event:
-        """Answer the final items with the winner and the first baseline, then open the final
-        labels, once.
-        """
+        """Answer the final items, then open the final labels, once."""
         items = self.vault.items("final")
         pair = {number: self.entries[number].workflow for number in dict.fromkeys((self.leader, 0))}
         run = self.runner.answers
         answers = [await run(w, items, f"final estimate: {w.name}") for w in pair.values()]
-        held_out, comparison = self.referee.final(_names(pair), answers)
-        event = {
-            "event": "end",
-            "stopped": stopped,
-            "winner": self.leader,
-            "held_out": held_out.to_dict(),
-            "comparison": None if comparison is None else comparison.to_dict(),
-            "outcomes": [outcome_columns(part) for part in answers],
-            "cost": cost_of(o for part in answers for o in part),
-        }
-        return self.archive.append(event)
+        names = [w.name for w in pair.values()]
+        if len(set(names)) < len(names):
+            names = [f"{w.name} ({number})" for number, w in pair.items()]
+        held_out, comparison = self.referee.final(names, answers)
+        return self.archive.append(
+            {
+                "event": "end",
+                "stopped": stopped,
+                "winner": self.leader,
+                "held_out": held_out.to_dict(),
+                "comparison": None if comparison is None else comparison.to_dict(),
+                "outcomes": [outcome_columns(part) for part in answers],
+                "cost": cost_of(o for part in answers for o in part),
+            }
+        )
 
     def _reserve(self, candidate: Workflow | None) -> int:
-        """Calls to keep back: a challenge by the candidate, and the final estimate of whoever leads
-        then and of the first baseline.
-        """
+        """Calls to keep back for a challenge by the candidate and for the final estimate."""
         first, needed = self.baselines[0], self.runner.needed
         confirm, final = self.vault.items("confirm"), self.vault.items("final")
         challenge, leaders = 0, [candidate] if candidate else []
@@ -511,9 +481,7 @@ class _Search:
         return challenge + needed(first, final) + most
 
     def _scored(self, entry: Entry) -> Scored:
-        """What the strategy is told: nothing about challenges, and of labels only which of its
-        answers were excluded.
-        """
+        """What the strategy is told: nothing about challenges, no label but excluded answers."""
         told = dataclasses.replace(entry, accepted=False)
         if entry.fitness is None:
             return Scored(told, -math.inf, math.nan)
@@ -526,21 +494,6 @@ class _Search:
         if event["event"] != "proposal":
             self.archive.snapshot()
         return written
-
-
-def _names(pair: Mapping[int, Workflow]) -> list[str]:
-    """Names that tell candidates apart."""
-    names = [w.name for w in pair.values()]
-    if len(set(names)) < len(names):
-        return [f"{w.name} ({number})" for number, w in pair.items()]
-    return names
-
-
-def _ledger(calls: Calls, designer: Calls | None) -> dict[str, Any]:
-    """What was paid, where the callers keep a ledger."""
-    callers = [calls] if designer is None or designer is calls else [calls, designer]
-    ledgers = [c.ledger for c in callers if isinstance(c, Caller)]
-    return sum(ledgers[1:], ledgers[0]).to_dict() if ledgers else {}
 
 
 def _fingerprint(task: Task) -> str:

@@ -1,9 +1,7 @@
 """How good a candidate is, from weak labels of the items that it answered.
 
-Every labelled item gives one score whose mean is the accuracy: 1{right} for an ordinary label, 1 -
-(K-1)/m·1{answer ruled out} for m ruled-out classes, the propensity form for questions that were
-aimed, and **0 without a valid answer**, whatever the label. Repeats of one item are averaged inside
-the item first: they are no new items.
+Every labelled item gives one score whose mean is the accuracy, and **0 without a valid answer**,
+whatever the label. Repeats of one item are averaged inside the item: they are no new items.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import narwhals as nw
@@ -20,8 +18,9 @@ import numpy as np
 from noracle.accuracy import estimate_accuracy
 from noracle.accuracy.score import difference_scores, law_of, least_difference, sided_scores
 from noracle.bounds.betting import Score, betting_interval
-from noracle.bounds.binomial import ordered
-from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally, Verdict
+from noracle.bounds.linear import ordered
+from noracle.counts.label import Cell, Label, Tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
@@ -31,16 +30,10 @@ from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confide
 from noracle.search.candidates import Outcome
 from noracle.search.model import STATES
 
-__all__ = [
-    "FitnessKind",
-    "ItemLabel",
-    "ItemLabels",
-    "ItemScores",
-    "PairedScores",
-    "estimate_fitness",
-    "paired",
-    "score_outcomes",
-]
+_SAMPLED = "labelled items are a random sample of the items that matter"
+_RIGHT = "nobody says yes to a wrong class or no to the true one"
+SAMPLED = Assumption(name="iid items", detail=_SAMPLED)
+RIGHT = Assumption(name="right verdicts", detail=_RIGHT)
 
 ItemId = int | str
 LabelKind = Literal["ordinary", "complementary", "targeted"]
@@ -63,9 +56,9 @@ class ItemLabel:
     @property
     def kind(self) -> LabelKind:
         """Which kind of score it gives."""
-        return (
-            "targeted" if self.asked else "ordinary" if self.truth is not None else "complementary"
-        )
+        if self.asked:
+            return "targeted"
+        return "complementary" if self.truth is None else "ordinary"
 
     @property
     def code(self) -> int:
@@ -74,20 +67,13 @@ class ItemLabel:
 
     @property
     def label(self) -> Label:
-        """What the counts take: the question where one was aimed, else the class or the classes
-        ruled out.
-        """
+        """What the counts take: the aimed question, the class, or the classes ruled out."""
         if self.asked:
             (k, yes, propensity), *_ = self.asked
             return Label(self.n_classes, "yes" if yes else "no", frozenset({k}), propensity)
         if self.truth is None:
             return Label(self.n_classes, "no", self.ruled_out)
         return Label(self.n_classes, "yes", frozenset({self.truth}), ruled_out=self.ruled_out)
-
-    @property
-    def verdict(self) -> Verdict:
-        """``yes`` where the class is known."""
-        return "yes" if self.truth is not None else "no"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,45 +101,37 @@ class ItemLabels:
         if evidence.judgements is None:
             raise EvidenceError(fault("evidence", "must have judgements", "none"))
         evidence.check()
-        place = _places(evidence)
-        own = (
-            dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
-        )
+        place, n_classes = class_places(evidence), sizes_of(evidence)
         aimed = propensities_of(evidence) == "recorded"
         found = gather(evidence)
         clash = {item for (item,) in fetch(found.known.filter(nw.col("conflict")).select("item"))}
         said: dict[ItemId, list[_Said]] = defaultdict(list)
         wanted = None if items is None else set(items)
-        rows = fetch(
-            found.kept.select("item", "class", "said", *(["propensity"] if aimed else [])).sort(
-                "item", "class", "said"
-            )
-        )
-        for item, k, verdict, *rest in rows:
+        columns = ("item", "class", "said")
+        kept = found.kept.select(*columns, *(["propensity"] if aimed else [])).sort(*columns)
+        for item, k, verdict, *rest in fetch(kept):
             if verdict in (YES, NO) and item not in clash and (wanted is None or item in wanted):
                 at = place[k] if place is not None else int(k)
                 said[item].append((at, verdict == YES, rest[0] if rest else None))
-        return cls(
-            {
-                item: _label(rows, int(own.get(item) or evidence.n_classes or 0))
-                for item, rows in said.items()
-            }
-        )
+        return cls({item: _label(rows, n_classes(item)) for item, rows in said.items()})
 
 
-def _places(evidence: Evidence) -> dict[Any, int] | None:
+def class_places(evidence: Evidence) -> dict[Any, int] | None:
+    """The place of each class by its name; None where classes are places already."""
     if evidence.classes is not None:
         return {c: i for i, c in enumerate(evidence.classes)}
     if evidence.class_kind == "text":
-        raise EvidenceError(
-            fault(
-                "classes",
-                "must be given where classes are text",
-                "none",
-                remedy="Pass classes=[…], all of them.",
-            )
-        )
+        rule, remedy = "must be given where classes are text", "Pass classes=[…], all of them."
+        raise EvidenceError(fault("classes", rule, "none", remedy=remedy))
     return None
+
+
+def sizes_of(evidence: Evidence) -> Callable[[ItemId], int]:
+    """The number of classes of an item."""
+    own: dict[Any, Any] = {}
+    if evidence.has_own_n_classes:
+        own = dict(evidence.rows("items", "item", "n_classes"))
+    return lambda item: int(own.get(item) or evidence.n_classes or 0)
 
 
 def _label(rows: Sequence[_Said], n_classes: int) -> ItemLabel:
@@ -161,9 +139,6 @@ def _label(rows: Sequence[_Said], n_classes: int) -> ItemLabel:
     yes, no = {k for k, said, _ in rows if said}, frozenset(k for k, said, _ in rows if not said)
     asked = tuple((k, said, p) for k, said, p in rows if p is not None)
     return ItemLabel(n_classes=n_classes, truth=next(iter(yes), None), ruled_out=no, asked=asked)
-
-
-# ----------------------------------------------------------------------------
 
 
 FitnessKind = Literal["mixed", "ordinary", "complementary", "ivw", "targeted"]
@@ -232,10 +207,7 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
     given = _answers(outcomes := tuple(outcomes), labels)
     known = [item for item in given if item in labels.of]
     rows = [labels.of[item] for item in known]
-    value = [
-        sum(_score(label, a) for a in given[item]) / len(given[item])
-        for item, label in zip(known, rows, strict=True)
-    ]
+    value = [_mean_score(labels.of[item], given[item]) for item in known]
     low, high = _ranges(rows)
     return ItemScores(
         item=tuple(known),
@@ -252,10 +224,9 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
 
 def _states(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """How many outcomes ended in which state; an "answered" without an answer is invalid."""
-    found = Counter(
-        "invalid" if o.state == "answered" and o.answer is None else o.state for o in outcomes
-    )
-    return {state: found.get(state, 0) for state in STATES}
+    silent = {"answered": "invalid"}
+    found = Counter(silent.get(o.state, o.state) if o.answer is None else o.state for o in outcomes)
+    return {state: found[state] for state in STATES}
 
 
 def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, list[int | None]]:
@@ -264,31 +235,25 @@ def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, li
     seen: set[tuple[ItemId, int]] = set()
     for o in sorted(outcomes, key=lambda o: o.repeat):
         if (o.item, o.repeat) in seen:
-            raise ArgumentError(
-                f"outcomes must name each item and repeat once; got item {o.item!r}, repeat {o.repeat} twice."
-            )
+            came = f"item {o.item!r}, repeat {o.repeat} twice"
+            raise ArgumentError(f"outcomes must name each item and repeat once; got {came}.")
         seen.add((o.item, o.repeat))
         answer = o.answer if o.state == "answered" else None
         label = labels.of.get(o.item)
         if label is not None and answer is not None and not 0 <= answer < label.n_classes:
-            raise ArgumentError(
-                f"answer must be a class in [0, {label.n_classes}); got {answer} at item {o.item!r}."
-            )
+            rule, came = f"a class in [0, {label.n_classes})", f"{answer} at item {o.item!r}"
+            raise ArgumentError(f"answer must be {rule}; got {came}.")
         given.setdefault(o.item, []).append(answer)
     return given
 
 
-def _score(label: ItemLabel, answer: int | None) -> float:
-    """The score of an answer; for a question the mean of its forms for limits from below and above,
-    which is that with the guess 1/2.
-    """
-    return sum(sided_scores(label.label.meet(answer))) / 2
+def _mean_score(label: ItemLabel, answers: Sequence[int | None]) -> float:
+    """The mean score of repeats; for a question the mean of its two one-sided forms."""
+    return sum(sum(sided_scores(label.label.meet(a))) / 2 for a in answers) / len(answers)
 
 
 def _shared(labels: Sequence[ItemLabel]) -> bool:
-    """Whether the kind of a label may go with the item, so that all kinds must share one bet and
-    one mean.
-    """
+    """Whether the kind of a label may go with the item, so that all share one bet and one mean."""
     kinds = {label.code for label in labels}
     return len(kinds) > 1 and (-1 in kinds or len({label.n_classes for label in labels}) > 1)
 
@@ -296,27 +261,21 @@ def _shared(labels: Sequence[ItemLabel]) -> bool:
 def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The least and largest score of each item's kind over all items, or of all kinds together."""
     most = max((label.n_classes for label in labels), default=2)
-    low = {
-        code: 0.0 if code == 0 else law_of("no", most, code).low if code > 0 else -math.inf
-        for code in {label.code for label in labels}
-    }
-    high = {code: 1.0 if code >= 0 else math.inf for code in low}
+    codes = [label.code for label in labels]
+    low = {-1: -math.inf, 0: 0.0} | {c: law_of("no", most, c).low for c in codes if c > 0}
+    lows = np.array([low[c] for c in codes])
+    highs = np.array([1.0 if c >= 0 else math.inf for c in codes])
     if _shared(labels):
-        low, high = dict.fromkeys(low, min(low.values())), dict.fromkeys(high, max(high.values()))
-    return np.array([low[label.code] for label in labels]), np.array(
-        [high[label.code] for label in labels]
-    )
+        lows[:], highs[:] = lows.min(), highs.max()
+    return lows, highs
 
 
 def _weights(labels: Sequence[ItemLabel]) -> np.ndarray[Any, Any]:
     if _shared(labels):
         return np.ones(len(labels))
     most = max((label.n_classes for label in labels), default=2)
-    variance = {
-        code: 0.25 if code <= 0 else law_of("no", most, code).variance
-        for code in {label.code for label in labels}
-    }
-    return np.array([1 / variance[label.code] for label in labels])
+    codes = [label.code for label in labels]
+    return np.array([1 / (0.25 if c <= 0 else law_of("no", most, c).variance) for c in codes])
 
 
 def estimate_fitness(
@@ -373,27 +332,23 @@ def estimate_fitness(
     every = _answers(outcomes, labels)
     if any(len(set(answers)) > 1 for item, answers in every.items() if item in labels.of):
         if kind not in ("mixed", "targeted"):
-            raise ArgumentError(
-                f"kind must be 'mixed' or 'targeted' where repeats of an item differ; got {kind!r}."
-            )
+            rule = "must be 'mixed' or 'targeted' where repeats of an item differ"
+            raise ArgumentError(f"kind {rule}; got {kind!r}.")
         estimate = _averaged(scores, confidence, name)
     else:
         method: Any = _METHODS[kind]
         if kind == "mixed" and len({label.n_classes for label in scores.labels}) > 1:
             method = "scores"
         counts = _counts(every, labels, name)
-        estimate = estimate_accuracy(
-            counts, method=method, confidence=confidence, population=population
-        )
+        how: dict[str, Any] = {"confidence": confidence, "population": population}
+        estimate = estimate_accuracy(counts, method=method, **how)
     return dataclasses.replace(estimate, counts={**estimate.counts, **scores.states})
 
 
 def _counts(
     given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, name: str
 ) -> AccuracyCounts:
-    """The tallies that :func:`noracle.counts.count_accuracy` would make of tables with these
-    outcomes and labels.
-    """
+    """The tallies that :func:`noracle.counts.count_accuracy` would make of these outcomes."""
     tallies: Counter[Tally] = Counter()
     items: Counter[Cell] = Counter()
     answered: Counter[Cell] = Counter()
@@ -411,17 +366,14 @@ def _counts(
 
 
 def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
-    """Mean of the items' averaged scores, with betting limits; an item without an answer has the
-    score 0 like any other score.
-    """
+    """Mean of the items' averaged scores, with betting limits."""
     below, above = tails(check_confidence(confidence), "two-sided")
     lower, upper = [], []
     aimed = "targeted" in scores.kind
     plain = _ranges([label for label in scores.labels if not label.asked])[0]
     least = float(min(plain, default=0.0))
-    for answers, label, value, low, high in zip(
-        scores.answers, scores.labels, scores.value, scores.low, scores.high, strict=True
-    ):
+    columns = (scores.answers, scores.labels, scores.value, scores.low, scores.high)
+    for answers, label, value, low, high in zip(*columns, strict=True):
         if not aimed:
             lower.append(Score(float(value), float(low), float(high), 1))
             continue
@@ -435,14 +387,8 @@ def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
         upper.append(Score(no, -math.inf, 1.0, 1))
     upper = upper or lower
     limits = ordered(betting_interval(lower, below, 0.0)[0], betting_interval(upper, 0.0, above)[1])
-    rests = (
-        Assumption(
-            name="iid items", detail="labelled items are a random sample of the items that matter"
-        ),
-        Assumption(
-            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
-        ),
-    )
+    promise: dict[str, Any] = {"kind": Kind.FINITE_SAMPLE, "error_rate": 1 - confidence}
+    repeats = max((len(a) for a in scores.answers), default=0)
     return Estimate(
         quantity="accuracy",
         subject=name,
@@ -452,14 +398,9 @@ def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
         confidence=confidence,
         method="scores",
         interval="betting",
-        guarantee=Guarantee(
-            kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, anytime=True, assumptions=rests
-        ),
+        guarantee=Guarantee(**promise, anytime=True, assumptions=(SAMPLED, RIGHT)),
         se=scores.se,
-        counts={
-            "labelled": len(scores.item),
-            "repeats": max((len(a) for a in scores.answers), default=0),
-        },
+        counts={"labelled": len(scores.item), "repeats": repeats},
         notes=("repeats are averaged inside an item",),
         reason="" if scores.item else "no labelled item",
     )
@@ -490,10 +431,8 @@ class PairedScores:
     @property
     def rows(self) -> list[Score]:
         """The differences in the form that betting takes, bounded below only."""
-        return [
-            Score(float(v), float(low), math.inf, 1)
-            for v, low in zip(self.value, self.low, strict=True)
-        ]
+        pairs = zip(self.value, self.low, strict=True)
+        return [Score(float(v), float(low), math.inf, 1) for v, low in pairs]
 
     @property
     def mean(self) -> float:
@@ -519,25 +458,19 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     ([1.0, 3.0], [-1.0, -3.0])
     """
     before = dict(zip(old.item, old.answers, strict=True))
-    rows = [
-        (item, answers, before[item], label)
-        for item, answers, label in zip(new.item, new.answers, new.labels, strict=True)
-        if item in before
-    ]
+    every = zip(new.item, new.answers, new.labels, strict=True)
+    rows = [row for row in every if row[0] in before]
     labels = [label for *_, label in rows]
     most = max((label.n_classes for label in labels), default=2)
-    least = {
-        code: least_difference("no" if code > 0 else "yes", most, max(code, 1))
-        for code in {label.code for label in labels}
-    }
+    codes = [label.code for label in labels]
+    lows = [least_difference("no" if c > 0 else "yes", most, max(c, 1)) for c in codes]
     if _shared(labels):
-        least = dict.fromkeys(least, min(least.values()))
+        lows = [min(lows)] * len(lows)
+    values = [_difference(label, answers, before[item]) for item, answers, label in rows]
     return PairedScores(
         item=tuple(item for item, *_ in rows),
-        value=np.array(
-            [_difference(label, mine, theirs) for _, mine, theirs, label in rows], dtype=float
-        ),
-        low=np.array([least[label.code] for label in labels], dtype=float),
+        value=np.array(values, dtype=float),
+        low=np.array(lows, dtype=float),
         kinds=tuple(label.kind for label in labels),
     )
 
@@ -545,10 +478,6 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
 def _difference(label: ItemLabel, new: Sequence[int | None], old: Sequence[int | None]) -> float:
     """Mean over all pairs of repeats."""
     if not label.asked:
-        return sum(_score(label, a) for a in new) / len(new) - sum(
-            _score(label, b) for b in old
-        ) / len(old)
-    total = sum(
-        float(difference_scores(label.label.meet_all((a, b)))[0, 1]) for a in new for b in old
-    )
-    return total / (len(new) * len(old))
+        return _mean_score(label, new) - _mean_score(label, old)
+    pairs = [label.label.meet_all((a, b)) for a in new for b in old]
+    return sum(float(difference_scores(pair)[0, 1]) for pair in pairs) / len(pairs)

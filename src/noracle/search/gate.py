@@ -17,7 +17,7 @@ from itertools import pairwise
 from noracle.bounds.betting import log_wealth
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, check_confidence
-from noracle.search.fitness import PairedScores
+from noracle.search.fitness import RIGHT, SAMPLED, PairedScores
 
 SHARES = (0.5, 0.2, 0.3)
 """Validation, confirm, final shares of the labelled items.
@@ -113,12 +113,9 @@ class Gate:
             raise ArgumentError(f"n_candidates must be at least 1; got {n_candidates}.")
         marks = tuple(accepted_at)
         if any(b <= a for a, b in pairwise((0, *marks))) or (marks and marks[-1] > challenged):
-            raise ArgumentError(
-                f"accepted_at must rise from 1 to at most challenged = {challenged}; got {list(marks)}."
-            )
-        self.n_candidates = n_candidates
-        self.challenged = challenged
-        self.accepted_at = marks
+            rule = f"must rise from 1 to at most challenged = {challenged}"
+            raise ArgumentError(f"accepted_at {rule}; got {list(marks)}.")
+        self.n_candidates, self.challenged, self.accepted_at = n_candidates, challenged, marks
 
     @property
     def next_error(self) -> float:
@@ -138,9 +135,8 @@ class Gate:
             guarantee says so.
         """
         if self.n_candidates is not None and self.challenged >= self.n_candidates:
-            raise ArgumentError(
-                f"n_candidates must bound the challenges; got {self.n_candidates} and one more. Make a gate for more."
-            )
+            came = f"{self.n_candidates} and one more. Make a gate for more"
+            raise ArgumentError(f"n_candidates must bound the challenges; got {came}.")
         error = self.next_error
         self.challenged += 1
         wealth = log_wealth(pairs.rows, 0.0) if pairs.n else 0.0
@@ -173,30 +169,18 @@ class Gate:
         return 2.0 ** -min(size, self.n_candidates - 1) / math.comb(self.n_candidates, size)
 
 
+_UNIFORM = "the class asked about does not depend on item, truth or answers"
+_RECORDED = "each class was asked about with the probability that was recorded"
+_ROUTING = {
+    "complementary": Assumption(name="uniform routing", detail=_UNIFORM),
+    "targeted": Assumption(name="recorded propensities", detail=_RECORDED),
+}
+
+
 def _guarantee(confidence: float, pairs: PairedScores, *, fresh: bool) -> Guarantee:
     detail = "used neither to design nor to choose a candidate, except through earlier decisions of this gate"
-    rests = [
-        Assumption(
-            name="iid items", detail="labelled items are a random sample of the items that matter"
-        ),
-        Assumption(name="fresh labels", status="by-design" if fresh else "failed", detail=detail),
-        Assumption(
-            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
-        ),
-    ]
-    if "complementary" in pairs.kinds:
-        rests.append(
-            Assumption(
-                name="uniform routing",
-                detail="the class asked about does not depend on item, truth or answers",
-            )
-        )
-    if "targeted" in pairs.kinds:
-        rests.append(
-            Assumption(
-                name="recorded propensities",
-                detail="each class was asked about with the probability that was recorded",
-            )
-        )
+    new = Assumption(name="fresh labels", status="by-design" if fresh else "failed", detail=detail)
+    rests = [SAMPLED, new, RIGHT]
+    rests += [_ROUTING[kind] for kind in _ROUTING if kind in pairs.kinds]
     kind = Kind.FINITE_SAMPLE if fresh else Kind.HEURISTIC
     return Guarantee(kind=kind, error_rate=1 - confidence, anytime=fresh, assumptions=tuple(rests))

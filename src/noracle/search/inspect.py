@@ -1,14 +1,7 @@
-"""Weak labels inside Inspect: a scorer, a metric and a solver (extra ``inspect``, entry point group
-``inspect_ai``).
+"""Weak labels inside Inspect: a scorer, a metric and a solver (extra ``inspect``).
 
-    noracle/weak_choice      scorer: which class was answered, and what is known of it; needs no target
-    noracle/weak_accuracy    metric: our estimate with its interval, over all epochs
-    noracle/workflow         solver: a workflow of ours answers the samples of any task with choices
-
-The metric gathers the same tables that ``noracle estimate --answers LOG`` reads from the log, and
-calls the same estimator; so the number inside an evaluation, after ``inspect score`` and on the
-command line is one number. A sample that failed never reaches a metric of Inspect; the command line
-counts it as wrong.
+The metric calls the same estimator on the same tables as ``noracle estimate --answers LOG``. A sample
+that failed never reaches a metric of Inspect; the command line counts it as wrong.
 """
 
 from __future__ import annotations
@@ -34,31 +27,17 @@ from noracle.evidence.logs import (
     tables_of,
 )
 from noracle.evidence.replies import read_choice
+from noracle.search.backends.inspect import chat_messages, settings
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Completion, Request, Usage
 from noracle.search.task import LETTERS, TaskItem, pose
 from noracle.search.workflow import load_workflow
 
 try:
-    from inspect_ai.model import (
-        ChatMessage,
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageUser,
-        GenerateConfig,
-        ModelOutput,
-        get_model,
-    )
-    from inspect_ai.scorer import (
-        Metric,
-        SampleScore,
-        Score,
-        Scorer,
-        Target,
-        Value,
-        metric,
-        scorer,
-    )  # Inspect reads the annotations
+    from inspect_ai.model import GenerateConfig, ModelOutput, StopReason, get_model
+
+    # Inspect reads the annotations.
+    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
     from inspect_ai.solver import Generate, Solver, TaskState, solver
 except ImportError as error:
     raise MissingExtra("noracle.search.inspect", "inspect_ai", "inspect") from error
@@ -71,10 +50,6 @@ except TypeError:
     ) from None
 
 _KEY = "noracle"
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# metric
 
 
 @_unreduced
@@ -96,20 +71,14 @@ def weak_accuracy(
     def compute(scores: list[SampleScore]) -> Value:
         rows = _rows(scores)
         if not rows:
-            return dict.fromkeys(
-                ("accuracy", "low", "high", "stderr", "labelled", "without_answer"), math.nan
-            )
+            names = ("accuracy", "low", "high", "stderr", "labelled", "without_answer")
+            return dict.fromkeys(names, math.nan)
         tables = tables_of(rows)
         evidence = Evidence.from_tables(tables.answers, tables.judgements, tables.items)
         found = estimate_accuracy(evidence, confidence=confidence, method=method, interval=interval)
-        return {
-            "accuracy": found.value,
-            "low": found.low,
-            "high": found.high,
-            "stderr": found.se,
-            "labelled": found.counts["labelled"],
-            "without_answer": found.counts["without_answer"],
-        }
+        counts = {name: found.counts[name] for name in ("labelled", "without_answer")}
+        values = {"accuracy": found.value, "low": found.low, "high": found.high, "stderr": found.se}
+        return {**values, **counts}
 
     return compute
 
@@ -126,16 +95,9 @@ def _rows(scores: Sequence[SampleScore]) -> list[Logged]:
         item = number if sample.sample_id is None else sample.sample_id
         seen[item] = seen.get(item, 0) + 1
         labels = tuple(Label(*row) for row in told["labels"])
-        rows.append(
-            Logged(
-                item, "model", told["answer"], told["state"], told["n_classes"], seen[item], labels
-            )
-        )
+        answer, state, k = told["answer"], told["state"], told["n_classes"]
+        rows.append(Logged(item, "model", answer, state, k, seen[item], labels))
     return rows
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# scorer
 
 
 @scorer(metrics=[weak_accuracy()])
@@ -161,10 +123,8 @@ def weak_choice(judgements: str | None = None) -> Scorer:
     table = None if judgements is None else _read(judgements)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
-        choices = [
-            choice.value
-            for choice in sorted(state.choices, key=lambda choice: choice.original_position)
-        ]
+        placed = sorted(state.choices, key=lambda choice: choice.original_position)
+        choices = [choice.value for choice in placed]
         if not choices:
             raise ArgumentError("weak_choice must have samples with choices; got one without.")
         if table is None:
@@ -172,16 +132,11 @@ def weak_choice(judgements: str | None = None) -> Scorer:
         else:
             labels, bad = _placed(table.get(str(state.sample_id), ()), choices)
         if bad:
-            raise EvidenceError(
-                f"labels must name an option of their sample; got {bad} at sample {state.sample_id!r}."
-            )
+            came = f"{bad} at sample {state.sample_id!r}"
+            raise EvidenceError(f"labels must name an option of their sample; got {came}.")
         answer, how = _answer(state, choices)
-        told = {
-            "answer": answer,
-            "state": how,
-            "n_classes": len(choices),
-            "labels": [list(label) for label in labels],
-        }
+        listed = [list(label) for label in labels]
+        told = {"answer": answer, "state": how, "n_classes": len(choices), "labels": listed}
         return Score(
             value=_value(answer, len(choices), labels),
             answer="" if answer is None else _letter(answer),
@@ -198,9 +153,8 @@ def _read(path: str) -> dict[str, list[Label]]:
     more = [name for name in ("rater", "propensity", "cost") if name in frame.columns]
     found: dict[str, list[Label]] = {}
     for item, kind, verdict, *values in fetch(frame.select("item", "class", "verdict", *more)):
-        found.setdefault(str(item), []).append(
-            Label(kind, str(verdict), **dict(zip(more, values, strict=True)))
-        )
+        label = Label(kind, str(verdict), **dict(zip(more, values, strict=True)))
+        found.setdefault(str(item), []).append(label)
     return found
 
 
@@ -215,28 +169,22 @@ def _letter(place: int) -> str:
 
 
 def _answer(state: TaskState, choices: Sequence[str]) -> tuple[int | None, str]:
-    """The class that was answered: marked by the solver, said by an earlier score, or read from the
-    completion.
-    """
+    """The class answered: marked by the solver, said by an earlier score, or read from text."""
     output = state.output
     refused = bool(output.choices) and output.stop_reason == "content_filter"
     marks = [choice for choice in state.choices if choice.correct is not None]
     if marks:
         chosen = [choice.original_position for choice in marks if choice.correct]
-        return (
-            (chosen[0], "answered")
-            if len(chosen) == 1
-            else (None, "refused" if refused else "invalid")
-        )
+        if len(chosen) == 1:
+            return chosen[0], "answered"
+        return None, "refused" if refused else "invalid"
     for name in ("weak_choice", "choice"):
         earlier = (state.scores or {}).get(name)
         if earlier is not None and earlier.answer:
             place, found = read_choice(earlier.answer, choices)
             return place, "refused" if place is None and refused else found
-    spoken = {
-        "completion": output.completion,
-        "choices": [{"stop_reason": output.stop_reason}] if output.choices else [],
-    }
+    stops = [{"stop_reason": output.stop_reason}] if output.choices else []
+    spoken = {"completion": output.completion, "choices": stops}
     answer, how = answer_of_output(spoken, choices)
     return cast("int | None", answer), how
 
@@ -254,34 +202,16 @@ def _value(answer: int | None, n_classes: int, labels: Sequence[Label]) -> float
     return "judged" if known is None else plain_score(known.meet(answer))
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# solver
-
-
 class _Calls:
     """The model of the running evaluation, with Inspect's own limits, retries and cache."""
 
     async def call(self, request: Request) -> Completion:
         """Let Inspect generate."""
-        kinds = {
-            "system": ChatMessageSystem,
-            "user": ChatMessageUser,
-            "assistant": ChatMessageAssistant,
-        }
-        messages: list[ChatMessage] = [
-            kinds[message.role](content=message.text) for message in request.messages
-        ]
-        config = GenerateConfig(
-            temperature=request.temperature,
-            max_tokens=request.max_tokens,
-            stop_seqs=list(request.stop) or None,
-            seed=request.seed,
-        )
-        output = await get_model().generate(messages, config=config)
+        config = GenerateConfig(**settings(request))
+        output = await get_model().generate(chat_messages(request), config=config)
         text = output.completion if output.choices else ""
-        finish = FINISH.get(
-            str(output.stop_reason) if output.choices else "", "stop" if text.strip() else "empty"
-        )
+        finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
+        finish = finish if text.strip() or finish != "stop" else "empty"
         used = output.usage
         usage = Usage() if used is None else Usage(used.input_tokens, used.output_tokens)
         return Completion(text=text, finish=finish, usage=usage)
@@ -313,9 +243,9 @@ def workflow(plan: str = "cot", seed: int = 0, shuffle: bool = False) -> Solver:
         for place in range(len(options)):
             state.choices.mark_choice(place, place == outcome.answer)
         said = "No answer." if outcome.answer is None else f"ANSWER: {_letter(outcome.answer)}"
-        state.output = ModelOutput.from_content(
-            str(state.model), said, "content_filter" if outcome.state == "refused" else "stop"
-        )
+        model, refused = str(state.model), outcome.state == "refused"
+        stop: StopReason = "content_filter" if refused else "stop"
+        state.output = ModelOutput.from_content(model, said, stop)
         state.messages.append(state.output.message)
         return state
 

@@ -1,9 +1,7 @@
-"""Runs a workflow on an item.
+"""Runs a workflow on an item: what does not wait for each other runs at the same time.
 
-Nodes that do not wait for each other run at the same time, and so do the samples of a node. What is
-asked does not depend on which call comes back first: every request takes its seed from (seed, item,
-node, place in the node, repeat). Prompts are joined, never filled in: what a model wrote is only
-ever a piece of text in the next prompt.
+What is asked does not depend on which call comes back first: every request takes its seed from (seed,
+item, node, place in the node, repeat). Prompts are joined, never filled in.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
 from noracle.search.task import Question, draws, parse_answer
 from noracle.search.workflow import (
-    Answer,
+    AnswerNode,
     Ask,
     CritiqueLoop,
     Decide,
     Node,
     Prompt,
-    Route,
+    RouteNode,
     Vote,
     Workflow,
     inputs_of,
@@ -37,9 +35,7 @@ FORCED = "So, the answer is:"
 """What is put into the model's mouth when its thought is cut."""
 
 FORCED_TOKENS = 20
-_PLACES = (
-    1000  # above the calls that a node may make, so that no two repeats share a replicate number
-)
+_PLACES = 1000  # above the calls of a node, so that no two repeats share a replicate number
 _LETTER = Prompt(
     instruction="Give the letter of the right option and nothing else: no words before or after it.",
     temperature=0.0,
@@ -50,7 +46,7 @@ _T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reply:
+class NodeReply:
     """One text that a node came to, the class that could be read from it, and how that went."""
 
     text: str
@@ -101,11 +97,11 @@ async def run_workflow(
     >>> outcome.answer, outcome.state, outcome.calls
     (1, 'answered', 5)
     """
-    run = _Run(workflow, question, calls, seed, repeat)
+    run = _ItemRun(workflow, question, calls, seed, repeat)
     try:
         reply = await run.nodes(waves(workflow))
     except ModelError:
-        reply = Reply("", None, "errored")
+        reply = NodeReply("", None, "errored")
     return Outcome(
         item=question.item,
         answer=reply.answer,
@@ -128,7 +124,7 @@ def waves(workflow: Workflow) -> list[list[Node]]:
     return rows
 
 
-class _Run:
+class _ItemRun:
     """One workflow on one item: the texts so far, and what it took."""
 
     def __init__(
@@ -136,39 +132,36 @@ class _Run:
     ) -> None:
         self.workflow = {node.id: node for node in workflow.nodes}
         self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
-        self.done: dict[str, tuple[Reply, ...]] = {}
+        self.done: dict[str, tuple[NodeReply, ...]] = {}
         self.made, self.usage = 0, Usage()
 
-    async def nodes(self, rows: Sequence[Sequence[Node]]) -> Reply:
+    async def nodes(self, rows: Sequence[Sequence[Node]]) -> NodeReply:
         """All nodes, row by row; the reply of the last counts."""
         for row in rows:
             found = await together([self.node(node) for node in row])
             self.done.update(zip((node.id for node in row), found, strict=True))
         return self.done[rows[-1][-1].id][0]
 
-    async def node(self, node: Node) -> tuple[Reply, ...]:
+    async def node(self, node: Node) -> tuple[NodeReply, ...]:
         if isinstance(node, Ask):
             return tuple(await together([self.sample(node, i) for i in range(node.n)]))
         if isinstance(node, Vote):
-            return (
-                vote([reply for name in node.inputs for reply in self.done[name]], self.question),
-            )
+            replies = [reply for name in node.inputs for reply in self.done[name]]
+            return (vote(replies, self.question),)
         if isinstance(node, Decide):
             return (self.read(await self.say(node, 0, node.prompt, self.above(node), _REPLY)),)
         if isinstance(node, CritiqueLoop):
             return await self.loop(node)
-        if isinstance(node, Route):
+        if isinstance(node, RouteNode):
             return (await self.route(node),)
         return (await self.end(node),)
 
-    async def sample(self, node: Ask, i: int) -> Reply:
-        """One reply; with ``force_after`` a thought first, then the demand for an answer after so
-        many of its words.
-        """
+    async def sample(self, node: Ask, i: int) -> NodeReply:
+        """One reply; with ``force_after`` a thought, cut after so many words, then the answer."""
         above = self.above(node)
         if node.force_after is None:
             said = await self.say(node, i, node.prompt, above, node.fields)
-            return self.read(said) if "answer" in node.fields else Reply(said.text)
+            return self.read(said) if "answer" in node.fields else NodeReply(said.text)
         said = await self.say(node, 2 * i, node.prompt, above, node.fields)
         thought = f"{first_words(said.text, node.force_after)}\n\n{FORCED}".lstrip()
         short = dataclasses.replace(node.prompt, max_tokens=FORCED_TOKENS)
@@ -176,57 +169,48 @@ class _Run:
         reply = self.read(dataclasses.replace(forced, text=f"ANSWER: {forced.text.strip()}"))
         return dataclasses.replace(reply, text=f"{thought} {forced.text.strip()}")
 
-    async def loop(self, node: CritiqueLoop) -> tuple[Reply, ...]:
+    async def loop(self, node: CritiqueLoop) -> tuple[NodeReply, ...]:
         """Criticism and revision in turn. All see the task, all drafts and all criticism so far."""
         drafts = self.done[node.draft]
         seen = list(labelled("draft 1", drafts))
         reviser_fields = _REPLY if gives_answer(self.workflow[node.draft]) else ()
         critic_fields = _REPLY if node.result == "critic" else ()
-        verdict = Reply("")
+        verdict = NodeReply("")
         for round_ in range(node.max_rounds + node.close):
             place = round_ * (node.n + 1)
             said = await self.say(node, place, node.critic, seen, critic_fields)
-            verdict = self.read(said) if node.result == "critic" else Reply(said.text)
+            verdict = self.read(said) if node.result == "critic" else NodeReply(said.text)
             seen += labelled(f"criticism {round_ + 1}", (verdict,))
             if round_ == node.max_rounds or self.stops(node, verdict):
                 break
-            revised = [
-                self.say(node, place + 1 + i, node.reviser, tuple(seen), reviser_fields)
-                for i in range(node.n)
-            ]
+            at, shown = range(place + 1, place + 1 + node.n), tuple(seen)
+            revised = [self.say(node, i, node.reviser, shown, reviser_fields) for i in at]
             drafts = tuple(self.read(c) for c in await together(revised))
             seen += labelled(f"draft {round_ + 2}", drafts)
         return (verdict,) if node.result == "critic" else drafts
 
-    def stops(self, node: CritiqueLoop, verdict: Reply) -> bool:
+    def stops(self, node: CritiqueLoop, verdict: NodeReply) -> bool:
         """Whether the critic said one of the stop words: as a whole word, capitals as given.
 
         Where the critic answers and stop words are options themselves ("yes", "no"), the option
         that it chose decides, so that a "no" in passing does not stop the loop.
         """
-        chosen = {w.casefold() for w in node.stop} & {
-            option.strip().casefold() for option in self.question.options
-        }
+        options = {option.strip().casefold() for option in self.question.options}
+        chosen = {word.casefold() for word in node.stop} & options
         if node.result == "critic" and chosen:
-            return (
-                verdict.answer is not None
-                and self.option(verdict.answer).strip().casefold() in chosen
-            )
-        return any(
-            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", verdict.text) for word in node.stop
-        )
+            return verdict.answer is not None and self.option(verdict.answer) in chosen
+        words = (rf"(?<!\w){re.escape(word)}(?!\w)" for word in node.stop)
+        return any(re.search(word, verdict.text) for word in words)
 
-    async def route(self, node: Route) -> Reply:
+    async def route(self, node: RouteNode) -> NodeReply:
         form = "Reply with one of these names and nothing else: " + ", ".join(node.branches) + "."
-        prompt = dataclasses.replace(
-            node.prompt, instruction=f"{node.prompt.instruction}\n\n{form}"
-        )
-        named = named_branch(
-            (await self.say(node, 0, prompt, self.above(node), ())).text, tuple(node.branches)
-        )
-        return self.read(await self.say(node, 1, node.branches[named], self.above(node), _REPLY))
+        text = f"{node.prompt.instruction}\n\n{form}"
+        prompt = dataclasses.replace(node.prompt, instruction=text)
+        said = await self.say(node, 0, prompt, self.above(node), ())
+        branch = node.branches[named_branch(said.text, tuple(node.branches))]
+        return self.read(await self.say(node, 1, branch, self.above(node), _REPLY))
 
-    async def end(self, node: Answer) -> Reply:
+    async def end(self, node: AnswerNode) -> NodeReply:
         """The answer that counts, after the fallback and the coin where the workflow has them."""
         reply = self.done[node.input][0]
         if node.fallback and reply.answer is None:
@@ -235,25 +219,19 @@ class _Run:
         if node.coin and (reply.answer is None or self.unsure(reply.answer)):
             sides = [c for c in sorted(self.question.order) if not self.unsure(c)]
             toss = draws("coin", self.seed, self.question.item, node.id, self.repeat)
-            reply = Reply(reply.text, sides[int(toss.integers(len(sides)))], "answered")
+            reply = NodeReply(reply.text, sides[int(toss.integers(len(sides)))], "answered")
         return reply
 
     def unsure(self, answer: int) -> bool:
-        """Whether a class is the last one, behind at least two others, and called "uncertain"; a
-        coin never touches another class.
-        """
+        """Whether a class is the last of three or more and called "uncertain"."""
         last = len(self.question.order) - 1
-        return (
-            answer == last
-            and last >= 2
-            and self.option(answer).strip().casefold().startswith("uncertain")
-        )
+        return answer == last >= 2 and self.option(answer).startswith("uncertain")
 
     def option(self, answer: int) -> str:
-        """The text of a class."""
-        return self.question.options[self.question.order.index(answer)]
+        """The text of a class, for comparisons."""
+        return self.question.options[self.question.order.index(answer)].strip().casefold()
 
-    def above(self, node: Ask | Decide | Route) -> tuple[tuple[str, str], ...]:
+    def above(self, node: Ask | Decide | RouteNode) -> tuple[tuple[str, str], ...]:
         """What the inputs of a node wrote."""
         return tuple(pair for name in inputs_of(node) for pair in labelled(name, self.done[name]))
 
@@ -264,10 +242,10 @@ class _Run:
             return [pair for voter in node.inputs for pair in self.written(voter)]
         return labelled(name, self.done[name])
 
-    def read(self, said: Completion) -> Reply:
+    def read(self, said: Completion) -> NodeReply:
         """The answer in a reply."""
         answer, state = parse_answer(said.text, self.question, finish=said.finish)
-        return Reply(said.text, answer, state)
+        return NodeReply(said.text, answer, state)
 
     async def say(
         self,
@@ -278,14 +256,9 @@ class _Run:
         fields: Sequence[str],
         thought: str = "",
     ) -> Completion:
-        """One call. ``place`` is its number inside the node; ``thought`` is what the model is made
-        to have begun with.
-        """
-        parts = [
-            self.question.prompt(),
-            *(f"[{label}]\n{text}" for label, text in above),
-            prompt.instruction,
-        ]
+        """One call: ``place`` is its number inside the node, ``thought`` how the reply begins."""
+        shown = (f"[{label}]\n{text}" for label, text in above)
+        parts = [self.question.prompt(), *shown, prompt.instruction]
         form = reply_form(fields, self.question.letters)
         messages = [Message("user", "\n\n".join([*parts, form] if form else parts))]
         if prompt.role:
@@ -302,52 +275,35 @@ class _Run:
         )
         self.made += 1
         said = await self.calls.call(request)
-        self.usage = self.usage + said.usage
+        self.usage += said.usage
         return said
 
 
-def vote(replies: Sequence[Reply], question: Question) -> Reply:
-    """The most frequent class; of those that are level, the one that was named first. Replies
-    without an answer have no vote.
-    """
+def vote(replies: Sequence[NodeReply], question: Question) -> NodeReply:
+    """The most frequent class; of those that are level, the one that was named first."""
     count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
     if not count:
-        return Reply(
-            "No answer had a vote.",
-            None,
-            "refused" if all(r.state == "refused" for r in replies) else "invalid",
-        )
+        refused = all(reply.state == "refused" for reply in replies)
+        return NodeReply("No answer had a vote.", None, "refused" if refused else "invalid")
     winner, votes = count.most_common(1)[0]
     place = question.order.index(winner)
-    return Reply(
-        f"{votes} of {len(replies)} chose {question.letters[place]}) {question.options[place]}",
-        winner,
-        "answered",
-    )
+    option = f"{question.letters[place]}) {question.options[place]}"
+    return NodeReply(f"{votes} of {len(replies)} chose {option}", winner, "answered")
 
 
 def reply_form(fields: Sequence[str], letters: str) -> str:
-    """How a reply should look: its parts, each under its name, the answer as a letter in the last
-    line.
-    """
+    """How a reply should look: its parts by name, the answer as a letter in the last line."""
     last = f"ANSWER: and one letter out of {', '.join(letters)}"
     parts = [name for name in fields if name != "answer"]
+    form = "Write these parts, each under its name: " + ", ".join(parts) + "."
     if "answer" not in fields:
-        return (
-            "Write these parts, each under its name: " + ", ".join(parts) + "."
-            if len(parts) > 1
-            else ""
-        )
+        return form if len(parts) > 1 else ""
     if not parts:
         return f"Reply with one line: {last}."
-    return (
-        "Write these parts, each under its name: "
-        + ", ".join(parts)
-        + f". End with a line of its own: {last}."
-    )
+    return f"{form} End with a line of its own: {last}."
 
 
-def labelled(name: str, replies: Sequence[Reply]) -> list[tuple[str, str]]:
+def labelled(name: str, replies: Sequence[NodeReply]) -> list[tuple[str, str]]:
     """Texts with the names under which later prompts show them."""
     if len(replies) == 1:
         return [(name, replies[0].text)]
@@ -365,10 +321,8 @@ def named_branch(text: str, names: Sequence[str]) -> str:
     """
     plain = {" ".join(re.split("[-_]+", name.casefold())).strip(): name for name in reversed(names)}
     longest = sorted(plain, key=len, reverse=True)
-    found = re.findall(
-        rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)",
-        re.sub(r"[-_\s]+", " ", text.casefold()),
-    )
+    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)"
+    found = re.findall(pattern, re.sub(r"[-_\s]+", " ", text.casefold()))
     return plain[found[-1]] if found else names[-1]
 
 

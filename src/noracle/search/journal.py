@@ -16,7 +16,7 @@ from noracle.errors import ArgumentError
 _Record = TypeVar("_Record")
 
 
-class Journal:
+class JournalFile:
     """JSON lines that one process at a time holds open; it starts after the lines that are there.
 
     Half a line at the end is what a killed process left, and is cut off. ``busy`` is the message of

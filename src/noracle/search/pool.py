@@ -1,23 +1,17 @@
 """The best of systems that exist already: a race that asks only questions which can change its
 outcome.
 
-The items come in a random order that is drawn beforehand. At each item the systems still in the
-race have answered:
-
-    all the same     every difference between them is 0, whatever the truth: the item is passed over, no label is spent
-    not the same     one class among their answers is asked about, with a recorded probability
-
-Since passing over is decided by the answers and the past alone, and the differences there are
-known, the item counts in full: nothing has to be weighted, and the wealth processes of
-:class:`noracle.accuracy.Race` stay valid however long one goes on.
+An item that all systems in the race answered alike is passed over: their differences are 0 there,
+whatever the truth, so the item counts in full and the wealth processes stay valid.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -36,17 +30,19 @@ from noracle.results import (
     check_confidence,
     choose,
 )
+from noracle.search.fitness import RIGHT, class_places, sizes_of
 
 Design = Literal["targeted", "equal", "uniform"]
 Judge = Callable[[Any, Any], bool | str | None]
 """Says whether an item is of a class: True or "yes", False or "no", None or "unsure"."""
 
 
+Array = np.ndarray[Any, Any]
 _Row = tuple[int, int, float, Verdict]  # place of the item, class, propensity, what was said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class RaceQuestion:
     """One question of a race: the class asked about, its probability among the classes of the item,
     and what was said.
     """
@@ -58,7 +54,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class RaceStep:
     """Where a race stood after some labels: the best guess, and how many systems were left."""
 
     labels: int
@@ -85,10 +81,10 @@ class Picked:
     """
 
     comparison: Comparison
-    asked: tuple[Asked, ...]
+    asked: tuple[RaceQuestion, ...]
     passed_over: int
     design: Design
-    path: tuple[Step, ...] = ()
+    path: tuple[RaceStep, ...] = ()
 
     @property
     def best(self) -> str:
@@ -104,12 +100,9 @@ class Picked:
         """The questions as a judgements table (unbiased for differences of the systems that were in
         the race when it was asked).
         """
-        return {
-            "item": [a.item for a in self.asked],
-            "class": [a.asked for a in self.asked],
-            "verdict": [a.verdict for a in self.asked],
-            "propensity": [a.propensity for a in self.asked],
-        }
+        rows = [(a.item, a.asked, a.verdict, a.propensity) for a in self.asked]
+        names = ("item", "class", "verdict", "propensity")
+        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,8 +120,8 @@ class Pool:
 
     systems: tuple[str, ...]
     items: tuple[Any, ...]
-    n_classes: np.ndarray[Any, Any]
-    answers: np.ndarray[Any, Any]
+    n_classes: Array
+    answers: Array
     names: tuple[int | str, ...] | None
 
     @classmethod
@@ -139,42 +132,23 @@ class Pool:
         if evidence.answers is None:
             raise EvidenceError(fault("evidence", "must have answers", "none"))
         evidence.check()
-        if evidence.classes is None and evidence.class_kind == "text":
-            raise EvidenceError(
-                fault(
-                    "classes",
-                    "must be given where classes are text",
-                    "none",
-                    remedy="Pass classes=[…], all of them.",
-                )
-            )
-        place = None if evidence.classes is None else {c: i for i, c in enumerate(evidence.classes)}
-        given: dict[Any, dict[str, int]] = {}
+        place, n_classes = class_places(evidence), sizes_of(evidence)
+        given: dict[Any, dict[str, int]] = defaultdict(dict)
         for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
-            given.setdefault(item, {})[str(system)] = (
-                -1 if answer is None else int(answer) if place is None else place[answer]
-            )
-        names = (
-            sorted({s for row in given.values() for s in row})
-            if systems is None
-            else list(dict.fromkeys(systems))
-        )
-        missing = [s for s in names if not any(s in row for row in given.values())]
-        if missing:
-            raise EvidenceError(
-                fault("systems", "must be in answers", f"{missing}, which have no answers")
-            )
+            number = -1 if answer is None else int(answer) if place is None else place[answer]
+            given[item][str(system)] = number
+        every = {s for row in given.values() for s in row}
+        names = sorted(every) if systems is None else list(dict.fromkeys(systems))
+        if missing := [s for s in names if s not in every]:
+            came = f"{missing}, which have no answers"
+            raise EvidenceError(fault("systems", "must be in answers", came))
         if len(names) < 2:
             raise ArgumentError(f"systems must be at least two; got {names}.")
-        items = tuple(sorted(item for item, row in given.items() if all(s in row for s in names)))
+        items = tuple(sorted(item for item, row in given.items() if row.keys() >= set(names)))
         if not items:
-            raise EvidenceError(
-                fault("answers", "must have items that all systems were asked about", "none")
-            )
-        own: Mapping[Any, Any] = (
-            dict(evidence.rows("items", "item", "n_classes")) if evidence.has_own_n_classes else {}
-        )
-        sizes = np.array([int(own.get(item) or evidence.n_classes or 0) for item in items])
+            rule = "must have items that all systems were asked about"
+            raise EvidenceError(fault("answers", rule, "none"))
+        sizes = np.array([n_classes(item) for item in items])
         table = np.array([[given[item][s] for item in items] for s in names])
         return cls(tuple(names), items, sizes, table, evidence.classes)
 
@@ -183,9 +157,7 @@ class Pool:
         k = int(self.n_classes[t])
         return range(k) if self.names is None else self.names[:k]
 
-    def chances(
-        self, t: int, alive: np.ndarray[Any, Any] | None, *, uniform: bool
-    ) -> np.ndarray[Any, Any] | None:
+    def chances(self, t: int, alive: Array | None, *, uniform: bool) -> Array | None:
         """The probability of each class of the item; None where all systems in the race agree, so
         that no label can tell them apart.
         """
@@ -199,7 +171,12 @@ class Pool:
         total = weights.sum()
         return weights / total if total > 0 else np.full(k, 1 / k)
 
-    def scores(self, row: _Row) -> np.ndarray[Any, Any]:
+    def question(self, row: _Row) -> RaceQuestion:
+        """One question by the names of its item and class."""
+        t, k, propensity, verdict = row
+        return RaceQuestion(self.items[t], self.classes_of(t)[k], propensity, verdict)
+
+    def scores(self, row: _Row) -> Array:
         """1/2 + 1{asked}·(verdict - 1/2)/π for each system that answered: differences of systems in
         the race are unbiased.
         """
@@ -211,7 +188,7 @@ class Pool:
             given == asked, given >= 0, yes=verdict == "yes", propensity=propensity, guess=0.5
         )
 
-    def pattern(self, row: _Row, only: np.ndarray[Any, Any] | None = None) -> Pattern:
+    def pattern(self, row: _Row, only: Array | None = None) -> Pattern:
         """One question as the race and the comparison take it."""
         t, asked, propensity, verdict = row
         given = (self.answers[:, t] if only is None else self.answers[only, t]).tolist()
@@ -279,73 +256,58 @@ def race_pool(
     """
     choose("design", design, ("targeted", "equal", "uniform"))
     if isinstance(evidence, Pool) and systems is not None:
-        raise ArgumentError(
-            "systems must be left out where the pool was read before; name them in Pool.read."
-        )
+        rule = "systems must be left out where the pool was read before"
+        raise ArgumentError(f"{rule}; name them in Pool.read.")
     pool = evidence if isinstance(evidence, Pool) else Pool.read(evidence, systems)
     limit = len(pool.items) if budget is None else budget
     if limit < 0 or until < 1:
-        raise ArgumentError(
-            f"budget must be at least 0 and until at least 1; got {budget} and {until}."
-        )
-    rng = np.random.default_rng(seed)
-    race = Race(
-        pool.systems,
-        n_classes=int(pool.n_classes.max()),
-        confidence=check_confidence(confidence),
-        aimed=design == "targeted",
-    )
+        came = f"{budget} and {until}"
+        raise ArgumentError(f"budget must be at least 0 and until at least 1; got {came}.")
+    rng, aimed = np.random.default_rng(seed), design == "targeted"
+    most, level = int(pool.n_classes.max()), check_confidence(confidence)
+    race = Race(pool.systems, n_classes=most, confidence=level, aimed=aimed)
     alive = np.arange(len(pool.systems))
     rows: list[_Row] = []
-    path: list[Step] = []
-    values = np.zeros(len(pool.systems))
-    read = 0
-    for t in rng.permutation(len(pool.items)):
+    path: list[RaceStep] = []
+    values, read = np.zeros(len(pool.systems)), 0
+    for t in map(int, rng.permutation(len(pool.items))):
         if len(rows) >= limit or len(alive) <= until:
             break
         read += 1
-        chances = pool.chances(
-            int(t), alive if design == "targeted" else None, uniform=design == "uniform"
-        )
+        chances = pool.chances(t, alive if aimed else None, uniform=design == "uniform")
         if chances is None:
             continue
-        k = min(
-            int(np.searchsorted(np.cumsum(chances), rng.random(), side="right")), len(chances) - 1
-        )
-        row = (
-            int(t),
-            k,
-            float(chances[k]),
-            _verdict(judge(pool.items[t], pool.classes_of(int(t))[k])),
-        )
-        rows.append(row)
+        drawn = np.searchsorted(np.cumsum(chances), rng.random(), side="right")
+        k = min(int(drawn), len(chances) - 1)
+        said = _verdict(judge(pool.items[t], pool.classes_of(t)[k]))
+        rows.append(row := (t, k, float(chances[k]), said))
         values += pool.scores(row)
         race.update(pool.pattern(row))
         if race.dropped:
             alive = np.array([i for i in alive if pool.systems[i] not in race.dropped])
         if len(rows).bit_count() == 1:
-            path.append(Step(len(rows), pool.systems[alive[np.argmax(values[alive])]], len(alive)))
+            path.append(
+                RaceStep(len(rows), pool.systems[alive[np.argmax(values[alive])]], len(alive))
+            )
     return _picked(pool, race, rows, path, values / max(1, read), read, design)
 
 
 def _verdict(said: bool | str | None) -> Verdict:
-    if said is None or said == "unsure":
-        return "unsure"
-    if isinstance(said, (bool, np.bool_)):
-        return "yes" if said else "no"
-    if said in ("yes", "no"):
-        return "yes" if said == "yes" else "no"
-    raise ArgumentError(
-        f"judge must answer True, False or None (or yes, no, unsure); got {said!r}."
-    )
+    known: dict[object, Verdict] = {None: "unsure", True: "yes", False: "no"}
+    if said is None or isinstance(said, (bool, np.bool_)):
+        return known[said if said is None else bool(said)]
+    if said in ("yes", "no", "unsure"):
+        return cast("Verdict", said)
+    rule = "judge must answer True, False or None (or yes, no, unsure)"
+    raise ArgumentError(f"{rule}; got {said!r}.")
 
 
 def _picked(
     pool: Pool,
     race: Race,
     rows: Sequence[_Row],
-    path: Sequence[Step],
-    values: np.ndarray[Any, Any],
+    path: Sequence[RaceStep],
+    values: Array,
     read: int,
     design: Design,
 ) -> Picked:
@@ -353,36 +315,22 @@ def _picked(
     names = sorted(race.leaders, key=lambda s: (-value[s], s))
     left = np.array([pool.systems.index(s) for s in names])
     differences = _differences(pool, rows, left, read, race.confidence)
-    size = len(pool.systems)
-    ranks = [
-        Rank(system=s, best=1, worst=len(names), value=value[s] if len(names) > 1 else math.nan)
-        for s in names
-    ]
-    ranks += [
-        Rank(system=s, best=2, worst=size, value=math.nan)
-        for s in sorted(race.dropped, key=lambda s: (-race.dropped[s], s))
-    ]
+    most, last = len(names), sorted(race.dropped, key=lambda s: (-race.dropped[s], s))
+    own = {s: value[s] if most > 1 else math.nan for s in names}
+    ranks = [Rank(system=s, best=1, worst=most, value=own[s]) for s in names]
+    ranks += [Rank(system=s, best=2, worst=len(value), value=math.nan) for s in last]
+    items = "the items are a random sample of those that matter, taken in a random order"
+    asked = "the class to ask about was drawn as recorded"
     rests = (
-        Assumption(
-            name="iid items",
-            detail="the items are a random sample of those that matter, taken in a random order",
-            status="assumed",
-        ),
-        Assumption(
-            name="recorded propensities",
-            detail="the class to ask about was drawn as recorded",
-            status="by-design",
-        ),
-        Assumption(
-            name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
-        ),
+        Assumption(name="iid items", detail=items, status="assumed"),
+        Assumption(name="recorded propensities", detail=asked, status="by-design"),
+        RIGHT,
     )
     spent, passed_over = len(rows), read - len(rows)
-    notes = (
-        [f"{passed_over} items were passed over: all systems in the race gave the same answer"]
-        if passed_over
-        else []
-    )
+    notes = []
+    if passed_over:
+        why = "all systems in the race gave the same answer"
+        notes.append(f"{passed_over} items were passed over: {why}")
     if len(names) > 1:
         notes.append(f"not separable with {spent} labels: {', '.join(names)}")
     comparison = Comparison(
@@ -405,13 +353,10 @@ def _picked(
         },
         notes=tuple(notes),
     )
-    asked = tuple(
-        Asked(pool.items[t], pool.classes_of(t)[k], p, verdict) for t, k, p, verdict in rows
-    )
-    end = [Step(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
+    end = [RaceStep(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
     return Picked(
         comparison=comparison,
-        asked=asked,
+        asked=tuple(pool.question(row) for row in rows),
         passed_over=passed_over,
         design=design,
         path=(*path, *end),
@@ -419,21 +364,16 @@ def _picked(
 
 
 def _differences(
-    pool: Pool, rows: Sequence[_Row], left: np.ndarray[Any, Any], read: int, confidence: float
+    pool: Pool, rows: Sequence[_Row], left: Array, read: int, confidence: float
 ) -> tuple[Difference, ...]:
-    """Differences among the systems left, at the limits that all pairs of the pool would have, so
-    that choosing these costs nothing.
-    """
+    """Differences among the systems left, at the limits that all pairs would have."""
     if len(left) < 2 or not read:
         return ()
-    patterns: dict[Pattern, int] = {}
-    for row in rows:
-        pattern = pool.pattern(row, left)
-        patterns[pattern] = patterns.get(pattern, 0) + 1
+    patterns = Counter(pool.pattern(row, left) for row in rows)
     if read > len(rows):
         same = Label(int(pool.n_classes.max()), "no", frozenset({1}), 1.0).meet_all([0] * len(left))
         patterns[same] = read - len(rows)
-    counts = PatternCounts(systems=tuple(pool.systems[i] for i in left), patterns=patterns)
+    counts = PatternCounts(systems=tuple(pool.systems[i] for i in left), patterns=dict(patterns))
     pairs = math.comb(len(pool.systems), 2)
     level = 1 - (1 - confidence) * math.comb(len(left), 2) / pairs
     return compare_systems(counts, interval="betting", confidence=level).differences

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from noracle.report import words
 from noracle.report.content import Content, Table, labelled
@@ -20,38 +19,26 @@ _BEST_SHOWN = 5
 
 def describe(found: Found) -> Content:
     """What is said about a search, for text and pages."""
-    held_out = found.held_out
-    lead = "no held-out value yet" if held_out is None else f"held-out accuracy {_value(held_out)}"
+    held_out, validation = found.held_out, found.validation
+    lead: tuple[str, ...] = ("no held-out value yet",)
+    kept = shrunk = ""
+    if held_out is not None:
+        lead = (f"held-out accuracy {_value(held_out)}", _interval(held_out))
+        promise = words.kind(held_out.guarantee)
+        kept = f"{_value(held_out)} {_interval(held_out)}, {promise}"
+    if not math.isnan(found.shrinkage):
+        shrunk = f"{found.shrinkage:+.3f} (validation minus held out)"
+    who = f", designer {found.designer}" if found.designer else ""
+    chosen = f"{_value(validation)} {_interval(validation)}, on the labels it was chosen with"
     return Content(
-        headline=(
-            f"workflow {found.winner.name!r}",
-            lead,
-            *(() if held_out is None else (_interval(held_out),)),
-        ),
+        headline=(f"workflow {found.winner.name!r}", *lead),
         alerts=_alerts(found),
         lines=labelled(
-            (
-                "task",
-                f"{found.task}; model {found.model or 'not named'}"
-                + (f", designer {found.designer}" if found.designer else ""),
-            ),
+            ("task", f"{found.task}; model {found.model or 'not named'}{who}"),
             ("search", _search(found)),
-            (
-                "validation",
-                f"{_value(found.validation)} {_interval(found.validation)}, on the labels it was chosen with",
-            ),
-            (
-                "held out",
-                ""
-                if held_out is None
-                else f"{_value(held_out)} {_interval(held_out)}, {words.kind(held_out.guarantee)}",
-            ),
-            (
-                "shrinkage",
-                ""
-                if math.isnan(found.shrinkage)
-                else f"{found.shrinkage:+.3f} (validation minus held out)",
-            ),
+            ("validation", chosen),
+            ("held out", kept),
+            ("shrinkage", shrunk),
             ("against", _against(found.comparison, found.winner.name)),
             ("acceptance", _acceptance(found)),
             ("cost", _cost(found)),
@@ -74,17 +61,15 @@ def search_page(
     command: str | None = None,
     seed: int | None = None,
 ) -> str:
-    """One self-contained HTML page: the winner drawn, its values, the archive with its lineage,
-    cost, and what is heuristic.
-    """
-    from noracle.search.drawing import workflow_svg
+    """One self-contained HTML page of a search, with the winner drawn."""
+    from noracle.search.drawing import describe_calls, workflow_svg
 
     inner = [r for r in (found.held_out, found.comparison) if r is not None]
     page = render_page([found, *inner, *more], title=title, command=command, seed=seed)
     drawing = (
         '<figure><div class="scroll" role="region" tabindex="0" aria-label="Drawing of the winner">'
         f"{_own_size(workflow_svg(found.winner))}</div><figcaption>The winner as a graph; "
-        f"{_calls(found)}.</figcaption></figure>\n"
+        f"{describe_calls(found.winner)}.</figcaption></figure>\n"
     )
     # The search itself is the first section; the drawing stands before its first figure.
     place = page.index("<figure>", page.index('<section id="result-1"'))
@@ -94,13 +79,10 @@ def search_page(
 def _own_size(svg: str) -> str:
     """The drawing at its own size, where the page would stretch it; smaller on a small screen."""
     width = re.search(r'\bwidth="([\d.]+)"', svg)
-    return (
-        svg
-        if width is None
-        else svg.replace(
-            "<svg ", f'<svg style="width: {width[1]}px; max-width: 100%; height: auto" ', 1
-        )
-    )
+    if width is None:
+        return svg
+    style = f"width: {width[1]}px; max-width: 100%; height: auto"
+    return svg.replace("<svg ", f'<svg style="{style}" ', 1)
 
 
 def _alerts(found: Found) -> tuple[str, ...]:
@@ -118,23 +100,15 @@ def _alerts(found: Found) -> tuple[str, ...]:
 
 def _heuristic(found: Found) -> str:
     """What carries no promise."""
-    weak = {
-        name: text.removeprefix("heuristic: ")
-        for name, text in found.guarantees.items()
-        if text.startswith("heuristic")
-    }
-    return "; ".join(f"{name}: {text}" for name, text in weak.items())
+    weak = {name: text for name, text in found.guarantees.items() if text.startswith("heuristic")}
+    return "; ".join(f"{name}: {text.removeprefix('heuristic: ')}" for name, text in weak.items())
 
 
 def _search(found: Found) -> str:
     tried = sum(e.fitness is not None for e in found.entries)
-    failed = len(found.entries) - tried
-    counts = found.counts
-    return (
-        f"{found.strategy}, {tried} candidates tried"
-        + (f", {failed} not run" if failed else "")
-        + f"; labelled items: {counts['validation']} validation, {counts['confirm']} confirm, {counts['final']} final"
-    )
+    failed = f", {n} not run" if (n := len(found.entries) - tried) else ""
+    labels = ", ".join(f"{found.counts[p]} {p}" for p in ("validation", "confirm", "final"))
+    return f"{found.strategy}, {tried} candidates tried{failed}; labelled items: {labels}"
 
 
 def _against(comparison: Comparison | None, winner: str) -> str:
@@ -142,12 +116,8 @@ def _against(comparison: Comparison | None, winner: str) -> str:
         return ""
     other = next((s for s in comparison.systems if s != winner), comparison.systems[-1])
     d = comparison.difference(winner, other)
-    separable = (
-        "better" if d.verdict == "first" else "worse" if d.verdict == "second" else "not separable"
-    )
-    return (
-        f"{other!r}: {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}] on held-out labels, {separable}"
-    )
+    said = {"first": "better", "second": "worse"}.get(d.verdict, "not separable")
+    return f"{other!r}: {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}] on held-out labels, {said}"
 
 
 def _acceptance(found: Found) -> str:
@@ -159,55 +129,30 @@ def _acceptance(found: Found) -> str:
 
 def _cost(found: Found) -> str:
     cost = found.cost
-    parts = ", ".join(
-        f"{cost[f'{part}_calls']:,} {part}"
-        for part in ("validation", "confirm", "final", "design")
-        if cost.get(f"{part}_calls")
-    )
+    names = ("validation", "confirm", "final", "design")
+    spent = {part: cost.get(f"{part}_calls") for part in names}
+    parts = ", ".join(f"{n:,} {part}" for part, n in spent.items() if n)
     whole = f"{cost['calls']:,} calls ({parts}), {cost['input_tokens']:,} tokens read, {cost['output_tokens']:,} written"
     paid = found.ledger
     if not paid:
         return whole
-    money = (
-        f", {paid['cost']:,.4f} {paid.get('currency', '')}".rstrip()
-        if paid.get("cost") is not None
-        else f", cost unknown ({paid.get('reason', 'no prices')})"
-    )
-    return f"{whole}; paid {paid['calls']:,} calls{money}; {paid['failed']:,} failed"
-
-
-def _calls(found: Found) -> str:
-    least, most = found.winner.least_calls, found.winner.most_calls
-    return (
-        f"{most} call{'' if most == 1 else 's'} an item"
-        if least == most
-        else f"{least} to {most} calls an item"
-    )
+    money = f"cost unknown ({paid.get('reason', 'no prices')})"
+    if paid.get("cost") is not None:
+        money = f"{paid['cost']:,.4f} {paid.get('currency', '')}".rstrip()
+    return f"{whole}; paid {paid['calls']:,} calls, {money}; {paid['failed']:,} failed"
 
 
 def _archive_table(found: Found) -> Table:
-    header = (
-        "no.",
-        "name",
-        "origin",
-        "parents",
-        "change",
-        "validation",
-        "low",
-        "high",
-        "items",
-        "calls",
-        "accepted",
-        "problem",
-    )
     entries = found.entries
     ranked = sorted((e for e in entries if e.fitness is not None), key=lambda e: -_number(e))
     shown = {0, found.number, *(e.number for e in ranked[:_BEST_SHOWN])}
+    text = ("name", "origin", "parents", "change")
+    numbers = ("validation", "low", "high", "items", "calls")
     return Table(
         caption="All candidates on validation labels (chosen with these labels: no promise)",
-        header=header,
+        header=("no.", *text, *numbers, "accepted", "problem"),
         rows=tuple(_row(e) for e in entries),
-        numeric=(True, False, False, False, False, True, True, True, True, True, False, False),
+        numeric=(True, *[False] * len(text), *[True] * len(numbers), False, False),
         shown=tuple(i for i, e in enumerate(entries) if e.number in shown),
     )
 
@@ -254,18 +199,14 @@ def _challenge_table(found: Found) -> Table:
 
 def _node_table(found: Found) -> Table:
     """What the winner says to the model, in full; pages only."""
-    rows = [
-        (
-            str(node["id"]),
-            str(node["kind"]),
-            where,
-            prompt.get("role") or "—",
-            prompt["instruction"],
-            f"{prompt['temperature']:g}",
-        )
-        for node in found.winner.to_dict()["nodes"]
-        for where, prompt in _prompts(node)
-    ]
+    rows = []
+    for node in found.winner.to_dict()["nodes"]:
+        prompts = {name: node[name] for name in ("prompt", "critic", "reviser") if name in node}
+        prompts |= {f"branch {name}": p for name, p in node.get("branches", {}).items()}
+        for where, prompt in prompts.items():
+            role, said = prompt.get("role") or "—", prompt["instruction"]
+            heat = f"{prompt['temperature']:g}"
+            rows.append((str(node["id"]), str(node["kind"]), where, role, said, heat))
     return Table(
         caption="What the winner tells the model",
         header=("node", "kind", "prompt", "role", "instruction", "temperature"),
@@ -275,20 +216,9 @@ def _node_table(found: Found) -> Table:
     )
 
 
-def _prompts(node: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    named = [(name, node[name]) for name in ("prompt", "critic", "reviser") if name in node]
-    return [
-        *named,
-        *((f"branch {name}", prompt) for name, prompt in node.get("branches", {}).items()),
-    ]
-
-
 def _number(entry: Entry) -> float:
-    return (
-        -math.inf
-        if entry.fitness is None or math.isnan(entry.fitness.value)
-        else entry.fitness.value
-    )
+    value = math.nan if entry.fitness is None else entry.fitness.value
+    return -math.inf if math.isnan(value) else value
 
 
 def _value(estimate: Estimate) -> str:
@@ -296,11 +226,5 @@ def _value(estimate: Estimate) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return words.bound(
-        estimate.low,
-        estimate.high,
-        estimate.confidence,
-        estimate.side,
-        words.digits_for(estimate.width),
-        unit=True,
-    )
+    e, digits = estimate, words.digits_for(estimate.width)
+    return words.bound(e.low, e.high, e.confidence, e.side, digits, unit=True)

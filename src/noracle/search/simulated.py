@@ -8,17 +8,12 @@ lure) 0, the others less. A call to the model draws one path of reasoning and an
 
 so that errors of separate samples are independent given the item: a vote helps where the right
 option leads and hurts where the lure does. At temperature 0 the same prompt gives the same path,
-and several samples are one. What a workflow does changes the scores u:
-
-    wording      phrases and roles add small numbers to the right option (:data:`WORDINGS`); "at once" and "first impression" take away
-    principles   a node that asks for principles helps on most items and hurts on some: N(0.25, 0.4²) an item
-    opinions     each answer that is shown adds ``conformity`` to its option (at most four times): debate and decisions pool, and herd
-    criticism    a critic says CORRECT on 70 % of right and on 55 % of wrong drafts; else the draft's option loses 0.9 for the reviser,
-                 which mends wrong drafts and spoils right ones
-    length       4 % of replies end without an answer, 2 % more for every answer that is shown, 15 % more where reasoning has less than 300
-                 tokens; a fallback asks for the letter alone and gets it
-
-The effects are of a size that real models show; none of them is fitted to one.
+and several samples are one. What a workflow does
+changes the scores u: wordings (:data:`WORDINGS`) and principles move the right option, each answer
+that is shown adds ``conformity`` to its option (at most four times), a critic says CORRECT on 70 % of
+right and 55 % of wrong drafts and else makes the reviser doubt the draft, and 4 % of replies (more
+with long prompts or few tokens) end without an answer. The effects are of a size that real models
+show; none of them is fitted to one.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ import asyncio
 import collections
 import dataclasses
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,10 +31,9 @@ import numpy as np
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Outcome
 from noracle.search.interpreter import run_workflow
-from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
-from noracle.search.strategies.edits import edit_workflow
+from noracle.search.model import Calls, Completion, ModelError, Request, Usage
 from noracle.search.task import LETTERS, Task, TaskItem, draws, pose
-from noracle.search.workflow import Workflow, parse_workflow
+from noracle.search.workflow import Workflow
 
 WORDINGS: Mapping[str, float] = {
     "step by step": 0.35,
@@ -90,28 +83,21 @@ class SimulatedWorld:
 
     def ruled_out(self, *, seed: int = 0) -> np.ndarray[Any, Any]:
         """One complementary label an item: a wrong class, each as likely."""
-        other = draws("ruled out", self.seed, seed).integers(
-            1, self.n_classes, size=len(self.truth)
-        )
-        return np.asarray((self.truth + other) % self.n_classes)
+        rng, k = draws("ruled out", self.seed, seed), self.n_classes
+        return np.asarray((self.truth + rng.integers(1, k, size=len(self.truth))) % k)
 
     def judgements(
         self, *, items: Sequence[int] | None = None, seed: int = 0
     ) -> dict[str, list[Any]]:
         """The same as a table that :meth:`noracle.Evidence.from_tables` takes."""
-        labels, ids = (
-            self.ruled_out(seed=seed),
-            list(range(len(self.truth)) if items is None else items),
-        )
+        labels = self.ruled_out(seed=seed)
+        ids = list(range(len(self.truth)) if items is None else items)
         return {"item": ids, "class": [int(labels[i]) for i in ids], "verdict": ["no"] * len(ids)}
 
     def accuracy(self, outcomes: Sequence[Outcome]) -> float:
         """The share of outcomes that are right; no answer is wrong."""
-        return (
-            float(np.mean([o.answer == self.truth[int(o.item)] for o in outcomes]))
-            if outcomes
-            else float("nan")
-        )
+        right = [o.answer == self.truth[int(o.item)] for o in outcomes]
+        return float(np.mean(right)) if right else float("nan")
 
 
 def simulated_world(
@@ -145,25 +131,20 @@ def simulated_world(
     True
     """
     if n_items < 1 or not 2 <= n_classes <= len(LETTERS):
-        raise ArgumentError(
-            f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}; got {n_items} and {n_classes}."
-        )
+        rule = f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}"
+        raise ArgumentError(f"{rule}; got {n_items} and {n_classes}.")
     rng = draws("world", seed, n_items, n_classes)
     truth = rng.integers(0, n_classes, size=n_items)
     lure = (truth + rng.integers(1, n_classes, size=n_items)) % n_classes
     scores = -0.6 - rng.exponential(0.8, size=(n_items, n_classes))
     scores[np.arange(n_items), lure] = 0.0
     scores[np.arange(n_items), truth] = rng.normal(skill, spread, size=n_items)
-    items = tuple(
-        TaskItem(
-            id=i,
-            text=f"Case {i}. Which reading fits it?",
-            options=tuple(f"reading {i}.{k}" for k in range(n_classes)),
-        )
-        for i in range(n_items)
-    )
+    items = []
+    for i in range(n_items):
+        options = tuple(f"reading {i}.{k}" for k in range(n_classes))
+        items.append(TaskItem(id=i, text=f"Case {i}. Which reading fits it?", options=options))
     return SimulatedWorld(
-        task=Task(name=name, items=items),
+        task=Task(name=name, items=tuple(items)),
         truth=truth,
         scores=scores,
         guidance=rng.normal(0.25, 0.4, size=n_items),
@@ -200,7 +181,7 @@ class SimulatedModel:
         case = _CASE.search(text)
         if case is None or int(case[1]) >= len(self.world.truth):
             raise ModelError(
-                "the simulated model knows only the items of its own world; this prompt holds none of them."
+                "the simulated model knows only items of its own world; none is in the prompt."
             )
         rng = np.random.default_rng(self._path(request, text))
         said = self._said(int(case[1]), text, request, rng)
@@ -224,28 +205,20 @@ class SimulatedModel:
             return names[int(rng.integers(len(names)))]
         letter_alone = "letter of the right option and nothing else" in text
         if not letter_alone and "ANSWER: and one letter" not in text:
-            return (
-                self._criticism(item, opinions, rng)
-                if "CORRECT" in text
-                else f"{_NOTED} (note {rng.integers(10_000)})."
-            )
+            if "CORRECT" in text:
+                return self._criticism(item, opinions, rng)
+            return f"{_NOTED} (note {rng.integers(10_000)})."
         if not letter_alone and rng.random() < self._silence(text, opinions, request):
             return "REASONING: several readings could fit, and I do not see which."
         answer = self._choice(item, text, opinions, request.temperature, rng)
         place = next(letter for letter, k in _OPTION.findall(text) if int(k) == answer)
-        return (
-            place
-            if letter_alone
-            else f"REASONING: my reading is {item}.{answer} (path {rng.integers(10_000)}).\nANSWER: {place}"
-        )
+        if letter_alone:
+            return str(place)
+        path = rng.integers(10_000)
+        return f"REASONING: my reading is {item}.{answer} (path {path}).\nANSWER: {place}"
 
     def _choice(
-        self,
-        item: int,
-        text: str,
-        opinions: Sequence[int],
-        temperature: float,
-        rng: np.random.Generator,
+        self, item: int, text: str, opinions: Sequence[int], heat: float, rng: np.random.Generator
     ) -> int:
         world, low = self.world, text.casefold()
         scores = world.scores[item].copy()
@@ -257,87 +230,21 @@ class SimulatedModel:
             scores[k] += world.conformity * min(n, 4)
         for k in set(_DOUBT.findall(text)):
             scores[int(k)] -= DOUBT
-        return int(np.argmax(scores + (0.6 + 0.5 * temperature) * rng.gumbel(size=scores.size)))
+        return int(np.argmax(scores + (0.6 + 0.5 * heat) * rng.gumbel(size=scores.size)))
 
     def _criticism(self, item: int, opinions: Sequence[int], rng: np.random.Generator) -> str:
         if not opinions:
             return "There is no answer yet."
         right = opinions[-1] == self.world.truth[item]
         fine = rng.random() < (CORRECT_IF_RIGHT if right else CORRECT_IF_WRONG)
-        return (
-            "CORRECT"
-            if fine
-            else f"I doubt reading {item}.{opinions[-1]} (note {rng.integers(10_000)})."
-        )
+        if fine:
+            return "CORRECT"
+        return f"I doubt reading {item}.{opinions[-1]} (note {rng.integers(10_000)})."
 
     def _silence(self, text: str, opinions: Sequence[int], request: Request) -> float:
-        cut = (
-            0.15
-            if request.max_tokens < 300
-            and "Write these parts" in text
-            and "five sentences" not in text
-            else 0.0
-        )
+        long = "Write these parts" in text and "five sentences" not in text
+        cut = 0.15 if request.max_tokens < 300 and long else 0.0
         return min(0.9, self.world.invalid + 0.02 * len(opinions) + cut)
-
-
-class SimulatedDesigner:
-    """A designer that makes typed edits: it reads the workflows in the prompt and replies with one
-    of them, changed once or twice.
-
-    Where several are shown, those that stand better are taken more often. Every ``fault_rate``-th
-    reply or so is not JSON, so that repairs are exercised. It is a stand-in for a model in tests
-    and examples, and no better than random typed edits.
-    """
-
-    def __init__(
-        self, *, name: str = "simulated-designer", fault_rate: float = 0.1, most_calls: int = 12
-    ) -> None:
-        self.name, self.fault_rate, self.most_calls = name, fault_rate, most_calls
-
-    async def call(self, request: Request) -> Completion:
-        """The same as :meth:`complete`."""
-        return await self.complete(request)
-
-    async def complete(self, request: Request) -> Completion:
-        """Reply with an edit."""
-        rng = np.random.default_rng(int(request.digest(self.name)[:16], 16))
-        text = (
-            "I would rather think about it."
-            if rng.random() < self.fault_rate
-            else self._reply(request.messages, rng)
-        )
-        return Completion(
-            text=text, usage=Usage(sum(len(m.text) for m in request.messages) // 4, len(text) // 4)
-        )
-
-    async def close(self) -> None:
-        """There is nothing to let go of."""
-
-    def _reply(self, messages: Sequence[Message], rng: np.random.Generator) -> str:
-        shown = [
-            json.loads(line)
-            for line in messages[1].text.splitlines()
-            if line.startswith('{"number"')
-        ]
-        shown = [entry for entry in shown if "workflow" in entry]
-        if not shown:
-            raise ModelError(
-                "the simulated designer needs a workflow in its prompt; there is none."
-            )
-        weights = np.exp([entry["standing"] for entry in shown])
-        base = parse_workflow(
-            shown[int(rng.choice(len(shown), p=weights / weights.sum()))]["workflow"]
-        )
-        changes: list[str] = []
-        for _ in range(50):
-            if found := edit_workflow(base, rng, most_calls=self.most_calls):
-                base, changes = found.workflow, [*changes, found.change]
-                if len(shown) == 1 or len(changes) == 2:
-                    break
-        return json.dumps(
-            {"thought": "a typed edit", "change": "; ".join(changes), "workflow": base.to_dict()}
-        )
 
 
 async def answer_all(
@@ -353,24 +260,11 @@ async def answer_all(
     found: list[Outcome] = []
     for i in range(len(world.truth)) if items is None else items:
         question = pose(world.task.items[i], instruction=world.task.instruction, shuffle=seed)
-        found.extend(
-            [
-                await run_workflow(workflow, question, calls, seed=seed, repeat=repeat)
-                for repeat in range(repeats)
-            ]
-        )
+        for r in range(repeats):
+            found += [await run_workflow(workflow, question, calls, seed=seed, repeat=r)]
     return found
 
 
-def run_all(
-    workflow: Workflow,
-    world: SimulatedWorld,
-    *,
-    items: Sequence[int] | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-) -> list[Outcome]:
+def run_all(workflow: Workflow, world: SimulatedWorld, **options: Any) -> list[Outcome]:
     """The same outside of an event loop, straight on the model of the world."""
-    return asyncio.run(
-        answer_all(workflow, world, world.model(), items=items, repeats=repeats, seed=seed)
-    )
+    return asyncio.run(answer_all(workflow, world, world.model(), **options))

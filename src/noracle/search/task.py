@@ -101,9 +101,7 @@ class Question:
 
 
 def draws(*parts: object) -> np.random.Generator:
-    """A generator that depends on these parts and nothing else: not on the order in which work
-    finishes.
-    """
+    """A generator that depends on these parts and nothing else."""
     words = "\x1f".join(f"{type(p).__name__}:{p}" for p in parts).encode()
     return np.random.default_rng(np.frombuffer(hashlib.sha256(words).digest(), dtype=np.uint32))
 
@@ -228,9 +226,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The columns of a kind of file; alternatives in the order in which they are tried. A dot leads
-    into a nested column.
-    """
+    """The columns of a kind of file, with alternatives; a dot leads into a nested column."""
 
     name: str
     about: str = ""
@@ -335,10 +331,8 @@ def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | N
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The columns of this file that are read, as the file spells them; the rest of a path leads
-    into a nested column.
-    """
+class _Columns:
+    """The columns of this file that are read, as the file spells them."""
 
     item: str | None
     text: tuple[str, ...]
@@ -355,7 +349,9 @@ def _folded(column: str) -> str:
     return re.sub(r"[\s_-]+", "", column).casefold()
 
 
-def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> _Found | list[str]:
+def _find(
+    header: Sequence[str], preset: Preset, nested: Sequence[str] = ()
+) -> _Columns | list[str]:
     """Which columns are used; or what is missing."""
     spelt = {_folded(c): c for c in reversed(header)}
 
@@ -372,7 +368,7 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
         texts = " or ".join(" + ".join(t) for t in preset.text)
         lists = " or ".join(o.list or ", ".join(o.columns) for o in preset.options)
         return ([] if text else [texts]) + ([] if options else [f"options ({lists})"])
-    found = _Found(
+    found = _Columns(
         item=next((k for k in map(known, preset.item) if k), None),
         text=tuple(known(c) or c for c in text),
         options=options,
@@ -380,9 +376,8 @@ def _find(header: Sequence[str], preset: Preset, nested: Sequence[str] = ()) -> 
     )
     hidden = {_folded(k) for k in preset.key} & {_folded(p.split(".")[0]) for p in found.paths}
     if hidden:
-        raise ArgumentError(
-            f"columns must not name the key; got {', '.join(sorted(hidden))}. A task never holds an answer key."
-        )
+        came = f"{', '.join(sorted(hidden))}. A task never holds an answer key"
+        raise ArgumentError(f"columns must not name the key; got {came}.")
     return found
 
 
@@ -396,7 +391,7 @@ def _present(options: Options, known: Any) -> Options | None:
     return dataclasses.replace(options, columns=columns) if len(columns) >= 2 else None
 
 
-def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
+def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Columns]:
     frames, _connection = open_frames({"items": str(path)})
     frame = frames["items"]
     nested = [name for name, kind in frame.collect_schema().items() if kind == nw.Struct]
@@ -414,7 +409,7 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Found]:
     return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
 
 
-def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[Row]:
+def _headerless(path: str | Path, names: Sequence[str], found: _Columns) -> list[Row]:
     wanted = [i for i, name in enumerate(names) if name in found.paths]
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if row]
@@ -425,7 +420,9 @@ def _headerless(path: str | Path, names: Sequence[str], found: _Found) -> list[R
     return [{names[i]: row[i] for i in wanted} for row in rows]
 
 
-def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None) -> list[TaskItem]:
+def _items(
+    rows: Sequence[Row], found: _Columns, preset: Preset, limit: int | None
+) -> list[TaskItem]:
     ids = _ids(rows, found)
     items: list[TaskItem] = []
     left_out: list[int | str] = []
@@ -448,22 +445,20 @@ def _items(rows: Sequence[Row], found: _Found, preset: Preset, limit: int | None
         stratum = None if told is None else str(told)
         items.append(TaskItem(id=name, text=text, options=options, stratum=stratum))
     if empty:
-        remedy, n = "Drop those items.", len(empty)
-        rule = "must not be empty"
+        rule, remedy, n = "must not be empty", "Drop those items.", len(empty)
         raise EvidenceError(fault("text", rule, "nothing", where=empty, total=n, remedy=remedy))
     if not items:
         rule = f"must hold items with 2 to {len(LETTERS)} options"
         raise EvidenceError(fault("items", rule, "none"))
     if left_out:
         shown = ", ".join(map(str, left_out[:5])) + (", …" if len(left_out) > 5 else "")
-        said = (
-            f"{len(left_out)} items without 2 to {len(LETTERS)} readable options left out: {shown}."
-        )
+        rule = f"without 2 to {len(LETTERS)} readable options"
+        said = f"{len(left_out)} items {rule} left out: {shown}."
         warnings.warn(said, EvidenceWarning, stacklevel=3)
     return items
 
 
-def _ids(rows: Sequence[Row], found: _Found) -> list[int | str]:
+def _ids(rows: Sequence[Row], found: _Columns) -> list[int | str]:
     if found.item is None:
         return list(range(len(rows)))
     raw = [_at(row, found.item) for row in rows]

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,9 +45,7 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """``inputs`` are earlier nodes whose texts are shown after the task; ``fields`` name the parts
-    of the reply, ``answer`` among them.
-    """
+    """A question, ``n`` times; ``inputs`` are shown after the task, ``fields`` part the reply."""
 
     kind: Literal["ask"] = "ask"
     id: str
@@ -102,10 +101,8 @@ class CritiqueLoop:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One call picks the name of a branch (the last one where none is named), a second call answers
-    with its prompt.
-    """
+class RouteNode:
+    """One call picks a branch (the last where none is named), a second answers with its prompt."""
 
     kind: Literal["route"] = "route"
     id: str
@@ -115,7 +112,7 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AnswerNode:
     """The end: the answer of ``input`` counts.
 
     ``fallback``: where no answer can be read, one more call asks for the letter alone. ``coin``:
@@ -130,7 +127,7 @@ class Answer:
     coin: bool = False
 
 
-Node = Ask | Vote | Decide | CritiqueLoop | Route | Answer
+Node = Ask | Vote | Decide | CritiqueLoop | RouteNode | AnswerNode
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +199,7 @@ def calls_of(node: Node) -> tuple[int, int]:
     if isinstance(node, CritiqueLoop):
         most = node.max_rounds * (1 + node.n) + node.close
         return (1 if node.stop else most), most
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return 0, int(node.fallback)
     return {"vote": (0, 0), "decide": (1, 1), "route": (2, 2)}[node.kind]
 
@@ -218,7 +215,7 @@ def inputs_of(node: Node) -> tuple[str, ...]:
     """The earlier nodes that a node reads; ``"task"``, which every call sees, is left out."""
     if isinstance(node, CritiqueLoop):
         return (node.draft,)
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return (node.input,)
     return tuple(name for name in node.inputs if name != TASK)
 
@@ -286,8 +283,12 @@ def workflow_names() -> tuple[str, ...]:
     >>> "cot" in workflow_names()
     True
     """
-    files = importlib.resources.files("noracle.search.workflows").iterdir()
+    files = _shipped().iterdir()
     return tuple(sorted(f.name.removesuffix(".json") for f in files if f.name.endswith(".json")))
+
+
+def _shipped() -> Traversable:
+    return importlib.resources.files("noracle.search") / "workflows"
 
 
 def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
@@ -300,8 +301,7 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     """
     name = os.fspath(name_or_path)
     if name in workflow_names():
-        folder = importlib.resources.files("noracle.search.workflows")
-        return parse_workflow_text((folder / f"{name}.json").read_text(encoding="utf-8"))
+        return parse_workflow_text((_shipped() / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
     rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
     _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
@@ -327,9 +327,7 @@ def shown(value: object) -> str:
 
 
 def _plain(node: Node) -> dict[str, Any]:
-    """A node as JSON holds it: kind and id first, then its fields; nothing that is empty or off,
-    save lists whose default is not empty.
-    """
+    """A node as JSON holds it: kind and id first, nothing that is empty or off."""
     plain: dict[str, Any] = {"kind": node.kind, "id": node.id}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
@@ -352,13 +350,14 @@ MOST_VALUES, MOST_WORDS, MOST_NAMES = 5000, 2000, 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+Reader = Callable[[Any, str], Any]
 _NODES: dict[str, type[Node]] = {
     "ask": Ask,
     "vote": Vote,
     "decide": Decide,
     "critique_loop": CritiqueLoop,
-    "route": Route,
-    "answer": Answer,
+    "route": RouteNode,
+    "answer": AnswerNode,
 }
 
 
@@ -369,6 +368,32 @@ def _must(
     if not holds:
         got = shown(came) if said is None else said
         raise WorkflowError(f"{at} {rule}; got {got}. {remedy}".rstrip())
+
+
+def _reader(fits: Callable[[Any], object], rule: str, made: Callable[[Any], Any]) -> Reader:
+    """A reader of single values: what does not fit breaks the rule."""
+
+    def read(value: Any, at: str) -> Any:
+        _must(fits(value), at, rule, value)
+        return made(value)
+
+    return read
+
+
+def _whole(most: int) -> Reader:
+    rule = f"must be a whole number from 1 to {most}"
+    return _reader(lambda v: type(v) is int and 1 <= v <= most, rule, int)
+
+
+_NAME_RULE = "must be 1 to 40 of a-z, 0-9, - and _, a letter first"
+_name = _reader(lambda v: isinstance(v, str) and _NAME.fullmatch(v), _NAME_RULE, str)
+_flag = _reader(lambda v: isinstance(v, bool), "must be true or false", bool)
+_result = _reader(lambda v: v in ("draft", "critic"), "must be one of draft, critic", str)
+_temperature = _reader(
+    lambda v: type(v) in (int, float) and 0 <= v <= 2,
+    "must be a number from 0 to 2",
+    lambda v: abs(float(v)),
+)
 
 
 def _read_json(text: str) -> object:
@@ -461,7 +486,7 @@ def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
         rule = "must be an earlier node" + (" that answers" if drafted else "")
         fine = answered(node.draft) if drafted else node.draft != TASK
         _must(fine, f"{at}.draft", rule, node.draft, remedy)
-    elif isinstance(node, Answer):
+    elif isinstance(node, AnswerNode):
         rule, remedy = (
             "must be a node that answers",
             'Add "answer" to its fields or name another node.',
@@ -531,12 +556,6 @@ def _prompt(data: object, at: str) -> Prompt:
     return Prompt(**{field: _READ_PROMPT[field](entry[field], f"{at}.{field}") for field in entry})
 
 
-def _temperature(value: Any, at: str) -> float:
-    fine = type(value) in (int, float) and 0 <= value <= 2
-    _must(fine, at, "must be a number from 0 to 2", value)
-    return abs(float(value))
-
-
 def _inputs(data: Any, at: str, earlier: Mapping[str, Node], *, some: bool) -> tuple[str, ...]:
     fine = isinstance(data, list) and int(some) <= len(data) <= MOST_NODES
     _must(fine, at, f"must be a list of {int(some)} to {MOST_NODES} names", data)
@@ -574,12 +593,6 @@ def _branches(data: Any, at: str) -> dict[str, Prompt]:
     return named
 
 
-def _name(value: Any, at: str) -> str:
-    fine = isinstance(value, str) and _NAME.fullmatch(value)
-    _must(fine, at, "must be 1 to 40 of a-z, 0-9, - and _, a letter first", value)
-    return str(value)
-
-
 def _text(value: Any, at: str, *, empty: bool = False, most: int = MOST_CHARACTERS) -> str:
     rule = f"must be text of {0 if empty else 1} to {most} characters"
     _must(isinstance(value, str), at, rule, value)
@@ -590,31 +603,7 @@ def _text(value: Any, at: str, *, empty: bool = False, most: int = MOST_CHARACTE
     return str(value)
 
 
-def _whole(most: int) -> Callable[[Any, str], int]:
-    def read(value: Any, at: str) -> int:
-        fine = type(value) is int and 1 <= value <= most
-        _must(fine, at, f"must be a whole number from 1 to {most}", value)
-        return int(value)
-
-    return read
-
-
-def _flag(value: Any, at: str) -> bool:
-    _must(isinstance(value, bool), at, "must be true or false", value)
-    return bool(value)
-
-
-def _result(value: Any, at: str) -> str:
-    fine = isinstance(value, str) and value in ("draft", "critic")
-    _must(fine, at, "must be one of draft, critic", value)
-    return str(value)
-
-
-def _force_after(value: Any, at: str) -> int | None:
-    return None if value is None else _whole(MOST_WORDS)(value, at)
-
-
-_READ: dict[str, Callable[[Any, str], Any]] = {
+_READ: dict[str, Reader] = {
     **dict.fromkeys(("prompt", "critic", "reviser"), _prompt),
     **dict.fromkeys(("close", "fallback", "coin"), _flag),
     "fields": _names,
@@ -622,10 +611,10 @@ _READ: dict[str, Callable[[Any, str], Any]] = {
     "stop": _stop,
     "n": _whole(MOST_SAMPLES),
     "max_rounds": _whole(MOST_ROUNDS),
-    "force_after": _force_after,
+    "force_after": lambda v, at: None if v is None else _whole(MOST_WORDS)(v, at),
     "result": _result,
 }
-_READ_PROMPT: dict[str, Callable[[Any, str], Any]] = {
+_READ_PROMPT: dict[str, Reader] = {
     "instruction": _text,
     "role": functools.partial(_text, empty=True),
     "temperature": _temperature,

@@ -9,7 +9,7 @@ from noracle.errors import ArgumentError
 from noracle.search.strategies import edits as banks
 from noracle.search.strategies.edits import EDITS, edit_workflow, prune
 from noracle.search.workflow import (
-    Answer,
+    AnswerNode,
     Ask,
     Decide,
     Vote,
@@ -97,7 +97,7 @@ def test_a_vote_counts_several_samples_of_the_answer() -> None:
     assert ask.n in banks.SAMPLES
     assert ask.prompt.temperature >= 0.5
     assert isinstance(vote, Vote)
-    assert isinstance(end, Answer)
+    assert isinstance(end, AnswerNode)
     assert (vote.inputs, end.input) == ((ask.id,), vote.id)
 
 

@@ -57,7 +57,7 @@ def test_shipped_workflows_and_their_bounds_are_those_of_the_papers() -> None:
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_shipped_file_is_read_and_written_back_byte_for_byte(name: str) -> None:
-    text = (importlib.resources.files("noracle.search.workflows") / f"{name}.json").read_text(
+    text = (importlib.resources.files("noracle.search") / "workflows" / f"{name}.json").read_text(
         encoding="utf-8"
     )
     workflow = parse_workflow_text(text)
@@ -119,8 +119,8 @@ def test_schema_is_itself_valid_and_lists_every_field_of_every_node() -> None:
         module.Vote,
         module.Decide,
         module.CritiqueLoop,
-        module.Route,
-        module.Answer,
+        module.RouteNode,
+        module.AnswerNode,
     ):
         stated = load_schema("workflow/1")["$defs"][kind.__dataclass_fields__["kind"].default][
             "properties"
@@ -180,7 +180,7 @@ def test_defaults_of_a_file_are_those_of_the_records() -> None:
         module.CritiqueLoop(
             id="b", draft="a", critic=Prompt(instruction="c"), reviser=Prompt(instruction="r")
         ),
-        module.Answer(input="b"),
+        module.AnswerNode(input="b"),
     )
     assert parse_workflow(short) == Workflow(name="w", nodes=records)
 

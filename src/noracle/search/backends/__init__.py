@@ -42,9 +42,7 @@ def open_model(spec: str, *, base_url: str | None = None, key_env: str | None = 
 
 
 __all__ = [
-    "DEFAULT_BASE_URL",
     "InspectModel",
-    "Model",
     "OpenAIModel",
     "ReplayModel",
     "ScriptedModel",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError, MissingExtra
-from noracle.evidence.logs import FINISH
-from noracle.search.backends.openai import api_keys, redact
+from noracle.evidence.inspect_logs import FINISH
+from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact
 from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
-    from inspect_ai.model import GenerateConfig, ModelOutput
+    from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput
     from inspect_ai.model import Model as Theirs
 
 _PASSING = (
@@ -25,7 +25,6 @@ _PASSING = (
     "unavailable",
     "server error",
 )
-_PASSING_STATUS = {408, 409, 425, 429}
 
 
 class InspectModel:
@@ -44,40 +43,25 @@ class InspectModel:
         if isinstance(model, str):
             if "/" not in model:
                 raise ArgumentError(f"model must be provider/name for Inspect; got {model!r}.")
+            mocked: dict[str, Any] = (
+                {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
+            )
             problem = ""
             try:
-                mocked: dict[str, Any] = (
-                    {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
-                )
                 self._model = get_model(model, memoize=False, **mocked)
             except Exception as error:  # noqa: BLE001 - providers raise what they like; the user learns what and why
-                problem = redact(f"{type(error).__name__}: {error}")
+                problem = " ".join(redact(f"{type(error).__name__}: {error}").split())[:300]
             if problem:
                 raise ArgumentError(
-                    f"model must be one that Inspect can open; {model!r} is not ({' '.join(problem.split())[:300]})."
+                    f"model must be one that Inspect can open; {model!r} is not ({problem})."
                 )
-            self.name = model
         else:
             self._model = model
-            self.name = str(model)
+        self.name = str(model)
 
     async def complete(self, request: Request) -> Completion:
         """Let Inspect generate."""
-        from inspect_ai.model import (
-            ChatMessage,
-            ChatMessageAssistant,
-            ChatMessageSystem,
-            ChatMessageUser,
-        )
-
-        kinds = {
-            "system": ChatMessageSystem,
-            "user": ChatMessageUser,
-            "assistant": ChatMessageAssistant,
-        }
-        messages: list[ChatMessage] = [
-            kinds[message.role](content=message.text) for message in request.messages
-        ]
+        messages = chat_messages(request)
         try:
             output = await self._model.generate(messages, config=_config(request), cache=False)
         except Exception as error:  # noqa: BLE001 - each provider has errors of its own
@@ -91,58 +75,67 @@ class InspectModel:
         await self._model.api.aclose()
 
 
+def chat_messages(request: Request) -> list[ChatMessage]:
+    """The turns of a request as Inspect has them."""
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    turns = {
+        "system": ChatMessageSystem,
+        "user": ChatMessageUser,
+        "assistant": ChatMessageAssistant,
+    }
+    return [turns[message.role](content=message.text) for message in request.messages]
+
+
+def settings(request: Request) -> dict[str, Any]:
+    """The settings of a request by the names of Inspect's ``GenerateConfig``."""
+    stop = list(request.stop) or None
+    tokens, temperature = request.max_tokens, request.temperature
+    return {
+        "temperature": temperature,
+        "max_tokens": tokens,
+        "stop_seqs": stop,
+        "seed": request.seed,
+    }
+
+
 def _config(request: Request) -> GenerateConfig:
     from inspect_ai.model import GenerateConfig, ResponseSchema
     from inspect_ai.util import JSONSchema
 
     schema = None
     if request.schema is not None:
-        schema = ResponseSchema(
-            name="reply", json_schema=JSONSchema.model_validate(_plain(request.schema))
-        )
+        plain = JSONSchema.model_validate(_plain(request.schema))
+        schema = ResponseSchema(name="reply", json_schema=plain)
+    # Retries and the queue are the caller's.
     return GenerateConfig(
-        temperature=request.temperature,
-        max_tokens=request.max_tokens,
-        stop_seqs=list(request.stop) or None,
-        seed=request.seed,
-        response_schema=schema,
-        max_retries=0,
-        max_connections=1000,  # the caller holds the queue
+        **settings(request), response_schema=schema, max_retries=0, max_connections=1000
     )
 
 
 def _completion(name: str, output: ModelOutput) -> Completion:
     if output.error:
-        raise ModelError(redact(f"{name}: {output.error}"), transient=_may_pass(output.error, None))
+        raise ModelError(redact(f"{name}: {output.error}"), transient=_sounds_passing(output.error))
     text = redact(output.completion if output.choices else "", *api_keys(), others=False)
     finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
-    if not text.strip() and finish != "refused":
-        finish = "empty"
-    usage = Usage()
-    if output.usage is not None:
-        cached = (output.usage.input_tokens_cache_read or 0) + (
-            output.usage.input_tokens_cache_write or 0
-        )
-        usage = Usage(output.usage.input_tokens + cached, output.usage.output_tokens)
-    return Completion(text=text, finish=finish, usage=usage)
+    usage, said = Usage(), output.usage
+    if said is not None:
+        cached = (said.input_tokens_cache_read or 0) + (said.input_tokens_cache_write or 0)
+        usage = Usage(said.input_tokens + cached, said.output_tokens)
+    return Completion(text=text, finish=empty_or(finish, text), usage=usage)
 
 
 def _failure(name: str, error: Exception) -> ModelError:
-    while type(error).__name__ == "RetryError" and isinstance(
-        error.__cause__, Exception
-    ):  # tenacity's wrapper
+    # tenacity's wrapper
+    while type(error).__name__ == "RetryError" and isinstance(error.__cause__, Exception):
         error = error.__cause__
     status = getattr(error, "status_code", None)
     said = redact(f"{type(error).__name__}: {error}")
-    return ModelError(
-        f"{name}: {' '.join(said.split())[:300]}",
-        transient=_may_pass(said, status if isinstance(status, int) else None),
-    )
+    passing = may_pass(status) if isinstance(status, int) else _sounds_passing(said)
+    return ModelError(f"{name}: {' '.join(said.split())[:300]}", transient=passing)
 
 
-def _may_pass(said: str, status: int | None) -> bool:
-    if status is not None:
-        return status in _PASSING_STATUS or status >= 500
+def _sounds_passing(said: str) -> bool:
     return any(word in said.lower() for word in _PASSING)
 
 
@@ -154,9 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 def _mock(*_: object) -> ModelOutput:
-    """Inspect's mock model with its tokens said: without them it would reach for the network to
-    count them.
-    """
+    """Inspect's mock model with its tokens said, so that it does not reach for the network."""
     from inspect_ai.model import ModelOutput, ModelUsage
 
     output = ModelOutput.from_content("mockllm/model", "Default output from mockllm/model")

@@ -27,12 +27,19 @@ if TYPE_CHECKING:
     import httpx
 
 OURS, OPENAI = "NORACLE_API_KEY", "OPENAI_API_KEY"
-SHORTEST_SECRET = 8
-"""Shorter keys (``x``, ``EMPTY``) are placeholders for local servers; striking them out would spoil
-replies.
-"""
+SHORTEST_SECRET = 8  # shorter keys (x, EMPTY) are placeholders; striking them out spoils replies
 
 _ENDINGS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def may_pass(status: int) -> bool:
+    """Whether a call that failed with this status may work later."""
+    return status in {408, 409, 425, 429} or (status >= 500 and status not in {501, 505})
+
+
+def empty_or(finish: Finish, text: str) -> Finish:
+    """How a reply ended: one that says nothing is empty, unless it was refused."""
+    return finish if text.strip() or finish == "refused" else "empty"
 
 
 def key_name(named: str | None, *, openai: bool) -> str | None:
@@ -49,14 +56,11 @@ def key_name(named: str | None, *, openai: bool) -> str | None:
 
 
 def key_value(name: str) -> str:
-    """The key in this variable. One that cannot stand in a header is refused here, for libraries
-    would quote it in their errors.
-    """
+    """The key in this variable; refused here where a library would quote it in an error."""
     value = os.environ[name].strip()
     if not value.isascii() or not value.isprintable() or " " in value:
-        raise ArgumentError(
-            f"{name} must hold a key of printable ASCII characters without spaces; it does not. Set it again."
-        )
+        rule = "must hold a key of printable ASCII characters without spaces"
+        raise ArgumentError(f"{name} {rule}; it does not. Set it again.")
     return value
 
 
@@ -78,18 +82,11 @@ def redact(text: str, *names: str | None, others: bool = True) -> str:
     'Wrong key: [key]'
     >>> del os.environ["EXAMPLE_API_KEY"]
     """
-    values = {
-        value
-        for name, value in os.environ.items()
-        if name in names or (others and name.upper().endswith(_ENDINGS))
-    }
-    for value in sorted({v.strip() for v in values}, key=len, reverse=True):
+    secret = [n for n in os.environ if n in names or (others and n.upper().endswith(_ENDINGS))]
+    for value in sorted({os.environ[name].strip() for name in secret}, key=len, reverse=True):
         if len(value) >= SHORTEST_SECRET:
             text = text.replace(value, "[key]").replace(quote(value, safe=""), "[key]")
     return text
-
-
-# ----------------------------------------------------------------------------
 
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -102,8 +99,6 @@ _FINISH: dict[str, Finish] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
-_PERMANENT_5XX = {501, 505}
-_TRANSIENT_4XX = {408, 409, 425, 429}
 _logger = logging.getLogger("noracle")
 
 
@@ -128,31 +123,25 @@ class OpenAIModel:
             raise ArgumentError("model must have a name; got an empty one.")
         parts = urlsplit(base_url)
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise ArgumentError(
-                "base_url must hold no user, password, query or fragment. Put the key into the environment."
-            )
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ArgumentError(
-                f"base_url must begin with https:// or http:// and name a host; got {redact(base_url, key_env)!r}."
-            )
-        self.name = name
-        self.base_url = base_url.rstrip("/")
-        self._key_env = key_env
-        self._local = _loopback(parts.hostname)
-        self._openai = (
-            self._local or parts.hostname == "openai.com" or parts.hostname.endswith(".openai.com")
-        )
+            rule = "base_url must hold no user, password, query or fragment"
+            raise ArgumentError(f"{rule}. Put the key into the environment.")
+        host = parts.hostname
+        if parts.scheme not in {"http", "https"} or not host:
+            rule = "base_url must begin with https:// or http:// and name a host"
+            raise ArgumentError(f"{rule}; got {redact(base_url, key_env)!r}.")
+        self.name, self.base_url, self._key_env = name, base_url.rstrip("/"), key_env
+        self._local = _loopback(host)
+        self._openai = self._local or f".{host}".endswith(".openai.com")
         self._encrypted = parts.scheme == "https" or self._local
-        used = key_name(key_env, openai=self._openai)
+        used = self._key()
         if used is not None and not self._encrypted:
             raise ArgumentError(
                 f"base_url must be https where a key is sent to another machine; {self.base_url!r} is not, and {used} is set. "
                 "Use https, or unset it for a server that needs none."
             )
         if key_env is not None and used is None:
-            raise ArgumentError(
-                f"key_env must name an environment variable that is set; {key_env!r} is not. Set it, or leave key_env out."
-            )
+            rule = "key_env must name an environment variable that is set"
+            raise ArgumentError(f"{rule}; {key_env!r} is not. Set it, or leave key_env out.")
         if used is not None:
             key_value(used)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
@@ -173,9 +162,8 @@ class OpenAIModel:
         if status != 200:
             raise self._failure(status, headers, data)
         if dropped:
-            _logger.warning(
-                "%s takes no %s; it is left out from now on", self.name, ", ".join(sorted(dropped))
-            )
+            fields = ", ".join(sorted(dropped))
+            _logger.warning("%s takes no %s; it is left out from now on", self.name, fields)
             self._refused |= dropped
         return self._completion(data)
 
@@ -191,9 +179,7 @@ class OpenAIModel:
         refused = self._refused | (without or set())
         body: dict[str, Any] = {
             "model": self.name,
-            "messages": [
-                {"role": message.role, "content": message.text} for message in request.messages
-            ],
+            "messages": [{"role": m.role, "content": m.text} for m in request.messages],
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
         }
@@ -202,10 +188,8 @@ class OpenAIModel:
         if request.seed is not None:
             body["seed"] = request.seed
         if request.schema is not None:
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": dict(request.schema)},
-            }
+            schema = {"name": "reply", "schema": dict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         for field in refused:
             value = body.pop(field, None)
             if field in _NEWER and value is not None:
@@ -216,32 +200,29 @@ class OpenAIModel:
         """Status, headers and body of the reply; failures on the way are transient errors."""
         import httpx
 
-        client = self._connected()
-        content = json.dumps(body, default=dict).encode()
-        problem = ""
+        url, content = f"{self.base_url}/chat/completions", json.dumps(body, default=dict).encode()
+        post = self._connected().stream("POST", url, content=content, auth=self._sign)
         try:
-            async with client.stream(
-                "POST", f"{self.base_url}/chat/completions", content=content, auth=self._sign
-            ) as response:
+            async with post as response:
                 data = bytearray()
                 async for chunk in response.aiter_bytes():
                     data += chunk
                     if len(data) > LARGEST_REPLY:
-                        raise ModelError(
-                            f"{self.name}: the reply is larger than {LARGEST_REPLY // 2**20} MiB."
-                        )
+                        most = LARGEST_REPLY // 2**20
+                        raise ModelError(f"{self.name}: the reply is larger than {most} MiB.")
                 return response.status_code, response.headers, bytes(data)
         except (httpx.TransportError, httpx.DecodingError) as error:
             problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         # raised out here, so that the error holds no request and so no header
-        raise ModelError(
-            self._clean(f"{self.name}: no whole reply from {self.base_url} ({problem})."),
-            transient=True,
-        )
+        failed = f"{self.name}: no whole reply from {self.base_url} ({problem})."
+        raise ModelError(self._clean(failed), transient=True)
+
+    def _key(self) -> str | None:
+        return key_name(self._key_env, openai=self._openai)
 
     def _sign(self, request: httpx.Request) -> httpx.Request:
         """Put the key on the wire."""
-        name = key_name(self._key_env, openai=self._openai)
+        name = self._key()
         if name is not None and self._encrypted:
             request.headers["Authorization"] = f"Bearer {key_value(name)}"
         return request
@@ -257,9 +238,7 @@ class OpenAIModel:
         if self._client is None or self._client[0] is not loop:
             client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=10.0),  # the caller holds the clock
-                limits=httpx.Limits(
-                    max_connections=None, max_keepalive_connections=64
-                ),  # and the queue
+                limits=httpx.Limits(max_keepalive_connections=64),  # and the queue
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
                 trust_env=not self._local,  # no proxy on the way to this machine
             )
@@ -273,67 +252,45 @@ class OpenAIModel:
         try:
             whole = json.loads(data)
         except ValueError:
-            raise ModelError(
-                f"{self.name}: the reply is not JSON ({len(data)} bytes).", transient=True
-            ) from None
+            what = f"not JSON ({len(data)} bytes)"
+            raise ModelError(f"{self.name}: the reply is {what}.", transient=True) from None
         if not isinstance(whole, dict):
-            raise ModelError(
-                f"{self.name}: the reply is {type(whole).__name__}, not an object.", transient=True
-            )
-        if whole.get("error") and not whole.get(
-            "choices"
-        ):  # some gateways report failures with status 200
-            code = whole["error"].get("code") if isinstance(whole["error"], dict) else None
+            what = f"{type(whole).__name__}, not an object"
+            raise ModelError(f"{self.name}: the reply is {what}.", transient=True)
+        choices, failed = whole.get("choices"), whole.get("error")
+        if failed and not choices:  # some gateways report failures with status 200
+            code = failed.get("code") if isinstance(failed, dict) else None
             raise self._failure(code if isinstance(code, int) else 500, None, data)
-        choices = whole.get("choices")
-        choice = (
-            choices[0]
-            if isinstance(choices, list) and choices and isinstance(choices[0], dict)
-            else {}
-        )
+        choice = choices[0] if isinstance(choices, list) and choices else {}
+        choice = choice if isinstance(choice, dict) else {}
         message = choice.get("message")
         message = message if isinstance(message, dict) else {}
         text, refusal = _text(message.get("content")), _text(message.get("refusal"))
         finish = _FINISH.get(str(choice.get("finish_reason")), "stop")
         if refusal and not text.strip():
             text, finish = refusal, "refused"
-        elif not text.strip() and finish != "refused":
-            finish = "empty"
-        return Completion(
-            text=self._clean(text, reply=True), finish=finish, usage=_usage(whole.get("usage"))
-        )
+        finish, usage = empty_or(finish, text), _usage(whole.get("usage"))
+        return Completion(text=self._clean(text, reply=True), finish=finish, usage=usage)
 
     def _failure(self, status: int, headers: httpx.Headers | None, data: bytes) -> ModelError:
         """The error of a status, with the server's words (keys struck out) and what to do."""
         said = self._short(_said(data.decode("utf-8", "replace")))
         if status == 401:
-            used = key_name(self._key_env, openai=self._openai)
-            held = (
-                f"the key in {used} is refused"
-                if used
-                else "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
-            )
+            held = "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
+            if used := self._key():
+                held = f"the key in {used} is refused"
             return ModelError(f"{self.name}: {held} (status 401).")
         if 300 <= status < 400:
-            return ModelError(
-                f"{self.name}: the server redirects (status {status}). Give the final address as base_url."
-            )
+            what = f"the server redirects (status {status})"
+            return ModelError(f"{self.name}: {what}. Give the final address as base_url.")
         spent = status == 429 and "insufficient_quota" in said
-        transient = not spent and (
-            status in _TRANSIENT_4XX or (status >= 500 and status not in _PERMANENT_5XX)
-        )
+        transient = not spent and may_pass(status)
         after = _retry_after(headers) if transient and headers is not None else None
-        wait = "" if after is None else f" It asks to wait {after:g} s."
-        wait += (
-            " Check the name of the model and base_url, which mostly ends in /v1."
-            if status == 404
-            else ""
-        )
-        return ModelError(
-            f"{self.name}: status {status}{f': {said}' if said else ''}.{wait}",
-            transient=transient,
-            after=after,
-        )
+        more = "" if after is None else f" It asks to wait {after:g} s."
+        if status == 404:
+            more += " Check the name of the model and base_url, which mostly ends in /v1."
+        what = f"{self.name}: status {status}{f': {said}' if said else ''}.{more}"
+        return ModelError(what, transient=transient, after=after)
 
     def _short(self, text: str) -> str:
         """One short line. Keys are struck out before it is cut, so that no part of one is left."""
@@ -342,7 +299,7 @@ class OpenAIModel:
     def _clean(self, text: str | bytes, *, reply: bool = False) -> str:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
-        return redact(text, key_name(self._key_env, openai=self._openai), others=not reply)
+        return redact(text, self._key(), others=not reply)
 
 
 def _loopback(host: str) -> bool:
@@ -355,9 +312,7 @@ def _loopback(host: str) -> bool:
 
 
 def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
-    """The optional fields that an error names; where it names none, the two that servers most often
-    lack.
-    """
+    """The optional fields that an error names, or the two that servers most often lack."""
     fields = [field for field in (*_OPTIONAL, *_NEWER) if field in body]
     try:
         param = json.loads(said)["error"]["param"]
@@ -365,12 +320,9 @@ def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
         param = None
     if param in fields:
         return {param}
-    named = {
-        field
-        for field in fields
-        if re.search(rf"\b{field}\b", said)
-        or (field == "response_format" and "json_schema" in said)
-    }
+    named = {field for field in fields if re.search(rf"\b{field}\b", said)}
+    if "json_schema" in said and "response_format" in fields:
+        named.add("response_format")
     return named or {field for field in ("response_format", "seed") if field in body}
 
 
@@ -406,26 +358,23 @@ def _said(text: str) -> str:
     if isinstance(error, str):
         return error
     if isinstance(detail, list):
-        return "; ".join(
-            f"{part.get('loc')}: {part.get('msg')}" for part in detail if isinstance(part, dict)
-        )
+        parts = [part for part in detail if isinstance(part, dict)]
+        return "; ".join(f"{part.get('loc')}: {part.get('msg')}" for part in parts)
     return detail if isinstance(detail, str) else ""
 
 
 def _retry_after(headers: httpx.Headers) -> float | None:
     """Seconds until the next try: milliseconds, seconds or a date."""
+    seconds, text = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
-        if "retry-after-ms" in headers:
-            after = float(headers["retry-after-ms"]) / 1000
-        elif "retry-after" in headers:
-            text = headers["retry-after"]
-            after = (
-                float(text)
-                if text.replace(".", "", 1).isdigit()
-                else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-            )
-        else:
+        if seconds is not None:
+            after = float(seconds) / 1000
+        elif text is None:
             return None
+        elif text.replace(".", "", 1).isdigit():
+            after = float(text)
+        else:
+            after = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
     except ValueError:
         return None
     return max(0.0, after) if math.isfinite(after) else None

@@ -8,8 +8,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from noracle.errors import ArgumentError, EvidenceError
+from noracle.evidence.replies import Finish
 from noracle.search.caller import estimate_usage
 from noracle.search.model import Completion, ModelError, Request, Usage
 
@@ -42,8 +44,7 @@ class ScriptedModel:
     """
 
     def __init__(self, script: Script, *, name: str = "scripted", delay: float = 0.0) -> None:
-        self.name = name
-        self._delay = delay
+        self.name, self._delay = name, delay
         self._script = script if callable(script) else _in_turn(script)
 
     @classmethod
@@ -58,9 +59,8 @@ class ScriptedModel:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise ArgumentError(
-                f"script must be a file that can be read; got {str(path)!r} ({error.strerror})."
-            ) from error
+            came = f"{str(path)!r} ({error.strerror})"
+            raise ArgumentError(f"script must be a file that can be read; got {came}.") from error
         except ValueError as error:
             raise ArgumentError(f"script must be JSON; {str(path)!r} is not ({error}).") from error
         try:
@@ -68,9 +68,8 @@ class ScriptedModel:
                 return cls([_text(reply) for reply in data])
             return cls(_rules(data), name=str(data.get("name", "scripted")))
         except (AttributeError, KeyError, TypeError, re.error) as error:
-            raise ArgumentError(
-                f"script must be {_SHAPE}; {str(path)!r} is not ({error})."
-            ) from error
+            came = f"{str(path)!r} is not ({error})"
+            raise ArgumentError(f"script must be {_SHAPE}; {came}.") from error
 
     async def complete(self, request: Request) -> Completion:
         """The reply of the script; tokens are counted from characters where it does not say."""
@@ -100,9 +99,8 @@ def _in_turn(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
     def script(_: Request) -> Reply:
         turn = next(turns)
         if turn >= len(replies):
-            return ModelError(
-                f"The script has {len(replies)} replies and was asked for more. Add replies or use rules."
-            )
+            said = f"The script has {len(replies)} replies and was asked for more."
+            return ModelError(f"{said} Add replies or use rules.")
         return replies[turn]
 
     return script
@@ -119,9 +117,7 @@ def _rules(data: Mapping[str, object]) -> Callable[[Request], Reply]:
         said = "\n".join(message.text for message in request.messages)
         replies = next((replies for pattern, replies in pairs if pattern.search(said)), otherwise)
         if replies is None:
-            return ModelError(
-                "No rule of the script matches this request, and it has no 'otherwise'."
-            )
+            return ModelError("No rule of the script matches this request; it has no 'otherwise'.")
         return replies[request.replicate % len(replies)]
 
     return script
@@ -132,13 +128,6 @@ def _choices(reply: object) -> list[str]:
     if not replies:
         raise TypeError("a list of replies must not be empty")
     return [_text(r) for r in replies]
-
-
-# ----------------------------------------------------------------------------
-# A model that repeats a recording, and nothing else.
-
-
-_FINISHES = ("stop", "length", "refused", "empty")
 
 
 class ReplayModel:
@@ -152,18 +141,13 @@ class ReplayModel:
         self.path = Path(recording)
         replies = _read(self.path)
         names = sorted({name for name, _ in replies.values()})
+        held = f"{str(self.path)!r} holds {', '.join(names) or 'none'}"
         if model is None and len(names) != 1:
-            raise EvidenceError(
-                f"recording must hold one model, or model must name one; {str(self.path)!r} holds {', '.join(names) or 'none'}."
-            )
+            raise EvidenceError(f"recording must hold one model, or model must name one; {held}.")
         if model is not None and model not in names:
-            raise EvidenceError(
-                f"model must be in the recording; got {model!r}, {str(self.path)!r} holds {', '.join(names) or 'none'}."
-            )
+            raise EvidenceError(f"model must be in the recording; got {model!r}, {held}.")
         self.name = model or names[0]
-        self._replies = {
-            digest: reply for digest, (name, reply) in replies.items() if name == self.name
-        }
+        self._replies = {d: reply for d, (name, reply) in replies.items() if name == self.name}
 
     async def complete(self, request: Request) -> Completion:
         """The recorded reply; :class:`ModelError` where this call was not recorded."""
@@ -183,9 +167,8 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
-        raise EvidenceError(
-            f"recording must be a file that can be read; got {str(path)!r} ({error.strerror})."
-        ) from error
+        came = f"{str(path)!r} ({error.strerror})"
+        raise EvidenceError(f"recording must be a file that can be read; got {came}.") from error
     except UnicodeDecodeError as error:
         raise EvidenceError(f"recording must be UTF-8; {str(path)!r} is not.") from error
     replies = {}
@@ -194,13 +177,11 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
             continue
         try:
             row = json.loads(line)
-            if row["finish"] not in _FINISHES or not isinstance(row["text"], str):
+            if row["finish"] not in get_args(Finish) or not isinstance(row["text"], str):
                 raise ValueError("text or finish is wrong")
             usage = Usage(int(row["input_tokens"]), int(row["output_tokens"]))
-            replies[str(row["digest"])] = (
-                str(row["model"]),
-                Completion(text=row["text"], finish=row["finish"], usage=usage),
-            )
+            reply = Completion(text=row["text"], finish=row["finish"], usage=usage)
+            replies[str(row["digest"])] = (str(row["model"]), reply)
         except (ValueError, TypeError, KeyError) as error:
             raise EvidenceError(
                 f"recording must hold one call a line; {str(path)!r} does not at line {number} ({error})."

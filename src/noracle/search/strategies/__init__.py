@@ -14,14 +14,12 @@ from noracle.search.workflow import Workflow
 
 StrategyName = Literal["adas", "aflow", "mutate", "halving"]
 STRATEGIES: tuple[StrategyName, ...] = ("adas", "aflow", "mutate", "halving")
-NEEDS_DESIGNER: tuple[StrategyName, ...] = ("adas", "aflow")
 
 __all__ = [
     "Adas",
     "Aflow",
     "Halving",
     "Mutate",
-    "NEEDS_DESIGNER",
     "STRATEGIES",
     "StrategyName",
     "make_strategy",

@@ -113,9 +113,7 @@ def _failure(name: int | str, answer: int | None, item: TaskItem | None) -> str:
 def describe_experience(
     parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]
 ) -> str:
-    """What became of earlier changes to one workflow: those that raised its standing, lowered it,
-    left it, or could not be run.
-    """
+    """What became of earlier changes to one workflow."""
     kinds: dict[str, list[str]] = {
         "raised the standing; build on what they share": [],
         "lowered the standing; do not repeat them": [],
@@ -128,11 +126,8 @@ def describe_experience(
             gain = shown_z(child.z - parent.z)
             line = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
             (raised if gain > 0 else lowered if gain < 0 else left).append(line)
-    parts = [
-        "\n".join([f"These changes to it {kind}:", *lines])
-        for kind, lines in kinds.items()
-        if lines
-    ]
+    filled = [[f"These changes to it {kind}:", *lines] for kind, lines in kinds.items() if lines]
+    parts = ["\n".join(lines) for lines in filled]
     broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]
     if broken:
         parts.append("\n".join(["These tries came to nothing:", *dict.fromkeys(broken)]))
@@ -158,9 +153,7 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a draft is held to beyond the format: ``known`` digests with their entries, ``changes``
-    that were tried, calls it may take.
-    """
+    """What a draft is held to beyond the format: new nodes, a new change, a bound on calls."""
 
     known: Mapping[str, int]
     most_calls: int
@@ -172,17 +165,17 @@ class Rules:
         if workflow is None:
             return
         if workflow.most_calls > self.most_calls:
-            raise WorkflowError(
-                f"nodes must take at most {self.most_calls} calls an item; got {workflow.most_calls}. Lower n or max_rounds."
+            rule, came = (
+                f"nodes must take at most {self.most_calls} calls an item",
+                workflow.most_calls,
             )
+            raise WorkflowError(f"{rule}; got {came}. Lower n or max_rounds.")
         if workflow.digest in self.known:
-            raise WorkflowError(
-                f"workflow must be new; got the nodes of entry {self.known[workflow.digest]}. Change something that matters."
-            )
+            old = f"the nodes of entry {self.known[workflow.digest]}"
+            raise WorkflowError(f"workflow must be new; got {old}. Change something that matters.")
         if normal(change) in self.changes:
-            raise WorkflowError(
-                f"change must be one that was not tried on this workflow; got {change[:80]!r}. Try another one."
-            )
+            rule = "change must be one that was not tried on this workflow"
+            raise WorkflowError(f"{rule}; got {change[:80]!r}. Try another one.")
 
 
 def normal(change: str) -> str:
@@ -204,9 +197,8 @@ async def design(
     good ends the talk.
     """
     if designer is None:
-        raise ArgumentError(
-            "designer must be a model for the strategies adas and aflow; got none. Name one, or use mutate or halving."
-        )
+        rule = "designer must be a model for the strategies adas and aflow"
+        raise ArgumentError(f"{rule}; got none. Name one, or use mutate or halving.")
     talk, follow = list(opening), list(reflections)
     faults: list[str] = []
     while True:
@@ -228,8 +220,9 @@ async def design(
             continue
         try:
             if not text.strip():
+                came = f"nothing (the model ended with {reply.finish!r})"
                 raise WorkflowError(
-                    f"reply must hold a workflow; got nothing (the model ended with {reply.finish!r}). Write one JSON object."
+                    f"reply must hold a workflow; got {came}. Write one JSON object."
                 )
             draft = read_draft(text)
             rules.check(draft)
@@ -263,9 +256,8 @@ def read_draft(text: str) -> Draft:
     if isinstance(inner, str):
         inner = _first_object(inner)
     if not isinstance(inner, dict):
-        raise WorkflowError(
-            f'reply must have the field "workflow" with an object; got {sorted(whole)[:5]}. Reply as in the example.'
-        )
+        rule, came = 'must have the field "workflow" with an object', sorted(whole)[:5]
+        raise WorkflowError(f"reply {rule}; got {came}. Reply as in the example.")
     filled = {"schema": SCHEMA, "name": "design", **inner}
     change, thought = (
         _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
@@ -278,9 +270,8 @@ def read_draft(text: str) -> Draft:
 def _first_object(text: str) -> dict[str, Any]:
     """The first JSON object in a text."""
     if len(text) > _LONGEST:
-        raise WorkflowError(
-            f"reply must be at most {_LONGEST} characters; got {len(text)}. Write one JSON object."
-        )
+        rule = f"must be at most {_LONGEST} characters"
+        raise WorkflowError(f"reply {rule}; got {len(text)}. Write one JSON object.")
     start = text.find("{")
     fault = "there is none"
     for _ in range(5):
@@ -297,15 +288,12 @@ def _first_object(text: str) -> dict[str, Any]:
             break
         else:
             return found if isinstance(found, dict) else {}
-    raise WorkflowError(
-        f"reply must hold one JSON object; {fault}. Write the object and nothing else."
-    )
+    remedy = "Write the object and nothing else."
+    raise WorkflowError(f"reply must hold one JSON object; {fault}. {remedy}")
 
 
 def _line(text: str) -> str:
-    """One line of printable characters: no line ends, no escape sequences of terminals, no halves
-    of surrogate pairs.
-    """
+    """One line of printable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -334,9 +322,8 @@ class Adas(Told):
         self, *, task: Task | None = None, generations: int = 30, most_calls: int = 20
     ) -> None:
         if generations < 1 or most_calls < 1:
-            raise ArgumentError(
-                f"generations and most_calls must be at least 1; got {generations} and {most_calls}."
-            )
+            came = f"{generations} and {most_calls}"
+            raise ArgumentError(f"generations and most_calls must be at least 1; got {came}.")
         super().__init__()
         self.task, self.generations, self.most_calls = task, generations, most_calls
 
@@ -409,13 +396,11 @@ class Aflow(Told):
         super().__init__()
         if min(rounds, patience, top, most_calls) < 1:
             came = f"{rounds}, {patience}, {top}, {most_calls}"
-            raise ArgumentError(
-                f"rounds, patience, top and most_calls must be at least 1; got {came}."
-            )
+            rule = "rounds, patience, top and most_calls must be at least 1"
+            raise ArgumentError(f"{rule}; got {came}.")
         if not 0 <= uniform <= 1 or sharpness < 0 or flat < 0:
-            raise ArgumentError(
-                f"uniform must be in [0, 1], sharpness and flat at least 0; got {uniform}, {sharpness}, {flat}."
-            )
+            rule = "uniform must be in [0, 1], sharpness and flat at least 0"
+            raise ArgumentError(f"{rule}; got {uniform}, {sharpness}, {flat}.")
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
         self.top, self.uniform, self.sharpness = top, uniform, sharpness
         self.most_calls = most_calls

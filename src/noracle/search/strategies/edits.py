@@ -10,13 +10,13 @@ import numpy as np
 
 from noracle.errors import ArgumentError
 from noracle.search.workflow import (
-    Answer,
+    AnswerNode,
     Ask,
     CritiqueLoop,
     Decide,
     Node,
     Prompt,
-    Route,
+    RouteNode,
     Vote,
     Workflow,
     WorkflowError,
@@ -73,9 +73,9 @@ def one(rng: np.random.Generator, options: Sequence[T]) -> T:
     return options[int(rng.integers(len(options)))]
 
 
-def _end(workflow: Workflow) -> Answer:
+def _end(workflow: Workflow) -> AnswerNode:
     last = workflow.nodes[-1]
-    if not isinstance(last, Answer):
+    if not isinstance(last, AnswerNode):
         came = f"{last.kind!r} at {last.id!r}"
         raise ArgumentError(f"workflow must end with an answer node; got {came}.")
     return last
@@ -200,7 +200,7 @@ def remove(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
 def _without(workflow: Workflow, gone: Node) -> tuple[Node, ...]:
     into = inputs_of(gone)
-    ends = [n for n in workflow.nodes if isinstance(n, Answer | CritiqueLoop)]
+    ends = [n for n in workflow.nodes if isinstance(n, AnswerNode | CritiqueLoop)]
     if not into and any(gone.id in inputs_of(n) for n in ends):
         return ()
     nodes = prune([_rewired(n, gone.id, into) for n in workflow.nodes if n is not gone])
@@ -214,7 +214,7 @@ def _without(workflow: Workflow, gone: Node) -> tuple[Node, ...]:
 def _rewired(node: Node, gone: str, into: tuple[str, ...]) -> Node:
     if gone not in inputs_of(node):
         return node
-    if isinstance(node, Answer):
+    if isinstance(node, AnswerNode):
         return replace(node, input=into[0])
     if isinstance(node, CritiqueLoop):
         return replace(node, draft=into[0])
@@ -254,7 +254,7 @@ def fallback(workflow: Workflow, _: np.random.Generator) -> Change | None:
 
 
 def _prompts(node: Node) -> dict[str, Prompt]:
-    if isinstance(node, Route):
+    if isinstance(node, RouteNode):
         return dict(node.branches)
     slots = ("prompt", "critic", "reviser")
     return {slot: getattr(node, slot) for slot in slots if hasattr(node, slot)}
@@ -272,7 +272,7 @@ def _reworded(change: Callable[[Prompt, np.random.Generator], Reworded]) -> Edit
         if found is None:
             return None
         new: dict[str, Any] = {slot: found[0]}
-        if isinstance(node, Route):
+        if isinstance(node, RouteNode):
             new = {"branches": {**node.branches, **new}}
         where = node.id if slot == "prompt" else f"{node.id} ({slot})"
         return _swapped(workflow, node, replace(node, **new)), f"{where}: {found[1]}"
@@ -370,8 +370,8 @@ def edit_workflow(
     Examples
     --------
     >>> import numpy as np
-    >>> from noracle.search.workflow import Answer, Ask, Prompt, Workflow
-    >>> plain = Workflow(name="plain", nodes=(Ask(id="a", prompt=Prompt(instruction="Answer.")), Answer(input="a")))
+    >>> from noracle.search.workflow import AnswerNode, Ask, Prompt, Workflow
+    >>> plain = Workflow(name="plain", nodes=(Ask(id="a", prompt=Prompt(instruction="Answer.")), AnswerNode(input="a")))
     >>> edit_workflow(plain, np.random.default_rng(1), kinds=["fallback"]).change
     'a second call for the letter alone where none can be read'
     """

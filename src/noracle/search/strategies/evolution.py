@@ -72,9 +72,8 @@ class Halving(Told):
     ) -> Proposal | None:
         """The next workflow of the current rung, or None when one is left."""
         told = [s for s in self.told() if s.entry.workflow.digest in self.pool]
-        full = {
-            s.entry.workflow.digest for s in told if not (s.entry.generation or s.entry.problem)
-        }
+        whole = [s.entry for s in told if not (s.entry.generation or s.entry.problem)]
+        full = {entry.workflow.digest for entry in whole}
         alive = [digest for digest in self.pool if digest not in full]
         rungs = self._rungs(len(alive))
         seen: dict[str, list[Scored]] = {digest: [] for digest in self.pool}
@@ -100,16 +99,6 @@ class Halving(Told):
 
     def _kept(self, n: int, rung: int, rungs: int) -> int:
         return max(1, min(math.ceil(n / self.factor), int(self.factor ** (rungs - 1 - rung))))
-
-    @property
-    def n_proposals(self) -> int:
-        """How many proposals the whole pool takes: a search with fewer generations ends between two
-        rungs.
-        """
-        alive, total, rungs = len(self.pool), 0, self._rungs(len(self.pool))
-        for rung in range(rungs):
-            total, alive = total + alive, self._kept(alive, rung, rungs)
-        return total
 
     def _proposal(
         self, workflow: Workflow, seen: Sequence[Scored], rung: int, rungs: int
@@ -162,9 +151,8 @@ class Mutate(Told):
         self, *, top: int = 4, most_calls: int = 20, kinds: Sequence[str] = tuple(EDITS)
     ) -> None:
         if top < 1 or most_calls < 1:
-            raise ArgumentError(
-                f"top and most_calls must be at least 1; got {top} and {most_calls}."
-            )
+            came = f"{top} and {most_calls}"
+            raise ArgumentError(f"top and most_calls must be at least 1; got {came}.")
         self.top, self.most_calls, self.kinds = top, most_calls, tuple(kinds)
         super().__init__()
 

@@ -29,9 +29,7 @@ class Standing:
 
 
 class Told:
-    """What every strategy keeps: all that it was told, by the number of the entry, so that telling
-    an entry again changes nothing.
-    """
+    """All that a strategy was told, by entry: telling an entry again changes nothing."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Scored] = {}
