@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, fault
+from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array, Mask, Moments, block
 
 if TYPE_CHECKING:
@@ -23,14 +25,10 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """One weight vector per sample (…, columns of the sample), the prior's share (…, k), the
-    variance and the information M.
-    """
+    """One weight vector per sample (…, columns of the sample), and the variance."""
 
     samples: tuple[Array, ...]
-    prior: Array
     variance: Array
-    information: Array
 
 
 def blue_weights(
@@ -40,34 +38,17 @@ def blue_weights(
     target: Array,
     *,
     design: Array | None = None,
-    prior: Array | None = None,
 ) -> Weights:
     """Weights λ of the sample means with the least variance whose weighted sum has mean aᵀμ,
     whatever μ is.
 
-    M = M0 + Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the prior's share is M0·M⁻¹·a, the
-    variance aᵀM⁻¹a; then Σ H_Iᵀλ_I + the prior's share = a. Leading axes are worlds or folds.
-
-    Parameters
-    ----------
-    cov
-        Covariance of the columns (…, d, d); only blocks of columns that one sample observes are
-        used.
-    samples, n
-        The columns that each sample observes and its number of rows (a number or an array over
-        worlds); 0 is allowed.
-    target
-        a, the wanted combination of the k means.
-    design
-        H (d, k): the mean of column c is Σ_j H[c, j]·μ_j. Default: a column per mean.
-    prior
-        M0 (…, k, k), information already in hand.
-
-    Raises
-    ------
-    ArgumentError
-        If a is not in the range of M: no weights are unbiased. (The printed formula then silently
-        returns weights that do not sum to a.)
+    M = Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the variance is aᵀM⁻¹a; then Σ H_Iᵀλ_I = a.
+    Leading axes are worlds or folds. Of the covariance ``cov`` (…, d, d) only blocks of columns that
+    one sample observes are used. ``samples`` and ``n`` are the columns of each sample and its number
+    of rows, which may be 0; ``target`` is a; ``design`` H (d, k) says that the mean of column c is
+    Σ_j H[c, j]·μ_j (default: a column per mean). If a is not in the range of M, no weights are
+    unbiased, which is an error. (The printed formula then silently returns weights that do not sum
+    to a.)
 
     References
     ----------
@@ -76,45 +57,31 @@ def blue_weights(
 
     Examples
     --------
-    >>> import numpy as np
     >>> cov = np.array([[1.0, 0.8], [0.8, 1.0]])
     >>> found = blue_weights(cov, [(0, 1), (1,)], [100, 900], np.array([1.0, 0.0]))
     >>> found.samples[0].round(2).tolist(), found.samples[1].round(2).tolist(), round(float(found.variance), 5)
     ([1.0, -0.72], [0.72], 0.00424)
     """
-    d = cov.shape[-1]
-    h = np.eye(d) if design is None else design
-    k = h.shape[1]
+    H = np.eye(cov.shape[-1]) if design is None else design
+    seen = [H[list(columns)] for columns in samples]
+    sizes = [np.asarray(size, dtype=np.float64) for size in n]
     inverses = []
-    information = (
-        np.zeros((*cov.shape[:-2], k, k))
-        if prior is None
-        else np.broadcast_to(prior, (*cov.shape[:-2], k, k)).copy()
-    )
-    for columns, size in zip(samples, n, strict=True):
+    M = np.zeros((*cov.shape[:-2], H.shape[1], H.shape[1]))
+    for columns, size, h in zip(samples, sizes, seen, strict=True):
         try:
             inverse = np.asarray(np.linalg.inv(block(cov, columns)), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise ArgumentError(
-                fault(
-                    "cov",
-                    "must be positive definite",
-                    f"a singular block of columns {list(columns)}",
-                    remedy="Leave a rater out.",
-                )
+                f"cov must be positive definite; got a singular block of columns {list(columns)}. Leave a rater out."
             ) from None
-        part = h[list(columns)].T @ inverse @ h[list(columns)]
-        information = information + np.asarray(size, dtype=np.float64)[..., None, None] * part
+        M = M + size[..., None, None] * (h.T @ inverse @ h)
         inverses.append(inverse)
-    y = _solve(information, target)
-    weights = []
-    for columns, size, inverse in zip(samples, n, inverses, strict=True):
-        seen: Array = _times(inverse, y @ h[list(columns)].T)
-        weights.append(np.asarray(size, dtype=np.float64)[..., None] * seen)
-    share = np.zeros_like(y) if prior is None else _times(np.asarray(prior), y)
-    return Weights(
-        samples=tuple(weights), prior=share, variance=y @ target, information=information
+    y = _solve(M, target)
+    weights = tuple(
+        size[..., None] * _times(inverse, y @ h.T)
+        for size, inverse, h in zip(sizes, inverses, seen, strict=True)
     )
+    return Weights(weights, y @ target)
 
 
 def _times(matrix: Array, vector: Array) -> Array:
@@ -131,16 +98,12 @@ def _solve(information: Array, target: Array) -> Array:
     scale = 1 / np.sqrt(np.where(blind, 1.0, diagonal))
     scaled = information * scale[..., :, None] * scale[..., None, :]
     wanted = target * scale
-    eye = np.eye(information.shape[-1])
+    whole = np.where(blind[..., None], np.eye(information.shape[-1]), scaled)
     try:
-        y = np.linalg.solve(
-            np.where(blind[..., None], eye, scaled), np.where(blind, 0.0, wanted)[..., None]
-        )[..., 0]
+        y = np.linalg.solve(whole, np.where(blind, 0.0, wanted)[..., None])[..., 0]
     except np.linalg.LinAlgError:
-        y = _times(
-            np.asarray(np.linalg.pinv(scaled, rcond=1e-10, hermitian=True), dtype=np.float64),
-            wanted,
-        )
+        inverse = np.linalg.pinv(scaled, rcond=1e-10, hermitian=True)
+        y = _times(np.asarray(inverse, dtype=np.float64), wanted)
     off = np.abs(_times(scaled, y) - wanted).max(axis=-1)
     if not np.all(off <= 1e-7 * np.abs(wanted).max(axis=-1)):
         raise ArgumentError(
@@ -161,46 +124,30 @@ def drop_useless(
     design: Array | None = None,
 ) -> tuple[Array, Mask]:
     """Make raters that save next to no variance uncorrelated with everything, so that they get no
-    weight.
+    weight: the changed covariance, and a mask (…, d) of what was dropped.
 
     A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g
-    of at least 1/(N-p-1), p the raters that stay: below that, the noise of its estimated weight
-    costs more than the rater saves. Where the raters' means are known exactly, g is the partial R²
-    of the rater given the others, and this is the usual rule for control variates; where they are
-    not, a rater that is redundant but often observed stays. The worst goes first, one at a time.
-
-    Parameters
-    ----------
-    cov
-        Covariance of the columns (…, d, d).
-    samples, n, target, design
-        As in :func:`blue_weights`.
-    raters
-        Columns that may go.
-    labelled
-        Labelled rows N, a number or an array over worlds.
-
-    Returns
-    -------
-    cov, dropped
-        The changed covariance and a mask (…, d).
+    of at least 1/(N-p-1), N the rows that are ``labelled`` and p the raters that stay: below that,
+    the noise of its estimated weight costs more than the rater saves. Where the raters' means are
+    known exactly, g is the partial R² of the rater given the others, and this is the usual rule for
+    control variates; where they are not, a rater that is redundant but often observed stays. The
+    worst of ``raters`` goes first, one at a time. Others are as in :func:`blue_weights`.
     """
-    d, p = cov.shape[-1], len(raters)
-    lead = cov.shape[:-2]
+    d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
     dropped = np.zeros((len(flat), d), dtype=bool)
-    size = np.broadcast_to(np.asarray(labelled, dtype=np.float64), lead).ravel()
-    numbers = [np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in n]
+    size, *numbers = (
+        np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in (labelled, *n)
+    )
     mask = np.eye(d, dtype=bool)[list(raters)]
     without = (mask[:, :, None] | mask[:, None, :]) & ~np.eye(d, dtype=bool)
     still = np.arange(len(flat))
-    for _ in range(p):
+    for _ in raters:
         sizes = [m[still] for m in numbers]
         now = blue_weights(flat[still], samples, sizes, target, design=design).variance
         fewer = np.where(without, 0.0, flat[still][:, None])
-        then = blue_weights(
-            fewer, samples, [m[:, None] for m in sizes], target, design=design
-        ).variance
+        apart = [m[:, None] for m in sizes]
+        then = blue_weights(fewer, samples, apart, target, design=design).variance
         active = ~dropped[still][:, list(raters)]
         gain = np.where(active, 1 - now[:, None] / then, np.inf)
         worst = gain.argmin(axis=-1)
@@ -212,9 +159,6 @@ def drop_useless(
         flat[still] = np.where(without[worst], 0.0, flat[still])
         dropped[still, np.array(raters)[worst]] = True
     return flat.reshape(cov.shape), dropped.reshape(*lead, d)
-
-
-# ----------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +199,7 @@ class Problem:
     cov: Array | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(NamedTuple):
     """The estimate, its variance, the weights by sample, which columns were dropped, and how far
     correlations were shrunk.
     """
@@ -275,25 +218,14 @@ def plug_in(samples: Sequence[Sample], problem: Problem) -> Fit:
     Too small where the weights were estimated from few rows: the residuals are in-sample.
     """
     moments = None if problem.cov is not None else _total(samples, problem)
-    cov, dropped, intensity = _covariance(moments, problem, samples, samples[0].counts.shape[:-1])
-    weights = blue_weights(
-        cov,
-        [s.columns for s in samples],
-        [s.n for s in samples],
-        problem.target,
-        design=problem.design,
-    )
+    lead = samples[0].counts.shape[:-1]
+    cov, dropped, intensity = covariance_of(moments, problem, samples, lead)
+    weights = _weights(cov, samples, [s.n for s in samples], problem)
     value, variance = np.zeros(()), np.zeros(())
-    for sample, weight in zip(samples, weights.samples, strict=True):
-        mean, spread = _moments(_combined(sample.values, weight), sample.counts)
+    for sample, weight in zip(samples, weights, strict=True):
+        mean, spread = mean_and_variance(combined(sample.values, weight), sample.counts)
         value, variance = value + mean, variance + spread / np.maximum(sample.n, 1)
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=weights.samples,
-        dropped=dropped,
-        intensity=intensity,
-    )
+    return Fit(value, variance, weights, dropped, intensity)
 
 
 def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
@@ -306,31 +238,24 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
     for sample, weight in zip(samples, weights, strict=True):
-        n = np.maximum(sample.n, 1)
-        if sample.pilot and sample.folds is not None:
-            scores = _combined(_unfolded(sample), weight)
-            sizes_f = np.maximum(sample.folds.sum(axis=-1), 1)
-            value = value + ((scores * sample.folds).sum(axis=-1) / sizes_f).mean(axis=-1)
-            away = (
-                scores - (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)[..., None]
-            )
-            mean = (away * sample.folds).sum(axis=(-1, -2)) / n
-            spread = ((away - mean[..., None, None]) ** 2 * sample.folds).sum(
-                axis=(-1, -2)
-            ) / np.maximum(n - 1, 1)
+        n, folds = np.maximum(sample.n, 1), sample.folds
+        if sample.pilot and folds is not None:
+            scores = combined(_unfolded(sample), weight)
+            of_fold = (scores * folds).sum(axis=-1) / np.maximum(folds.sum(axis=-1), 1)
+            value = value + of_fold.mean(axis=-1)
+            at = (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)
+            away = scores - at[..., None]
+            mean = (away * folds).sum(axis=(-1, -2)) / n
+            squares = ((away - mean[..., None, None]) ** 2 * folds).sum(axis=(-1, -2))
+            spread = squares / np.maximum(n - 1, 1)
         else:
-            mean, spread = _moments(_combined(sample.values, weight.mean(axis=-2)), sample.counts)
+            scores = combined(sample.values, weight.mean(axis=-2))
+            mean, spread = mean_and_variance(scores, sample.counts)
             value = value + mean
         variance = variance + spread / n
-    mean_weights = tuple(w.mean(axis=-2) for w in weights)
+    averages = tuple(w.mean(axis=-2) for w in weights)
     everywhere = np.asarray(dropped.all(axis=-2))
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=mean_weights,
-        dropped=everywhere,
-        intensity=intensity.mean(axis=-1),
-    )
+    return Fit(value, variance, averages, everywhere, intensity.mean(axis=-1))
 
 
 def _fold_weights(
@@ -340,23 +265,13 @@ def _fold_weights(
     dropped, and how far it was shrunk.
     """
     total = _total(samples, problem)
-    folds = [s.folds for s in samples if s.pilot and s.folds is not None]
-    apart = _sum(
-        [
-            Moments.of(_unfolded(s), s.folds, s.columns, total.origin)
-            for s in samples
-            if s.pilot and s.folds is not None
-        ]
-    )
-    n_folds = folds[0].shape[-2]
-    cov, dropped, intensity = _covariance(
-        total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds)
-    )
-    sizes = [s.n[..., None] for s in samples]
-    weights = blue_weights(
-        cov, [s.columns for s in samples], sizes, problem.target, design=problem.design
-    )
-    return weights.samples, total.covariance(shrink=False).mean, dropped, intensity
+    folded = [(s, s.folds) for s in samples if s.pilot and s.folds is not None]
+    apart = [Moments.of(_unfolded(s), f, s.columns, total.origin) for s, f in folded]
+    left = total.spread() - reduce(add, apart)
+    lead = (*total.n.shape[:-2], folded[0][1].shape[-2])
+    cov, dropped, intensity = covariance_of(left, problem, samples, lead)
+    weights = _weights(cov, samples, [s.n[..., None] for s in samples], problem)
+    return weights, total.covariance(shrink=False).mean, dropped, intensity
 
 
 def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit, Array]:
@@ -375,26 +290,20 @@ def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit
     value, rows = 0.0, []
     for sample, weight in zip(samples, weights, strict=True):
         if sample.pilot and sample.folds is not None:
-            scores = _combined(sample.values, weight)
+            scores = combined(sample.values, weight)
             each = q[:, None] * sample.folds / sample.folds.sum(axis=-1, keepdims=True)
             value += float((each * scores).sum())
             away = scores - (weight * centre[list(sample.columns)]).sum(axis=-1)[:, None]
             added = (each * away).sum(axis=0)
-            share = each.sum(axis=0)
-            rows.append(added - share * added.sum())
+            rows.append(added - each.sum(axis=0) * added.sum())
         else:
-            scores = _combined(sample.values, q @ weight)
+            scores = combined(sample.values, q @ weight)
             value += float(scores.mean())
             rows.append((scores - scores.mean()) / len(scores))
     added = clusters_added(samples, rows)
-    fit = Fit(
-        value=np.asarray(value),
-        variance=np.asarray(float((added**2).sum())),
-        weights=tuple(q @ w for w in weights),
-        dropped=np.asarray(dropped.all(axis=-2)),
-        intensity=np.asarray(q @ intensity),
-    )
-    return fit, added
+    variance, averages = np.asarray(float((added**2).sum())), tuple(q @ w for w in weights)
+    everywhere, shrunk = np.asarray(dropped.all(axis=-2)), np.asarray(q @ intensity)
+    return Fit(np.asarray(value), variance, averages, everywhere, shrunk), added
 
 
 def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
@@ -402,40 +311,30 @@ def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
     cluster over √(1 - m/n).
 
     A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
-
-    Examples
-    --------
-    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0], [2.0]]), counts=np.ones(3), clusters=np.array([0, 1, 2]))
-    >>> added = clusters_added([one], [np.array([-1.0, 0.0, 1.0]) / 3])
-    >>> round(float((added**2).sum()), 6)  # s²/n
-    0.333333
     """
-    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
+    size = _n_clusters(samples)
     total = np.zeros(size)
     for sample, row in zip(samples, rows, strict=True):
-        if sample.clusters is None:
-            continue
-        rest = 1 - np.bincount(sample.clusters, minlength=size) / len(sample.clusters)
-        spread = np.broadcast_to(row, sample.clusters.shape)
-        total += np.bincount(sample.clusters, spread, size) / np.sqrt(np.where(rest > 0, rest, 1.0))
+        if sample.clusters is not None:
+            rest = 1 - np.bincount(sample.clusters, minlength=size) / len(sample.clusters)
+            spread = np.broadcast_to(row, sample.clusters.shape)
+            over = np.sqrt(np.where(rest > 0, rest, 1.0))
+            total += np.bincount(sample.clusters, spread, size) / over
     return total
+
+
+def _n_clusters(samples: Sequence[Sample]) -> int:
+    return 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
 
 
 def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
     """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each
     cluster added over samples.
-
-    Examples
-    --------
-    >>> one = Sample(columns=(0,), values=np.zeros((4, 1)), counts=np.ones(4), clusters=np.array([0, 0, 1, 1]))
-    >>> cluster_freedom([one])
-    (2, 2.0)
     """
-    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
-    v = np.zeros(size)
+    v = np.zeros(_n_clusters(samples))
     for sample in samples:
         if sample.clusters is not None:
-            v += np.bincount(sample.clusters, minlength=size) / len(sample.clusters) ** 2
+            v += np.bincount(sample.clusters, minlength=len(v)) / len(sample.clusters) ** 2
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
@@ -455,58 +354,37 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
     for place, sample in enumerate(samples):
         n = np.maximum(sample.n, 1)
         if not sample.pilot:
-            variance = (
-                variance
-                + _moments(_combined(sample.values, whole.weights[place]), sample.counts)[1] / n
-            )
+            scores = combined(sample.values, whole.weights[place])
+            variance = variance + mean_and_variance(scores, sample.counts)[1] / n
             continue
-        rows = sample.values.shape[-2]
         parts = []
-        for start in range(0, rows, chunk):
+        for start in range(0, sample.values.shape[-2], chunk):
             values = sample.values[..., start : start + chunk, :]
-            counts = sample.counts[..., start : start + chunk]
-            single = Moments.of(
-                values[..., None, :], np.ones((*values.shape[:-1], 1)), sample.columns, total.origin
-            )
-            fewer = [s.n[..., None] - (s is sample) for s in samples]
-            left = total.spread() - single
+            ones = np.ones((*values.shape[:-1], 1))
+            single = Moments.of(values[..., None, :], ones, sample.columns, total.origin)
             # A cell without rows has nothing to leave out; it is given the whole instead and counts
             # for nothing.
-            cov, _, _ = _covariance(
-                _where(counts > 0, left, total.spread()),
-                fixed,
-                samples,
-                (*sample.n.shape, values.shape[-2]),
-            )
-            weights = blue_weights(
-                np.where(apart, 0.0, cov),
-                [s.columns for s in samples],
-                fewer,
-                problem.target,
-                design=problem.design,
-            )
+            held = sample.counts[..., start : start + chunk, None, None] > 0
+            left = total.spread() - single
+            left = left.each(lambda a, b, held=held: np.where(held, a, b), total.spread())
+            lead = (*sample.n.shape, values.shape[-2])
+            cov = np.where(apart, 0.0, covariance_of(left, fixed, samples, lead)[0])
+            fewer = [s.n[..., None] - (s is sample) for s in samples]
+            weights = _weights(cov, samples, fewer, problem)
             estimate = np.zeros(())
-            for other, mean, weight in zip(samples, sample_means, weights.samples, strict=True):
+            for other, mean, weight in zip(samples, sample_means, weights, strict=True):
                 away = mean[..., None, :]
                 if other is sample:
-                    away = (away * n[..., None, None] - values) / np.maximum(n - 1, 1)[
-                        ..., None, None
-                    ]
+                    rest = np.maximum(n - 1, 1)[..., None, None]
+                    away = (away * n[..., None, None] - values) / rest
                 estimate = estimate + (weight * away).sum(axis=-1)
             parts.append(estimate)
         left_out = np.concatenate(parts, axis=-1)
         centre = (left_out * sample.counts).sum(axis=-1) / n
         value = value + (n - 1) * (whole.value - centre)
-        variance = variance + (n - 1) / n * (
-            (left_out - centre[..., None]) ** 2 * sample.counts
-        ).sum(axis=-1)
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=whole.weights,
-        dropped=whole.dropped,
-        intensity=whole.intensity,
-    )
+        squares = ((left_out - centre[..., None]) ** 2 * sample.counts).sum(axis=-1)
+        variance = variance + (n - 1) / n * squares
+    return whole._replace(value=value, variance=variance)
 
 
 def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
@@ -517,8 +395,8 @@ def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array
     variance is the sum of squared influences.
     """
     value, fewest, rows = classical_influences(samples, problem)
-    variance = _added([(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)])
-    return value, variance * fewest / np.maximum(fewest - 1, 1), fewest
+    squares = [(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)]
+    return value, reduce(add, squares) * fewest / np.maximum(fewest - 1, 1), fewest
 
 
 def classical_influences(
@@ -530,25 +408,22 @@ def classical_influences(
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
         wanted[int(np.flatnonzero(problem.design[:, mean])[0])] += problem.target[mean]
-    columns = np.flatnonzero(wanted)
-    numbers, sums = [], []
-    for j in columns:
-        held = [(s, s.columns.index(j)) for s in samples if j in s.columns]
-        numbers.append(_added([s.n for s, _ in held]))
-        sums.append(_added([(s.values[..., i] * s.counts).sum(axis=-1) for s, i in held]))
-    means = [total / np.maximum(n, 1) for total, n in zip(sums, numbers, strict=True)]
-    value = _added([wanted[j] * m for j, m in zip(columns, means, strict=True)])
-    rows = []
-    for sample in samples:
-        influence = np.zeros(())
-        for j, m, n in zip(columns, means, numbers, strict=True):
-            if j in sample.columns:
-                column = sample.values[..., sample.columns.index(j)]
-                influence = (
-                    influence + wanted[j] * (column - m[..., None]) / np.maximum(n, 1)[..., None]
-                )
-        rows.append(influence)
-    return value, np.minimum.reduce(numbers), tuple(rows)
+    influences = [np.zeros(()) for _ in samples]
+    values, numbers = [], []
+    for j in np.flatnonzero(wanted):
+        held = [
+            (i, s, s.values[..., s.columns.index(j)])
+            for i, s in enumerate(samples)
+            if j in s.columns
+        ]
+        n = reduce(add, [s.n for _, s, _ in held])
+        m = reduce(add, [(x * s.counts).sum(axis=-1) for _, s, x in held]) / np.maximum(n, 1)
+        for i, _, x in held:
+            more = wanted[j] * (x - m[..., None]) / np.maximum(n, 1)[..., None]
+            influences[i] = influences[i] + more
+        values.append(wanted[j] * m)
+        numbers.append(n)
+    return reduce(add, values), np.minimum.reduce(numbers), tuple(influences)
 
 
 SKEWNESS = 0.16
@@ -565,8 +440,7 @@ times the average row's.
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tails:
+class Tails(NamedTuple):
     """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its
     variance from one of ``n`` rows.
     """
@@ -587,7 +461,7 @@ class Tails:
 def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
-        _combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
+        combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
         for s, w in zip(samples, weights, strict=True)
     )
 
@@ -629,7 +503,14 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
     return Tails(skewness=abs(third) / second**1.5, largest=largest / second, n=n)
 
 
-def _covariance(
+def _weights(
+    cov: Array, samples: Sequence[Sample], n: Sequence[Array], problem: Problem
+) -> tuple[Array, ...]:
+    columns = [s.columns for s in samples]
+    return blue_weights(cov, columns, n, problem.target, design=problem.design).samples
+
+
+def covariance_of(
     moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]
 ) -> tuple[Array, Mask, Array]:
     """The covariance with useless raters made uncorrelated, which these are, and how far
@@ -637,26 +518,17 @@ def _covariance(
     """
     d = problem.design.shape[0]
     if problem.cov is not None or moments is None:
-        return (
-            np.broadcast_to(np.asarray(problem.cov), (*lead, d, d)),
-            np.zeros((*lead, d), dtype=bool),
-            np.zeros(lead),
-        )
+        known = np.broadcast_to(np.asarray(problem.cov), (*lead, d, d))
+        return known, np.zeros((*lead, d), dtype=bool), np.zeros(lead)
     found = moments.covariance(shrink=problem.shrink)
     if not problem.raters:
         return found.cov, np.zeros((*found.cov.shape[:-2], d), dtype=bool), found.intensity
     sizes = [s.n.reshape((*s.n.shape, *(1,) * (len(lead) - s.n.ndim))) for s in samples]
-    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[
-        ..., np.flatnonzero(problem.design @ problem.target)
-    ].min(axis=-1)
+    labels = np.flatnonzero(problem.design @ problem.target)
+    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[..., labels].min(axis=-1)
+    columns, raters, design = [s.columns for s in samples], problem.raters, problem.design
     cov, dropped = drop_useless(
-        found.cov,
-        [s.columns for s in samples],
-        sizes,
-        problem.target,
-        problem.raters,
-        held,
-        design=problem.design,
+        found.cov, columns, sizes, problem.target, raters, held, design=design
     )
     return cov, dropped, found.intensity
 
@@ -667,19 +539,7 @@ def _total(samples: Sequence[Sample], problem: Problem) -> Moments:
     for sample in reversed(pilots):
         rows = sample.values.reshape(-1, len(sample.columns))
         origin[list(sample.columns)] = rows[: 1 << 12].mean(axis=0)
-    return _sum([Moments.of(s.values, s.counts, s.columns, origin) for s in pilots])
-
-
-def _sum(parts: Sequence[Moments]) -> Moments:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _where(condition: Mask, yes: Moments, no: Moments) -> Moments:
-    mask = condition[..., None, None]
-    return yes._with(*(np.where(mask, a, b) for a, b in zip(yes._sums(), no._sums(), strict=True)))
+    return reduce(add, [Moments.of(s.values, s.counts, s.columns, origin) for s in pilots])
 
 
 def _unfolded(sample: Sample) -> Array:
@@ -687,34 +547,20 @@ def _unfolded(sample: Sample) -> Array:
     return sample.values if sample.values.ndim == 2 else sample.values[..., None, :, :]
 
 
-def _combined(values: Array, weight: Array) -> Array:
+def combined(values: Array, weight: Array) -> Array:
     """λ·x of every row: (…, rows)."""
-    if values.ndim == 2:
-        return weight @ values.T
-    product: Array = (values @ weight[..., None])[..., 0]
-    return product
+    return weight @ values.T if values.ndim == 2 else _times(values, weight)
 
 
 def _means(sample: Sample) -> Array:
-    n = np.maximum(sample.n, 1)
-    sums = (
-        sample.counts @ sample.values
-        if sample.values.ndim == 2
-        else (sample.counts[..., None] * sample.values).sum(axis=-2)
-    )
-    return np.asarray(sums / n[..., None])
+    values, counts = sample.values, sample.counts
+    sums = counts @ values if values.ndim == 2 else (counts[..., None] * values).sum(axis=-2)
+    return np.asarray(sums / np.maximum(sample.n, 1)[..., None])
 
 
-def _moments(scores: Array, counts: Array) -> tuple[Array, Array]:
+def mean_and_variance(scores: Array, counts: Array) -> tuple[Array, Array]:
     """Mean and variance (n-1) of scores that occur ``counts`` times; 0 where there are none."""
     n = counts.sum(axis=-1)
     mean = (scores * counts).sum(axis=-1) / np.maximum(n, 1)
     variance = ((scores - mean[..., None]) ** 2 * counts).sum(axis=-1) / np.maximum(n - 1, 1)
     return mean, variance
-
-
-def _added(parts: Sequence[Array]) -> Array:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
