@@ -44,13 +44,13 @@ class Moments:
     Σz_j²·z_k², z = value - origin.
     """
 
+    origin: Array
     n: Array
     s10: Array
     s20: Array
     s11: Array
     s21: Array
     s22: Array
-    origin: Array
 
     @classmethod
     def of(cls, values: Array, counts: Array, columns: Sequence[int], origin: Array) -> Moments:
@@ -66,13 +66,13 @@ class Moments:
             whole = np.zeros((*part.shape[:-2], size, size))
             whole[..., place[:, None], place] = part
             sums.append(whole)
-        return cls(*sums, origin=origin)
+        return cls(origin, *sums)
 
     def each(self, change: Callable[..., Array], *others: Moments) -> Moments:
         """Every sum changed, together with the same sum of others."""
         sums = ((m.n, m.s10, m.s20, m.s11, m.s21, m.s22) for m in (self, *others))
         changed = (change(*parts) for parts in zip(*sums, strict=True))
-        return Moments(*changed, origin=self.origin)
+        return Moments(self.origin, *changed)
 
     def __add__(self, other: Moments) -> Moments:
         """The sums over both sets of rows."""
@@ -81,6 +81,14 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         """The sums without the rows of ``other``."""
         return self.each(np.subtract, other)
+
+    def where(self, mask: Mask, other: Moments) -> Moments:
+        """These sums where the mask holds, else those of ``other``."""
+
+        def pick(a: Array, b: Array) -> Array:
+            return np.where(mask, a, b)
+
+        return self.each(pick, other)
 
     def spread(self, axis: int = -3) -> Moments:
         """The same sums with one more axis, to be compared with folds or rows."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noracle.bounds.special import gammaln, ndtri
-from noracle.counts.label import Cell, Tally, tally
+from noracle.counts.label import Cell, Tally, Verdict, tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Label, complementary, ordinary
@@ -35,19 +35,13 @@ class Question(Label):
 
     def noise(self, accuracy: float) -> float:
         """The variance that this kind of label adds to that of an ordinary one."""
-        more = (
-            self.n_classes - 1
-        ) / self.n_asked - 1  # a complementary label has the variance (1 - A)(A + more)
+        # A complementary label has the variance (1 - A)(A + more).
+        more = (self.n_classes - 1) / self.n_asked - 1
         if more <= 0 or not 0 < accuracy < 1:
             return 0.0
         told = self.n_asked / self.n_classes
-        return (
-            accuracy
-            * (1 - accuracy)
-            * (1 - told)
-            * more
-            / (told * (accuracy + more) + (1 - told) * accuracy)
-        )
+        scale = told * (accuracy + more) + (1 - told) * accuracy
+        return accuracy * (1 - accuracy) * (1 - told) * more / scale
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +58,7 @@ class Targeted(Label):
 
 
 def aimed(n_classes: int, epsilon: float) -> float:
-    """The probability that a targeted question is about the answer.
-
-    Examples
-    --------
-    >>> round(aimed(10, 0.05), 6)
-    0.955
-    """
+    """The probability that a targeted question is about the answer."""
     return 1 - epsilon + epsilon / n_classes
 
 
@@ -99,12 +87,8 @@ def question(
             f"n_asked must be in [1, n_classes) with n_classes at least 2; got {n_asked} and {n_classes}."
         )
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
-    return Question(
-        name=called,
-        price=ordinary(price=price, name=called).price,
-        n_classes=n_classes,
-        n_asked=n_asked,
-    )
+    price = ordinary(price=price, name=called).price
+    return Question(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
 
 
 def targeted(
@@ -125,22 +109,13 @@ def targeted(
         raise ArgumentError(
             f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
         )
-    return Targeted(
-        name=name,
-        price=ordinary(price=price, name=name).price,
-        n_classes=n_classes,
-        epsilon=epsilon,
-    )
+    price = ordinary(price=price, name=name).price
+    return Targeted(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
 
 def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float = 0.05) -> Label:
     """The kind of label of this name: ordinary, complementary, question or targeted;
     complementary-J and question-J for J classes.
-
-    Examples
-    --------
-    >>> make_label("complementary-2", n_classes=5, price=0.5).n_ruled_out
-    2
     """
     kind, mark, several = name.partition("-")
     if name == "ordinary":
@@ -152,16 +127,12 @@ def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float
         )
     if n_classes is None:
         raise ArgumentError(f"n_classes must be given with the label {name!r}; got none.")
+    n = int(several or 1)
     if kind == "complementary":
-        return complementary(
-            n_classes=n_classes, n_ruled_out=int(several or 1), price=price, name=name
-        )
+        return complementary(n_classes=n_classes, n_ruled_out=n, price=price, name=name)
     if kind == "question":
-        return question(n_classes=n_classes, n_asked=int(several or 1), price=price, name=name)
+        return question(n_classes=n_classes, n_asked=n, price=price, name=name)
     return targeted(n_classes=n_classes, epsilon=epsilon, price=price)
-
-
-# ----------------------------------------------------------------------------
 
 
 SYSTEM = "system"
@@ -175,14 +146,8 @@ _SCORED = 1.03
 """Limits from scores are by as much wider over drawn labels than over expected ones (simulated:
 1.00 to 1.05 over 500 to 4,000 labels).
 """
-_SHIFTS = (
-    -1.3830,
-    -0.6745,
-    -0.2104,
-    0.2104,
-    0.6745,
-    1.3830,
-)  # quantiles of the normal law at 1/12, 3/12, …, 11/12
+_SHIFTS = (-1.3830, -0.6745, -0.2104, 0.2104, 0.6745, 1.3830)
+"""Quantiles of the normal law at 1/12, 3/12, …, 11/12."""
 
 
 class Place(NamedTuple):
@@ -221,12 +186,9 @@ def model_votes(systems: int, epsilon: float) -> Votes:
 
     Systems that err together agree more often, are asked about more often, and get narrower
     intervals than this model expects.
-
-    Examples
-    --------
-    >>> [(round(v.propensity, 3), round(v.share, 3)) for v in model_votes(2, 0.1)(3, 0.8)]
-    [(0.483, 0.34), (0.933, 0.66)]
     """
+    if systems == 1:
+        return aimed_votes(epsilon)
 
     def votes(n_classes: int, accuracy: float) -> list[Voted]:
         others = np.arange(systems)
@@ -255,13 +217,12 @@ def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) 
     for t, n in held.items():
         inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
         if t.design == "recorded" and t.answered and t.verdict != "unsure" and inverse > 0:
-            seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])[
-                t.verdict == "yes"
-            ] += n
+            row = seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])
+            row[t.verdict == "yes"] += n
     if seen and len({k for k, _ in seen}) == len(seen):
-        chances = dict(seen)
+        chance = dict(seen.keys())
         return lambda k, accuracy: (
-            [Voted(p, 1.0, accuracy) for own, p in chances if own == k] or fallback(k, accuracy)
+            [Voted(chance[k], 1.0, accuracy)] if k in chance else fallback(k, accuracy)
         )
     if sum(map(sum, seen.values())) < least:
         return fallback
@@ -297,13 +258,8 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
 def _binomial(k: Any, n: int, p: float) -> Any:
     if p <= 0 or p >= 1:
         return np.where(k == (n if p >= 1 else 0), 1.0, 0.0)
-    return np.exp(
-        gammaln(n + 1)
-        - gammaln(k + 1)
-        - gammaln(n - k + 1)
-        + k * math.log(p)
-        + (n - k) * math.log1p(-p)
-    )
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -346,27 +302,31 @@ class Expected:
         if spread > _SMOOTH or self.held:
             found = self.estimate(buy)
             if self.strata and found.interval != "parts" and sum(buy.values()) < self.to_one_rate:
-                return 0.5  # rates that differ too little to be seen, but by design: strata must not be taken together
+                # Rates that differ too little to be seen, but by design: strata must not be taken
+                # together.
+                return 0.5
             if found.method != "scores":
                 return _half(found)
-            more = [
-                dataclasses.replace(self, seed=self.seed + i).estimate(buy)
-                for i in range(1, _ORDERS)
-            ]  # limits depend on the order
+            # Limits depend on the order.
+            orders = [dataclasses.replace(self, seed=self.seed + i) for i in range(1, _ORDERS)]
+            more = [world.estimate(buy) for world in orders]
             return _SCORED * sum(map(_half, (found, *more))) / _ORDERS
         shift = math.sqrt(self.accuracy * (1 - self.accuracy) / n)
         lucky = [min(max(self.accuracy + z * shift, 0.0), 1.0) for z in _SHIFTS]
-        return sum(_half(dataclasses.replace(self, accuracy=a).estimate(buy)) for a in lucky) / len(
-            lucky
-        )
+        found_for = [dataclasses.replace(self, accuracy=a).estimate(buy) for a in lucky]
+        return sum(map(_half, found_for)) / len(lucky)
+
+    def estimator(self, buy: Mapping[str, int]) -> dict[str, str]:
+        """Which estimate the labels will lead to."""
+        found = self.estimate(buy)
+        return {"method": found.method, "interval": found.interval}
 
     def estimate(self, buy: Mapping[str, int]) -> Estimate:
         """The default estimate of the expected labels."""
         from noracle.accuracy import estimate_accuracy
 
-        return estimate_accuracy(
-            self.counts(buy), confidence=self.confidence, checks="none", seed=self.seed
-        )
+        counts = self.counts(buy)
+        return estimate_accuracy(counts, confidence=self.confidence, checks="none", seed=self.seed)
 
     def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
         """Whole numbers of tallies, as near to the expected ones as they can be for each kind of
@@ -379,7 +339,6 @@ class Expected:
                 for i, (t, share) in enumerate(self._law(kind, place)):
                     expected.setdefault(i, []).append((t, new * share))
             tallies.update(_whole(row for rows in expected.values() for row in rows))
-        items = {p.cell: p.items for p in self.places}
         most = Counter[Cell]()
         for t, n in tallies.items():
             if t.answered:
@@ -387,7 +346,7 @@ class Expected:
         answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
         return AccuracyCounts(
             tallies=dict(+tallies),
-            items={c: max(n, answered[c]) for c, n in items.items()},
+            items={p.cell: max(p.items, answered[p.cell]) for p in self.places},
             answered=answered,
             whole=self.whole,
             propensities="recorded" if self.recorded or "targeted" in buy else "none",
@@ -398,32 +357,21 @@ class Expected:
         if not self.strata:
             left = max(self.left, 1)
             return [n * p.left / left for p in self.places]
-        by_stratum = self.by_stratum(n)
-        left_of: Counter[str] = Counter()
+        new, left_of = self.by_stratum(n), Counter[str]()
         for p in self.places:
             left_of[p.cell.stratum] += p.left
-        return [
-            by_stratum[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1)
-            for p in self.places
-        ]
+        return [new[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1) for p in self.places]
 
     @cached_property
     def _strata(self) -> dict[str, tuple[int, int]]:
-        rows: dict[str, list[int]] = {}
-        for p in self.places:
-            row = rows.setdefault(p.cell.stratum, [0, 0])
-            row[0] += p.items
-            row[1] += p.asked
-        return {name: (items, asked) for name, (items, asked) in sorted(rows.items())}
+        return dict(sorted(strata_of(self.places).items()))
 
     @property
     def to_one_rate(self) -> int:
         """How many labels bring every stratum to the rate of the most labelled one."""
-        rate = max(asked / items for items, asked in self._strata.values() if items)
-        return sum(
-            math.ceil(max(0.0, rate * items - asked) - 1e-9)
-            for items, asked in self._strata.values()
-        )
+        rows = self._strata.values()
+        rate = max(asked / items for items, asked in rows if items)
+        return sum(math.ceil(max(0.0, rate * items - asked) - 1e-9) for items, asked in rows)
 
     def by_stratum(self, n: int) -> dict[str, int]:
         """New labels by stratum: the strata that were labelled least first, until all have one
@@ -445,16 +393,15 @@ class Expected:
         ``most`` are enough.
         """
         others = dict(beside or {})
-        scores = self.recorded or (
-            kind == "targeted" and len(self.votes(self.places[0].cell.n_classes, 0.5)) > 1
-        )
+        k = self.places[0].cell.n_classes
+        noisy = self.recorded or (kind == "targeted" and len(self.votes(k, 0.5)) > 1)
         return fewest(
             lambda n: self.of({**others, kind: n}),
             half_width,
             most,
             start=start_at(self.accuracy, half_width, self.confidence),
             there=sum(self.held.values()) + sum(others.values()),
-            close=_NOISY if scores and not self.aims else _CLOSE,
+            close=_NOISY if noisy and not self.aims else _CLOSE,
         )
 
     def told(self, buy: Mapping[str, int]) -> dict[str, int]:
@@ -478,36 +425,34 @@ class Expected:
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""
         cell, a, k = place.cell, self.accuracy, place.cell.n_classes
-        if kind == GRADES:  # of an answer that is there
-            return [
-                (tally(cell, "yes", hit=True, graded=True), a),
-                (tally(cell, "yes", hit=False, graded=True), 1 - a),
-            ]
         there = place.answered / place.items if place.items else 1.0
+        share = {True: a, False: 1 - a}
+        if kind == GRADES:  # of an answer that is there
+            return [(tally(cell, "yes", hit=hit, graded=True), p) for hit, p in share.items()]
         rows: list[tuple[Tally, float]]
         if kind == "ordinary":
-            rows = [(tally(cell, "yes", hit=True), a), (tally(cell, "yes", hit=False), 1 - a)]
+            rows = [(tally(cell, "yes", hit=hit), p) for hit, p in share.items()]
         elif kind == "targeted":
             rows = _targeted(cell, self.votes(k, a))
         else:
             told = 1 / k if kind == "question" else 0.0
-            hit = (1 - told) * (1 - a) / (k - 1)
-            rows = [
-                *(
-                    (tally(cell, "yes", hit=right), told * share)
-                    for right, share in ((True, a), (False, 1 - a))
-                ),
-                (tally(cell, "no", hit=True), hit),
-                (tally(cell, "no", hit=False), 1 - told - hit),
-            ]
-        silent = tally(
-            cell,
-            "yes" if kind == "ordinary" else "no",
-            hit=False,
-            answered=False,
-            inverse=0.0 if kind == "targeted" else None,
-        )
-        return [*((t, there * share) for t, share in rows), (silent, 1 - there)]
+            struck = (1 - told) * (1 - a) / (k - 1)
+            rows = [(tally(cell, "yes", hit=hit), told * p) for hit, p in share.items()]
+            rows.append((tally(cell, "no", hit=True), struck))
+            rows.append((tally(cell, "no", hit=False), 1 - told - struck))
+        verdict: Verdict = "yes" if kind == "ordinary" else "no"
+        inverse = 0.0 if kind == "targeted" else None
+        silent = tally(cell, verdict, hit=False, answered=False, inverse=inverse)
+        return [*((t, there * p) for t, p in rows), (silent, 1 - there)]
+
+
+def strata_of(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
+    """Items, and items that were asked about, of each stratum."""
+    items, asked = Counter[str](), Counter[str]()
+    for p in places:
+        items[p.cell.stratum] += p.items
+        asked[p.cell.stratum] += p.asked
+    return {stratum: (n, asked[stratum]) for stratum, n in items.items()}
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
@@ -516,14 +461,12 @@ def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
     """
     rows: list[tuple[Tally, float]] = []
     for v in votes:
-        p, inverse = v.propensity, 1 / v.propensity
-        rows.append(
-            (tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right)
-        )
-        rows.append(
-            (tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right))
-        )
-        rows.append((tally(cell, "no", hit=False, inverse=0.0, chance=p), v.share * (1 - p)))
+        p = v.propensity
+        yes = tally(cell, "yes", hit=True, inverse=1 / p, chance=p)
+        no = tally(cell, "no", hit=True, inverse=1 / p, chance=p)
+        other = tally(cell, "no", hit=False, inverse=0.0, chance=p)
+        right, wrong = v.share * p * v.right, v.share * p * (1 - v.right)
+        rows += [(yes, right), (no, wrong), (other, v.share * (1 - p))]
     return rows
 
 
@@ -573,12 +516,8 @@ def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
         held.update(part.counts({kind: n}).tallies)
         asked.update(dict(zip((p.cell for p in there), _rounded(part.spread(n)), strict=True)))
     places = tuple(p._replace(asked=min(p.items, asked[p.cell])) for p in world.places)
-    return dataclasses.replace(
-        world,
-        places=places,
-        held=dict(held),
-        recorded=any(name.endswith("targeted") for name in have),
-    )
+    aims = any(name.endswith("targeted") for name in have)
+    return dataclasses.replace(world, places=places, held=dict(held), recorded=aims)
 
 
 def fewest(
@@ -596,11 +535,6 @@ def fewest(
     Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside
     the bracket, where ``there`` are labels that are there already; it stops when the bracket is
     ``close``.
-
-    Examples
-    --------
-    >>> fewest(lambda n: 1 / (n + 1) ** 0.5, 0.1, 1000)
-    99
     """
     if width(0) <= goal:
         return 0
@@ -611,11 +545,8 @@ def fewest(
         low, high = (low, n) if found <= goal else (n, high)
         turn += 1
         margin = int(close * n / 2)
-        n = (
-            math.ceil((n + there) * (found / goal) ** 2)
-            - there
-            + (margin if found > goal else -margin)
-        )
+        n = math.ceil((n + there) * (found / goal) ** 2) - there
+        n += margin if found > goal else -margin
         if not low < n < high or (turn % 4 == 0 and high <= most):
             n = most if n >= high > most else (low + high) // 2
     return None if high > most else high

@@ -365,8 +365,7 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
             # A cell without rows has nothing to leave out; it is given the whole instead and counts
             # for nothing.
             held = sample.counts[..., start : start + chunk, None, None] > 0
-            left = total.spread() - single
-            left = left.each(lambda a, b, held=held: np.where(held, a, b), total.spread())
+            left = (total.spread() - single).where(held, total.spread())
             lead = (*sample.n.shape, values.shape[-2])
             cov = np.where(apart, 0.0, covariance_of(left, fixed, samples, lead)[0])
             fewer = [s.n[..., None] - (s is sample) for s in samples]
