@@ -246,9 +246,7 @@ def _its_own(_: int, accuracy: float) -> list[Voted]:
 
 
 def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
-    """The current estimate among answered items, at least one label's worth away from 0 and 1;
-    `GUESS` where nothing is known.
-    """
+    """The current estimate among answered items, kept off 0 and 1; `GUESS` if nothing is known."""
     from noracle.accuracy import estimate_accuracy
 
     if not any(t.answered and t.verdict != "unsure" for t in counts.tallies):
@@ -360,9 +358,7 @@ def _kind_of(t: Tally, *, question: bool) -> str:
 
 
 def _targets(worlds: Mapping[str, Expected], kind: str) -> list[str]:
-    """Whose answers are asked about: the one system that the questions so far were aimed at, else
-    all of them.
-    """
+    """Whose answers are asked about: the one system that questions were aimed at, else all."""
     aimed = [name for name, w in worlds.items() if kind == "targeted" and w.aims]
     return aimed if len(aimed) == 1 else sorted(worlds)
 

@@ -54,9 +54,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: Array, counts: Array, columns: Sequence[int], origin: Array) -> Moments:
-        """Sums over rows ``values`` (…, rows, r) of these columns, each row counted ``counts`` (…,
-        rows) times.
-        """
+        """Sums over rows ``values`` (…, rows, r) that occur ``counts`` (…, rows) times."""
         place, size = np.array(columns), origin.shape[-1]
         z = values - origin[list(columns)]
         one, square = np.ones_like(z), z * z
@@ -244,9 +242,7 @@ def _check_pilot(rows: Array, names: Sequence[str]) -> None:
 
 
 def pilot_moments(rows: Array) -> Moments:
-    """Sums of a table of rows with NaN where nothing was observed, one pattern of missing values
-    after the other.
-    """
+    """Sums of rows with NaN where nothing was observed, pattern by pattern."""
     seen = ~np.isnan(rows)
     origin = np.nansum(rows, axis=0) / np.maximum(seen.sum(axis=0), 1)
     patterns, which = np.unique(seen, axis=0, return_inverse=True)

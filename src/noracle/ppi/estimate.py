@@ -22,9 +22,9 @@ from noracle.errors import (
 )
 from noracle.ppi.covariance import Array
 from noracle.ppi.intervals import (
-    Fit,
-    Problem,
-    Sample,
+    MeanFit,
+    MeanProblem,
+    ScoreSample,
     Tails,
     classical,
     classical_influences,
@@ -76,7 +76,7 @@ BATCHES = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Task:
+class MeanTask:
     """The columns, which mean each of them has, and the wanted combination of means."""
 
     columns: tuple[str, ...]
@@ -111,14 +111,14 @@ class Task:
 
     def problem(
         self, *, guard: bool, shrink: bool, cov: Array | None, used: Sequence[int] | None = None
-    ) -> Problem:
+    ) -> MeanProblem:
         """The same in numbers; ``guard`` drops useless raters among those that are ``used``."""
         raters = tuple(self.raters if used is None else used) if guard else ()
-        return Problem(
+        return MeanProblem(
             target=self.target, design=self.design, shrink=shrink, raters=raters, cov=cov
         )
 
-    def name(self, sample: Sample) -> str:
+    def name(self, sample: ScoreSample) -> str:
         """What a sample observes, in words."""
         return "+".join(self.columns[c] for c in sample.columns)
 
@@ -274,7 +274,7 @@ def estimate_mean(
     problem = task.problem(guard=guard, shrink=shrink, cov=known, used=used)
     if interval == "classical":
         nothing = np.zeros(0, dtype=bool)
-        fit = Fit(np.asarray(usual), np.asarray(spread), (), nothing, np.zeros(()))
+        fit = MeanFit(np.asarray(usual), np.asarray(spread), (), nothing, np.zeros(()))
     elif known is not None or interval == "paper":
         fit = plug_in(samples, problem)
     elif interval == "jackknife-t":
@@ -365,11 +365,9 @@ def _clusters_of(
 
 
 def _by_cluster(
-    samples: Sequence[Sample], task: Task, problem: Problem
+    samples: Sequence[ScoreSample], task: MeanTask, problem: MeanProblem
 ) -> tuple[int, float, Array]:
-    """Clusters with labels, their degrees of freedom, and what each cluster adds to the classical
-    estimate.
-    """
+    """Clusters with labels, degrees of freedom, and what each cluster adds classically."""
     held, freedom = cluster_freedom([s for s in samples if set(s.columns) & set(task.labels)])
     if held < FEWEST:
         rule = f"must have at least {FEWEST} clusters with {task.subject}"
@@ -377,14 +375,14 @@ def _by_cluster(
     return held, freedom, clusters_added(samples, classical_influences(samples, problem)[2])
 
 
-def _tails(samples: Sequence[Sample], fit: Fit, plain: Problem, n: float) -> Tails:
+def _tails(samples: Sequence[ScoreSample], fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
     rows = influences(samples, fit.weights) if fit.weights else None
     return tails_of(samples, rows or classical_influences(samples, plain)[2], n)
 
 
 def _cluster_tails(added: Array, held: int) -> Tails:
     """How far the estimate is from normal, cluster by cluster."""
-    one = Sample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
+    one = ScoreSample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
     return tails_of([one], [added], held)
 
 
@@ -396,9 +394,7 @@ def guarantee_of(
     found: Tails | None = None,
     clusters: bool = False,
 ) -> Guarantee:
-    """The promise, with the rules of thumb that it met or failed; heavy tails take it away. Without
-    ``found`` they are assumed light.
-    """
+    """The promise, with the rules of thumb that it met or failed; heavy tails take it away."""
     rule = Assumption(
         name=f"at least {ENOUGH} labelled {'clusters' if clusters else 'rows'}",
         status="checked" if n >= ENOUGH else "failed",
@@ -453,7 +449,7 @@ def make_task(
     columns: Sequence[str],
     target: str | Mapping[str, float] | None,
     same_mean: Mapping[str, str] | None = None,
-) -> Task:
+) -> MeanTask:
     """Check names and write the target in numbers."""
     shared = dict(same_mean or {})
     known = list(columns)
@@ -477,7 +473,9 @@ def make_task(
     means = tuple(c for c in columns if c not in shared)
     design = np.array([[float(shared.get(c, c) == m) for m in means] for c in columns])
     a = np.array([wanted.get(m, 0.0) for m in means])
-    return Task(columns=tuple(columns), means=means, design=design, target=a, coefficients=wanted)
+    return MeanTask(
+        columns=tuple(columns), means=means, design=design, target=a, coefficients=wanted
+    )
 
 
 def _read(
@@ -486,7 +484,7 @@ def _read(
     raters: Sequence[str] | None,
     same_mean: Mapping[str, str] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     if isinstance(raters, str):
         raise ArgumentError(f"raters must be a list of names; got {raters!r}.")
     rows, names = read_rows(data, raters, "data")
@@ -499,7 +497,7 @@ def _known_to_plan(
     target: Any,
     same_mean: Mapping[str, str] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     """Keep the columns that the plan speaks of; kinds of label share the mean of the target."""
     if hints:
         of_kind, known = hints["kinds"], hints["names"]
@@ -521,7 +519,7 @@ def _read_strata(
     strata: str,
     shares: Mapping[str, float] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     """A block of columns for each stratum; a row observes those of its own."""
     scores = read_scores(data, names=raters, strata=strata, what="data")
     rows = check_rows(scores.rows, scores.names)
@@ -546,7 +544,7 @@ def _read_strata(
 
 
 def _allowed(
-    measurements: Sequence[Sequence[str]] | None, task: Task
+    measurements: Sequence[Sequence[str]] | None, task: MeanTask
 ) -> list[tuple[int, ...]] | None:
     if measurements is None:
         return None
@@ -562,7 +560,7 @@ def _allowed(
     return allowed
 
 
-def _covering(grouped: Grouped, task: Task) -> tuple[Sample, ...]:
+def _covering(grouped: Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
     """The samples, if they observe every part of the target."""
     seen = {c for s in grouped.samples for c in s.columns}
     for j in np.flatnonzero(task.target):
@@ -573,10 +571,8 @@ def _covering(grouped: Grouped, task: Task) -> tuple[Sample, ...]:
     return grouped.samples
 
 
-def _check_columns(samples: Sequence[Sample], task: Task) -> None:
-    """A column that never varies says nothing, and a target that never varies has no usable
-    interval.
-    """
+def _check_columns(samples: Sequence[ScoreSample], task: MeanTask) -> None:
+    """Refuse columns that never vary: they say nothing, or give an empty interval."""
     faults = []
     for place, name in enumerate(task.columns):
         held = [s.values[:, s.columns.index(place)] for s in samples if place in s.columns]
@@ -591,7 +587,7 @@ def _check_columns(samples: Sequence[Sample], task: Task) -> None:
         raise EvidenceError(*faults)
 
 
-def _known_covariance(cov: ArrayLike, task: Task) -> Array:
+def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
     try:
         known = np.asarray(cov, dtype=np.float64)
     except (TypeError, ValueError):
@@ -608,7 +604,7 @@ def _known_covariance(cov: ArrayLike, task: Task) -> Array:
     return known
 
 
-def _folded(samples: Sequence[Sample], folds: int, seed: int) -> list[Sample]:
+def _folded(samples: Sequence[ScoreSample], folds: int, seed: int) -> list[ScoreSample]:
     if folds < 2:
         raise ArgumentError(f"folds must be at least 2; got {folds}.")
     rng = np.random.default_rng(seed)
@@ -630,7 +626,11 @@ def _limits(
 
 
 def _notes(
-    samples: Sequence[Sample], task: Task, dropped: Sequence[str], interval: str, known: bool
+    samples: Sequence[ScoreSample],
+    task: MeanTask,
+    dropped: Sequence[str],
+    interval: str,
+    known: bool,
 ) -> list[str]:
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
     paper, useless = (
@@ -646,10 +646,8 @@ def _notes(
     return [note for note, holds in notes.items() if holds]
 
 
-def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
-    """A note where the plan counted labelled rows in hand, and the data have fewer labelled rows
-    than plan and hand together.
-    """
+def _without_pilot(plan: Plan | None, task: MeanTask, rows: Array) -> list[str]:
+    """A note where the data have fewer labelled rows than plan and hand together."""
     held = {} if plan is None else plan.inputs.get("in_hand") or {}
     if plan is None or not held:
         return []
@@ -671,7 +669,7 @@ def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
 
 
 def _warnings(
-    samples: Sequence[Sample], task: Task, n: float, interval: str
+    samples: Sequence[ScoreSample], task: MeanTask, n: float, interval: str
 ) -> list[tuple[str, type[Warning]]]:
     found: list[tuple[str, type[Warning]]] = []
     if n < ENOUGH:

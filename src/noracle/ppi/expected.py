@@ -26,10 +26,8 @@ from noracle.results import Estimate
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Label):
-    """``n_asked`` distinct classes, drawn uniformly among all: yes makes an ordinary label, no to
-    all a complementary one.
-    """
+class QuestionLabel(Label):
+    """``n_asked`` classes drawn uniformly: an ordinary label if right, else a complementary one."""
 
     n_asked: int = 1
 
@@ -45,10 +43,8 @@ class Question(Label):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Targeted(Label):
-    """A question about the answer itself with probability 1 - ε + ε/K, else about another class,
-    which is not counted on.
-    """
+class TargetedLabel(Label):
+    """A question about the answer with probability 1 - ε + ε/K; other ones are not counted on."""
 
     epsilon: float = 0.05
 
@@ -64,7 +60,7 @@ def aimed(n_classes: int, epsilon: float) -> float:
 
 def question(
     *, n_classes: int, n_asked: int = 1, price: float, name: str | None = None
-) -> Question:
+) -> QuestionLabel:
     """A question to somebody who can say yes or no: ``n_asked`` distinct classes, drawn uniformly.
 
     With J classes asked, the right one is among them with probability J/K, whatever the answer.
@@ -88,12 +84,12 @@ def question(
         )
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
     price = ordinary(price=price, name=called).price
-    return Question(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
+    return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
 
 
 def targeted(
     *, n_classes: int, epsilon: float = 0.05, price: float, name: str = "targeted"
-) -> Targeted:
+) -> TargetedLabel:
     """A question about the class that the system answered, with a uniform share ε; see
     :func:`~noracle.accuracy.route.route_items`.
 
@@ -110,13 +106,11 @@ def targeted(
             f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
         )
     price = ordinary(price=price, name=name).price
-    return Targeted(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
+    return TargetedLabel(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
 
 def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float = 0.05) -> Label:
-    """The kind of label of this name: ordinary, complementary, question or targeted;
-    complementary-J and question-J for J classes.
-    """
+    """The kind of label of this name; complementary-J and question-J for J classes."""
     kind, mark, several = name.partition("-")
     if name == "ordinary":
         return ordinary(price=price)
@@ -151,9 +145,7 @@ _SHIFTS = (-1.3830, -0.6745, -0.2104, 0.2104, 0.6745, 1.3830)
 
 
 class Place(NamedTuple):
-    """A part of the population: where it lies, how many items it has, how many have an answer, and
-    how many were asked about.
-    """
+    """A part of the population: items, those with an answer, and those asked about."""
 
     cell: Cell
     items: int
@@ -167,9 +159,7 @@ class Place(NamedTuple):
 
 
 class Voted(NamedTuple):
-    """Answers with one probability to be asked about: their share of the items, and the share of
-    them that is right.
-    """
+    """Answers with one probability to be asked about: their share, and how many are right."""
 
     propensity: float
     share: float
@@ -292,9 +282,7 @@ class Expected:
         return sum(max(0, p.answered - p.asked) for p in self.places)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """The expected half-width: that of the expected labels; for few of them, the mean over
-        labels that are more or less lucky.
-        """
+        """The expected half-width; for few labels the mean over more and less lucky ones."""
         n = sum(buy.values()) + sum(self.held.values())
         spread = n * self.accuracy * (1 - self.accuracy)
         if not n:
@@ -329,9 +317,7 @@ class Expected:
         return estimate_accuracy(counts, confidence=self.confidence, checks="none", seed=self.seed)
 
     def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
-        """Whole numbers of tallies, as near to the expected ones as they can be for each kind of
-        tally together.
-        """
+        """Tallies in whole numbers, as near to the expected ones as can be."""
         tallies: Counter[Tally] = Counter(self.held)
         for kind, n in buy.items():
             expected: dict[int, list[tuple[Tally, float]]] = {}
@@ -374,9 +360,7 @@ class Expected:
         return sum(math.ceil(max(0.0, rate * items - asked) - 1e-9) for items, asked in rows)
 
     def by_stratum(self, n: int) -> dict[str, int]:
-        """New labels by stratum: the strata that were labelled least first, until all have one
-        rate.
-        """
+        """New labels by stratum: those labelled least first, until all have one rate."""
         rows = self._strata
         low, high = 0.0, 1.0
         for _ in range(60):
@@ -389,9 +373,7 @@ class Expected:
     def fewest(
         self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int] | None = None
     ) -> int | None:
-        """The fewest labels of a kind, beside others, for this half-width; None if not even
-        ``most`` are enough.
-        """
+        """The fewest labels of a kind, beside others; None if not even ``most`` are enough."""
         others = dict(beside or {})
         k = self.places[0].cell.n_classes
         noisy = self.recorded or (kind == "targeted" and len(self.votes(k, 0.5)) > 1)
@@ -456,9 +438,7 @@ def strata_of(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
-    """As a routing by votes records them: the chance of every answer is known, so that its estimate
-    has a guess.
-    """
+    """As a routing by votes records them, with the chance of every answer."""
     rows: list[tuple[Tally, float]] = []
     for v in votes:
         p = v.propensity
@@ -475,9 +455,7 @@ def _half(estimate: Estimate) -> float:
 
 
 def _whole(rows: Iterable[tuple[Tally, float]]) -> Counter[Tally]:
-    """Whole numbers whose running sums are the rounded running sums, so that every kind of tally
-    has its total.
-    """
+    """Whole numbers whose running sums are the rounded ones, so that each tally has its total."""
     told = [(t, x) for t, x in rows if x > 0]
     found: Counter[Tally] = Counter()
     for (t, _), n in zip(told, _rounded([x for _, x in told]), strict=True):
@@ -493,9 +471,7 @@ def _rounded(values: Sequence[float]) -> list[int]:
 def places_of(
     *, n_classes: Mapping[int, int], strata: Mapping[str, int] | None
 ) -> tuple[Place, ...]:
-    """Places of a population in which numbers of classes and strata do not depend on each other,
-    and everything has an answer.
-    """
+    """Places of a population where classes and strata are independent and all have an answer."""
     total = sum(n_classes.values())
     of = strata or {"": total}
     cells = [Cell(SYSTEM, k, name) for name in of for k in n_classes]
@@ -504,9 +480,7 @@ def places_of(
 
 
 def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
-    """The world with labels that are there already, as they are expected: by kind, or by stratum
-    and kind.
-    """
+    """The world with labels that are there already, by kind or by stratum and kind."""
     held: Counter[Tally] = Counter()
     asked: Counter[Cell] = Counter()
     for name, n in have.items():

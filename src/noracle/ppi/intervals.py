@@ -90,9 +90,7 @@ def _times(matrix: Array, vector: Array) -> Array:
 
 
 def _solve(information: Array, target: Array) -> Array:
-    """Solve M·y = a on the scale where M has a diagonal of ones; coordinates that nothing observes
-    must not be wanted.
-    """
+    """Solve M·y = a on a unit diagonal; coordinates that nothing observes must not be wanted."""
     diagonal = np.diagonal(information, axis1=-2, axis2=-1)
     blind = diagonal <= 0
     scale = 1 / np.sqrt(np.where(blind, 1.0, diagonal))
@@ -162,7 +160,7 @@ def drop_useless(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ScoreSample:
     """Rows that observe the same columns.
 
     ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often
@@ -184,7 +182,7 @@ class Sample:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class MeanProblem:
     """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
     has.
 
@@ -199,10 +197,8 @@ class Problem:
     cov: Array | None = None
 
 
-class Fit(NamedTuple):
-    """The estimate, its variance, the weights by sample, which columns were dropped, and how far
-    correlations were shrunk.
-    """
+class MeanFit(NamedTuple):
+    """The estimate, its variance, weights by sample, dropped columns, and the shrinkage."""
 
     value: Array
     variance: Array
@@ -211,7 +207,7 @@ class Fit(NamedTuple):
     intensity: Array
 
 
-def plug_in(samples: Sequence[Sample], problem: Problem) -> Fit:
+def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section
     C.2).
 
@@ -225,10 +221,10 @@ def plug_in(samples: Sequence[Sample], problem: Problem) -> Fit:
     for sample, weight in zip(samples, weights, strict=True):
         mean, spread = mean_and_variance(combined(sample.values, weight), sample.counts)
         value, variance = value + mean, variance + spread / np.maximum(sample.n, 1)
-    return Fit(value, variance, weights, dropped, intensity)
+    return MeanFit(value, variance, weights, dropped, intensity)
 
 
-def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
+def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
     θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of
@@ -255,15 +251,13 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
         variance = variance + spread / n
     averages = tuple(w.mean(axis=-2) for w in weights)
     everywhere = np.asarray(dropped.all(axis=-2))
-    return Fit(value, variance, averages, everywhere, intensity.mean(axis=-1))
+    return MeanFit(value, variance, averages, everywhere, intensity.mean(axis=-1))
 
 
 def _fold_weights(
-    samples: Sequence[Sample], problem: Problem
+    samples: Sequence[ScoreSample], problem: MeanProblem
 ) -> tuple[tuple[Array, ...], Array, Mask, Array]:
-    """What the other folds say: weights by sample and fold; the means of all pilots; what was
-    dropped, and how far it was shrunk.
-    """
+    """Weights by sample and fold, the means of all pilots, what was dropped, the shrinkage."""
     total = _total(samples, problem)
     folded = [(s, s.folds) for s in samples if s.pilot and s.folds is not None]
     apart = [Moments.of(_unfolded(s), f, s.columns, total.origin) for s, f in folded]
@@ -274,7 +268,9 @@ def _fold_weights(
     return weights, total.covariance(shrink=False).mean, dropped, intensity
 
 
-def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit, Array]:
+def cross_fit_clusters(
+    samples: Sequence[ScoreSample], problem: MeanProblem
+) -> tuple[MeanFit, Array]:
     """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
     cluster adds, too.
 
@@ -303,10 +299,10 @@ def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit
     added = clusters_added(samples, rows)
     variance, averages = np.asarray(float((added**2).sum())), tuple(q @ w for w in weights)
     everywhere, shrunk = np.asarray(dropped.all(axis=-2)), np.asarray(q @ intensity)
-    return Fit(np.asarray(value), variance, averages, everywhere, shrunk), added
+    return MeanFit(np.asarray(value), variance, averages, everywhere, shrunk), added
 
 
-def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
+def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Array:
     """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
     cluster over √(1 - m/n).
 
@@ -323,14 +319,12 @@ def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
     return total
 
 
-def _n_clusters(samples: Sequence[Sample]) -> int:
+def _n_clusters(samples: Sequence[ScoreSample]) -> int:
     return 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
 
 
-def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
-    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each
-    cluster added over samples.
-    """
+def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
+    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² added over samples."""
     v = np.zeros(_n_clusters(samples))
     for sample in samples:
         if sample.clusters is not None:
@@ -338,10 +332,10 @@ def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
-def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048) -> Fit:
-    """Leave out each pilot row in turn: θ̂ corrected for bias, and the variance Σ_I (n_I-1)/n_I·Σ_i
-    (θ̂_(-i) - their mean)².
-    """
+def jackknife(
+    samples: Sequence[ScoreSample], problem: MeanProblem, *, chunk: int = 2048
+) -> MeanFit:
+    """Leave out each pilot row: the variance is Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
     # What is dropped is decided once: a choice that flips with one row would make the jackknife
@@ -386,7 +380,7 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
     return whole._replace(value=value, variance=variance)
 
 
-def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
+def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Array, Array, Array]:
     """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without
     any rater.
 
@@ -399,11 +393,9 @@ def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array
 
 
 def classical_influences(
-    samples: Sequence[Sample], problem: Problem
+    samples: Sequence[ScoreSample], problem: MeanProblem
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """Value and rows of :func:`classical`, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over
-    the wanted columns that it observes.
-    """
+    """Value, rows, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over wanted columns."""
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
         wanted[int(np.flatnonzero(problem.design[:, mean])[0])] += problem.target[mean]
@@ -440,9 +432,7 @@ times the average row's.
 
 
 class Tails(NamedTuple):
-    """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its
-    variance from one of ``n`` rows.
-    """
+    """The estimate's ``skewness``, and the ``largest`` share of its variance from one of n rows."""
 
     skewness: float
     largest: float
@@ -450,14 +440,12 @@ class Tails(NamedTuple):
 
     @property
     def light(self) -> bool:
-        """Whether Student's t can be trusted: skewness of at most 0.16, or of 0.42 where the
-        variance rests on many like rows.
-        """
+        """Whether t can be trusted: skewness up to 0.16, or 0.42 where many rows are alike."""
         many = self.largest <= min(LARGEST, LIKE_ROWS / self.n)
         return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
 
 
-def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Array, ...]:
+def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
         combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
@@ -465,7 +453,7 @@ def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Arr
     )
 
 
-def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tails:
+def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
     all ``rows``, ``n`` labelled.
 
@@ -489,7 +477,7 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
 
     Examples
     --------
-    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
+    >>> one = ScoreSample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
     >>> found = tails_of([one], influences([one], [np.ones(1)]), 100)
     >>> round(found.skewness, 4), round((1 - 2 * 0.2) / (0.2 * 0.8 * 100) ** 0.5, 4), round(found.largest, 4), found.light
     (0.15, 0.15, 0.04, True)
@@ -503,18 +491,19 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
 
 
 def _weights(
-    cov: Array, samples: Sequence[Sample], n: Sequence[Array], problem: Problem
+    cov: Array, samples: Sequence[ScoreSample], n: Sequence[Array], problem: MeanProblem
 ) -> tuple[Array, ...]:
     columns = [s.columns for s in samples]
     return blue_weights(cov, columns, n, problem.target, design=problem.design).samples
 
 
 def covariance_of(
-    moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]
+    moments: Moments | None,
+    problem: MeanProblem,
+    samples: Sequence[ScoreSample],
+    lead: tuple[int, ...],
 ) -> tuple[Array, Mask, Array]:
-    """The covariance with useless raters made uncorrelated, which these are, and how far
-    correlations were shrunk.
-    """
+    """The covariance without useless raters, which these are, and the shrinkage."""
     d = problem.design.shape[0]
     if problem.cov is not None or moments is None:
         known = np.broadcast_to(np.asarray(problem.cov), (*lead, d, d))
@@ -532,7 +521,7 @@ def covariance_of(
     return cov, dropped, found.intensity
 
 
-def _total(samples: Sequence[Sample], problem: Problem) -> Moments:
+def _total(samples: Sequence[ScoreSample], problem: MeanProblem) -> Moments:
     pilots = [s for s in samples if s.pilot]
     origin = np.zeros(problem.design.shape[0])
     for sample in reversed(pilots):
@@ -541,7 +530,7 @@ def _total(samples: Sequence[Sample], problem: Problem) -> Moments:
     return reduce(add, [Moments.of(s.values, s.counts, s.columns, origin) for s in pilots])
 
 
-def _unfolded(sample: Sample) -> Array:
+def _unfolded(sample: ScoreSample) -> Array:
     """The values with an axis for folds, unless all worlds share them."""
     return sample.values if sample.values.ndim == 2 else sample.values[..., None, :, :]
 
@@ -551,7 +540,7 @@ def combined(values: Array, weight: Array) -> Array:
     return weight @ values.T if values.ndim == 2 else _times(values, weight)
 
 
-def _means(sample: Sample) -> Array:
+def _means(sample: ScoreSample) -> Array:
     values, counts = sample.values, sample.counts
     sums = counts @ values if values.ndim == 2 else (counts[..., None] * values).sum(axis=-2)
     return np.asarray(sums / np.maximum(sample.n, 1)[..., None])

@@ -443,9 +443,7 @@ class _Market:
         return {name: fit[name] for name in buy}
 
     def fewest(self, kinds: Sequence[str], half_width: float) -> dict[str, Any]:
-        """The fewest labels of these kinds whose interval is narrow enough: one kind after the
-        other, each up to its cap.
-        """
+        """The fewest labels, one kind after the other, each up to its cap."""
         buy: dict[str, int] = {}
         if self.widths.of(buy) <= half_width:
             return self._option(buy)
@@ -459,9 +457,7 @@ class _Market:
         return option(buy, why=f"{tried} labels are not enough")
 
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
-        """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others,
-        for an exact interval may need more.
-        """
+        """The kinds that plan_budget buys, the cheapest information first; then the others."""
         bought: Mapping[str, int] = {}
         try:
             bought = self.planned(kinds, half_width=half_width) if len(kinds) > 1 else {}
@@ -494,9 +490,7 @@ def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, A
 
 
 class Widths:
-    """Expected half-width of the exact interval for numbers of labels of each kind, beside those
-    that are there.
-    """
+    """Expected half-width of the exact interval for labels of each kind beside those there."""
 
     def __init__(
         self,
@@ -510,9 +504,7 @@ class Widths:
         self.have, self.aimed, self.slope = dict(have or {}), aimed(k, epsilon), 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """Half-width, expected over the labels; for a mixture over quantiles of the counts that
-        vary much for their size.
-        """
+        """Half-width, expected over the labels; of a mixture over quantiles of small counts."""
         n = Counter(buy) + Counter(self.have)
         told = round(n["question"] / self.k)
         ordinary = n["ordinary"] + math.floor(n["targeted"] * self.aimed) + told
@@ -559,9 +551,7 @@ class Widths:
 
 
 def _quantiles(n: int, p: float) -> list[tuple[int, float]]:
-    """A few counts of successes with their shares: the mean of a count that is nearly normal, else
-    quantiles.
-    """
+    """Counts of successes with their shares: the mean if nearly normal, else quantiles."""
     if n * p * (1 - p) > _SMOOTH:
         return [(round(n * p), 1.0)]
     counts, pmf = linear.support(n, p)
@@ -571,9 +561,7 @@ def _quantiles(n: int, p: float) -> list[tuple[int, float]]:
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest n that is enough, for a condition that (nearly) stays true once it is; None
-    beyond ``most``.
-    """
+    """The smallest n that is enough, if more than enough is enough; None beyond ``most``."""
     high = 1
     while not enough(high):
         if high >= most:

@@ -18,10 +18,10 @@ import numpy as np
 
 from noracle.errors import ArgumentError, broken
 from noracle.ppi.covariance import Array, Moments, block
-from noracle.ppi.estimate import ENOUGH, Task, few_labels, guarantee_of
+from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
-    Problem,
-    Sample,
+    MeanProblem,
+    ScoreSample,
     blue_weights,
     classical,
     combined,
@@ -35,7 +35,7 @@ TUNED_FOR = 10.0
 _ZERO = np.zeros(())
 
 
-class Running(NamedTuple):
+class RunningMean(NamedTuple):
     """Sums over past batches: moments for the next weights, and Σw, Σw·θ̂, Σw²·variance; arrays may
     have an axis of worlds.
     """
@@ -64,8 +64,12 @@ class Running(NamedTuple):
 
 
 def advance(
-    running: Running, samples: Sequence[Sample], problem: Problem, *, tuned_for: float = TUNED_FOR
-) -> Running:
+    running: RunningMean,
+    samples: Sequence[ScoreSample],
+    problem: MeanProblem,
+    *,
+    tuned_for: float = TUNED_FOR,
+) -> RunningMean:
     """Add one batch; its weights come from the past alone.
 
     The first batch is weighted classically. Batches are weighed by their effective number of
@@ -101,7 +105,7 @@ def advance(
     if not parts:
         raise broken("batch", "must have labelled rows", "none")
     spread = running.spread + worth**2 * variance
-    return Running(
+    return RunningMean(
         moments=reduce(add, parts),
         weight=running.weight + worth,
         total=running.total + worth * value,
@@ -137,7 +141,7 @@ class MeanStream:
 
     def __init__(
         self,
-        task: Task,
+        task: MeanTask,
         confidence: float = 0.95,
         shrink: bool = True,
         drop_useless: bool = True,
@@ -145,14 +149,12 @@ class MeanStream:
         self.task, self.confidence = task, check_confidence(confidence)
         self.n_batches, self.rows = 0, Counter[str]()
         self._problem = task.problem(guard=drop_useless, shrink=shrink, cov=None)
-        self._running = Running()
+        self._running = RunningMean()
         self._waiting = np.zeros((0, len(task.columns)))
         self._past = np.zeros(3)  # labels, their sum and its variance, for the classical mean
 
     def update(self, rows: Array) -> None:
-        """Add a batch with the columns of the task, NaN where nothing was observed; rows wait for
-        the next batch where labels are missing.
-        """
+        """Add a batch of rows, NaN where not observed; they wait where labels are missing."""
         rows = np.concatenate([self._waiting, rows])
         samples = group_samples(rows, self.task.labels, least=1).samples
         of_mean = [self.task.design[:, j].nonzero()[0] for j in np.flatnonzero(self.task.target)]

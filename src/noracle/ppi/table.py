@@ -19,7 +19,7 @@ from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
 from noracle.ppi.covariance import Array, as_rows
-from noracle.ppi.intervals import Sample
+from noracle.ppi.intervals import ScoreSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,16 +133,12 @@ def _called(table: object, number: int) -> str:
 
 
 def _key(item: Any) -> str:
-    """An item by its text, so that 7 in one file is 7 in another; a float that is whole is that
-    number.
-    """
+    """An item by its text, so that 7 in one file is 7 (or 7.0) in another."""
     return f"item {int(item)}" if isinstance(item, float) and item.is_integer() else f"item {item}"
 
 
 def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-    """The rows of one file as item and cells, raters of a long table side by side; and whether it
-    names items.
-    """
+    """The rows of a file as item and cells, raters side by side; and whether it names items."""
     columns, fetched = _opened(table, what)
     is_long, has_items = set(_LONG) <= set(columns), "item" in columns
     rows = []
@@ -368,7 +364,7 @@ def check_rows(rows: Array, names: Sequence[str]) -> Array:
 class Grouped(NamedTuple):
     """Samples by what they observe, and what became of the rows that fit nowhere."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[ScoreSample, ...]
     unused: int
     notes: tuple[str, ...]
 
@@ -420,7 +416,7 @@ def group_samples(
             of = clusters[chosen]
         pilot = bool(set(columns) & set(labels))
         samples.append(
-            Sample(columns=columns, values=values, counts=counts, pilot=pilot, clusters=of)
+            ScoreSample(columns=columns, values=values, counts=counts, pilot=pilot, clusters=of)
         )
     note = f"{unused} rows are not used: they observe no usable set of columns"
     return Grouped(_with_pilots(samples), unused, (note,) if unused else ())
@@ -429,9 +425,7 @@ def group_samples(
 def _usable(
     observed: Mapping[tuple[int, ...], tuple[int, int]], labels: Sequence[int], least: int
 ) -> list[tuple[int, ...]]:
-    """The sets with enough rows, so that the covariance of a pair of their columns rests on at
-    least ``3 * least`` rows.
-    """
+    """The sets with enough rows, of which every pair of columns has ``3 * least`` rows."""
     gold = set(labels)
 
     def together(pair: set[int]) -> int:
@@ -456,10 +450,8 @@ def _usable(
     return kept
 
 
-def _with_pilots(samples: list[Sample]) -> tuple[Sample, ...]:
-    """Samples without labels estimate the covariance too, where one of their pairs of columns is
-    seen in no pilot.
-    """
+def _with_pilots(samples: list[ScoreSample]) -> tuple[ScoreSample, ...]:
+    """Samples without labels are pilots too, where a pair of columns is seen in no other."""
     known = {(a, b) for s in samples if s.pilot for a in s.columns for b in s.columns}
     result = []
     for sample in sorted(samples, key=lambda s: (not s.pilot, -len(s.columns), s.columns)):
@@ -472,8 +464,8 @@ def _with_pilots(samples: list[Sample]) -> tuple[Sample, ...]:
 
 
 def split_clusters(
-    samples: Sequence[Sample], n_folds: int, rng: np.random.Generator
-) -> list[Sample]:
+    samples: Sequence[ScoreSample], n_folds: int, rng: np.random.Generator
+) -> list[ScoreSample]:
     """The samples with whole clusters dealt into folds; a pilot without rows in some fold is none."""
     pilots = [s.clusters for s in samples if s.pilot and s.clusters is not None]
     labelled = np.unique(np.concatenate(pilots))
@@ -489,10 +481,8 @@ def split_clusters(
     return found
 
 
-def split(sample: Sample, n_folds: int, rng: np.random.Generator) -> Sample:
-    """The sample with its rows dealt into folds at random; rows are sorted by value, so that their
-    order in a file does not matter.
-    """
+def split(sample: ScoreSample, n_folds: int, rng: np.random.Generator) -> ScoreSample:
+    """The sample with its rows, sorted by value, dealt into folds at random."""
     rows = sample.counts.astype(np.int64)
     n = int(rows.sum())
     sizes = [n // n_folds + (f < n % n_folds) for f in range(n_folds)]

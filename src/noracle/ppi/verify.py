@@ -133,9 +133,7 @@ def _is_free(limit: float | None) -> bool:
 
 
 def price_of(plan: Plan, name: str) -> float:
-    """The price of one measurement of this name in the budget that the plan is about; NaN if there
-    is none.
-    """
+    """The price of a measurement in the budget that the plan is about; NaN if there is none."""
     problem = plan.diagnostics["problem"]
     one = _named(problem, name)
     return math.nan if one is None else float(one["cost"][_place(problem)])
@@ -320,9 +318,7 @@ def verify_label_plan(plan: Plan) -> bool:
 
 
 def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
-    """Mean half-width over simulated labels, each interval by scipy's binomial test or, for two
-    kinds, by a grid over A.
-    """
+    """Mean half-width over simulated labels, by scipy's binomial test or a grid over A."""
     from scipy.stats import binomtest
 
     inputs = plan.inputs
@@ -348,9 +344,7 @@ def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
 def _simulated_pair(
     plan: Plan, n_o: int, n_c: int, rng: np.random.Generator, worlds: int = 100, draws: int = 4000
 ) -> float:
-    """Two kinds: equal-tailed limits, the counts ordered by the slope of the likelihood where it is
-    largest; tails by simulation.
-    """
+    """Two kinds: counts ordered by the slope of the likelihood, tails by simulation."""
     k, accuracy = int(plan.inputs["n_classes"]), float(plan.inputs["accuracy"])
     tail, far = (1 - plan.confidence) / 2, 6 * plan.predicted
     grid = np.linspace(max(0.0, accuracy - far), min(1.0, accuracy + far), 101)[:, None]
@@ -383,18 +377,14 @@ def _most_likely(k: int, n: int, s_o: int, s_c: int) -> float:
 
 
 def _is_drawn(plan: Plan) -> bool:
-    """Whether the plan has a population, several systems or evidence, so that no closed form is
-    there to hold it against.
-    """
+    """Whether a population, several systems or evidence leave no closed form to hold against."""
     inputs = plan.inputs
     counted = inputs.get("planner") == "evidence" or inputs.get("n_items") is not None
     return counted or int(inputs.get("n_systems") or 1) > 1
 
 
 class _Item(NamedTuple):
-    """An item with its place, the answers to it (the first system is the one in question) and the
-    true class.
-    """
+    """An item with its place, the answers (of the system in question first) and the true class."""
 
     cell: Cell
     answers: tuple[int | None, ...]
@@ -403,9 +393,7 @@ class _Item(NamedTuple):
 
 
 def _drawn_holds(plan: Plan, worlds: int = 16) -> bool:
-    """Whether the mean half-width of default estimates is as planned, and made as planned, over
-    labels that are drawn item by item.
-    """
+    """Whether default estimates of drawn labels are as wide as planned, and made as planned."""
     from noracle.accuracy import estimate_accuracy
 
     rng = np.random.default_rng(int(plan.inputs["seed"]) + 2)
@@ -512,9 +500,7 @@ def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
-    """The population of a plan that starts from numbers: as many right answers as guessed, up to
-    rounding, in every world.
-    """
+    """The items of a plan that starts from numbers, with as many right answers as guessed."""
     inputs, told = plan.inputs, plan.inputs["n_classes"]
     labels = sum(plan.buy.values()) + sum((inputs.get("have") or {}).values())
     total = int(inputs.get("n_items") or 4 * labels)

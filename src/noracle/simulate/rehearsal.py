@@ -315,9 +315,7 @@ class _Stage:
             self.accuracy[name] = right / float(weight[asked].sum()) if asked.any() else 0.0
 
     def questions(self, rng: np.random.Generator, n: int, share: float, noise: _Noise) -> _Draw:
-        """One question about each of n random items: a share of them uniform, the others in
-        proportion to the answers.
-        """
+        """One question about each of n random items: a share uniform, others by the answers."""
         places = rng.permutation(len(self.items))[:n]
         k = self.n_classes[places][:, None]
         classes = np.arange(int(self.n_classes.max()))
@@ -402,9 +400,7 @@ class _Stage:
         )
 
     def _counts(self, draw: _Draw, s: int) -> AccuracyCounts:
-        """How the answers of a system met the labels. A grade is an ordinary label of the answer:
-        right or wrong.
-        """
+        """How the answers of a system met the labels; a grade is an ordinary label."""
         name, every = self.systems[s], self.answers[s]
         own, kind = every[draw.places], self._kind[draw.places]
         if draw.protocol == "grades":
@@ -499,9 +495,7 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
 
 
 def _same_items(key: Mapping[Any, Any], given: set[Any]) -> Mapping[Any, Any]:
-    """The key with ids of the type that the answers have, where they are the same but for their
-    type.
-    """
+    """The key with ids of the type that the answers have."""
     if not key or not given:
         return key
     text = isinstance(next(iter(given)), str)

@@ -249,9 +249,7 @@ def _scene(task: Task, place: int) -> tuple[np.random.Generator, Whole]:
 def _places(
     rng: np.random.Generator, n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Centres and radii, each object drawn until it neither covers another nor is covered too much;
-    it shrinks when there is no room.
-    """
+    """Centres and radii, drawn until nothing is covered too much; an object may shrink."""
     x, y, radius, covered = np.zeros(n), np.zeros(n), rng.uniform(*_RADII, size=n), np.zeros(n)
     for i in range(n):
         tries = 0

@@ -8,8 +8,8 @@ import pytest
 from noracle.errors import EvidenceError
 from noracle.ppi.covariance import Moments
 from noracle.ppi.estimate import make_task
-from noracle.ppi.intervals import Problem, Sample
-from noracle.ppi.sequential import MeanStream, Running, advance
+from noracle.ppi.intervals import MeanProblem, ScoreSample
+from noracle.ppi.sequential import MeanStream, RunningMean, advance
 from noracle.results import read_result
 
 
@@ -44,8 +44,8 @@ def test_first_batch_is_classical_and_later_ones_ignore_their_own_covariance() -
     stream.update(first)
     assert stream.estimate().value == pytest.approx(np.nanmean(first[:, 0]))
     # The weight of a batch does not change when its labels do: only the past counts.
-    problem = Problem(target=np.array([1.0, 0.0]), design=np.eye(2))
-    past = Running(
+    problem = MeanProblem(target=np.array([1.0, 0.0]), design=np.eye(2))
+    past = RunningMean(
         moments=Moments.of(rng.standard_normal((50, 2)), np.ones(50), (0, 1), np.zeros(2)),
         weight=np.ones(()),
         total=np.zeros(()),
@@ -56,8 +56,8 @@ def test_first_batch_is_classical_and_later_ones_ignore_their_own_covariance() -
     for sign in (1.0, -1.0):
         rows = np.column_stack([np.arange(10.0), sign * np.arange(10.0)])
         samples = [
-            Sample(columns=(0, 1), values=rows, counts=np.ones(10)),
-            Sample(columns=(1,), values=rows[:, 1:], counts=np.ones(10)),
+            ScoreSample(columns=(0, 1), values=rows, counts=np.ones(10)),
+            ScoreSample(columns=(1,), values=rows[:, 1:], counts=np.ones(10)),
         ]
         grown.append(float(advance(past, samples, problem).weight))
     assert grown[0] == pytest.approx(grown[1])
