@@ -29,7 +29,7 @@ from _common import emit
 
 from noracle.ppi.columns import solve_columns
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.solver import Program, solve, solve_batch
+from noracle.ppi.solver import DesignProgram, solve, solve_batch
 
 FAMILIES = ("factor", "wishart", "nested")
 
@@ -101,13 +101,13 @@ def against_peer(
     G, costs, prior = problems(k, size)
     repeat = -(-batch // size)
     theirs, alone, differences = [], [], []
-    solve(Program(G[0], costs, np.array([budget]), prior[0], target))  # imports and caches
+    solve(DesignProgram(G[0], costs, np.array([budget]), prior[0], target))  # imports and caches
     peer(G[0], costs, budget, prior[0], target)
     for i in range(shown):
         value, seconds = timed(lambda i=i: peer(G[i], costs, budget, prior[i], target))
         theirs.append(seconds)
         answer, seconds = timed(
-            lambda i=i: solve(Program(G[i], costs, np.array([budget]), prior[i], target))
+            lambda i=i: solve(DesignProgram(G[i], costs, np.array([budget]), prior[i], target))
         )
         alone.append(seconds)
         differences.append(abs(answer.variance / value - 1))

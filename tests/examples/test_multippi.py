@@ -140,13 +140,17 @@ def test_fast_cross_fit_is_that_of_the_package() -> None:
     )
     folds = np.eye(runs_of.FOLDS).repeat(20, axis=1)
     samples = [
-        intervals.Sample(columns=tuple(range(5)), values=labelled, counts=np.ones(100), folds=folds)
+        intervals.ScoreSample(
+            columns=tuple(range(5)), values=labelled, counts=np.ones(100), folds=folds
+        )
     ]
     samples += [
-        intervals.Sample(columns=s, values=rows, counts=np.ones(len(rows)), pilot=False)
+        intervals.ScoreSample(columns=s, values=rows, counts=np.ones(len(rows)), pilot=False)
         for s, rows in bought.items()
     ]
-    slow = intervals.cross_fit(samples, intervals.Problem(target=np.eye(5)[0], design=np.eye(5)))
+    slow = intervals.cross_fit(
+        samples, intervals.MeanProblem(target=np.eye(5)[0], design=np.eye(5))
+    )
     assert value[0] == pytest.approx(float(slow.value), abs=1e-10)
     assert variance[0] == pytest.approx(float(slow.variance), rel=1e-8)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noracle.ppi.estimate import guarantee_of
-from noracle.ppi.intervals import Problem, Sample
-from noracle.ppi.sequential import Running, advance
+from noracle.ppi.intervals import MeanProblem, ScoreSample
+from noracle.ppi.sequential import RunningMean, advance
 from tests.guarantees.measure import WORLDS, Row, excess_p_value
 from tests.guarantees.ppi_worlds import (
     CELLS,
@@ -62,10 +62,10 @@ class Cells:
         positive = (drawn.sum(axis=1) @ self.values[:, 0]).astype(int)
         return drawn[(positive > 0) & (positive < sum(sizes))]
 
-    def others(self, parts: int, worlds: int, rng: Rng) -> list[Sample]:
+    def others(self, parts: int, worlds: int, rng: Rng) -> list[ScoreSample]:
         """One of so many parts of the further rows."""
         return [
-            Sample(
+            ScoreSample(
                 columns=columns,
                 values=self.values[:, list(columns)],
                 pilot=False,
@@ -80,7 +80,7 @@ def at_once(population: Cells, labelled: int, worlds: int, rng: Rng) -> dict[str
     folds = population.labelled([labelled // 5] * 5, worlds, rng).astype(np.float64)
     k = population.values.shape[1]
     samples = [
-        Sample(
+        ScoreSample(
             columns=tuple(range(k)), values=population.values, counts=folds.sum(axis=1), folds=folds
         ),
         *population.others(1, len(folds), rng),
@@ -109,10 +109,10 @@ def in_batches(
     varies = (positive > 0) & (positive < np.arange(1, n_batches + 1) * (labelled // n_batches))
     begins = varies.argmax(axis=1)
     k, tally = population.values.shape[1], Tally()
-    problem = Problem(target=np.eye(k)[0], design=np.eye(k), raters=tuple(range(1, k)))
+    problem = MeanProblem(target=np.eye(k)[0], design=np.eye(k), raters=tuple(range(1, k)))
     for begin in np.unique(begins):
         counts = drawn[begins == begin].astype(np.float64)
-        running, away, half = Running(), np.zeros(()), np.zeros(())
+        running, away, half = RunningMean(), np.zeros(()), np.zeros(())
         for batch in range(begin, n_batches):
             waited = slice(0 if batch == begin else batch, batch + 1)
             more = population.others(n_batches, len(counts), rng)
@@ -122,7 +122,7 @@ def in_batches(
                     dataclasses.replace(a, counts=a.counts + b.counts)
                     for a, b in zip(more, extra, strict=True)
                 ]
-            own = Sample(
+            own = ScoreSample(
                 columns=tuple(range(k)),
                 values=population.values,
                 counts=counts[:, waited].sum(axis=1),
@@ -140,14 +140,14 @@ def debate_in_batches(labelled: int, rated: int, worlds: int, rng: Rng) -> Tally
     """Ten Gaussian raters in batches, looked at after the last one."""
     cov, tally = debate_cov(), Tally()
     k, root = len(cov), np.linalg.cholesky(cov)
-    problem = Problem(target=np.eye(k)[0], design=np.eye(k), raters=tuple(range(1, k)))
-    running = Running()
+    problem = MeanProblem(target=np.eye(k)[0], design=np.eye(k), raters=tuple(range(1, k)))
+    running = RunningMean()
     for _ in range(BATCHES):
         rows = rng.standard_normal((worlds, labelled // BATCHES, k)) @ root.T
         values, counts = stand_in(cov[1:, 1:], np.full(worlds, rated // BATCHES), rng)
         samples = [
-            Sample(columns=tuple(range(k)), values=rows, counts=np.ones(rows.shape[:2])),
-            Sample(columns=tuple(range(1, k)), values=values, counts=counts, pilot=False),
+            ScoreSample(columns=tuple(range(k)), values=rows, counts=np.ones(rows.shape[:2])),
+            ScoreSample(columns=tuple(range(1, k)), values=values, counts=counts, pilot=False),
         ]
         running = advance(running, samples, problem)
     tally.add(running.value, running.half_width(0.95), 0.0)

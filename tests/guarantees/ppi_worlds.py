@@ -16,16 +16,16 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from noracle.ppi.covariance import Moments
 from noracle.ppi.intervals import (
-    Fit,
-    Problem,
-    Sample,
+    MeanFit,
+    MeanProblem,
+    ScoreSample,
     blue_weights,
     classical,
     cross_fit,
     jackknife,
     plug_in,
 )
-from noracle.ppi.sequential import Running, advance
+from noracle.ppi.sequential import RunningMean, advance
 from noracle.ppi.solver import solve_batch
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ class Tally:
         return mean / float(np.sqrt(self.mse - mean**2))
 
 
-def half_width(fit: Fit, df: float | Array | None, confidence: float = 0.95) -> Array:
+def half_width(fit: MeanFit, df: float | Array | None, confidence: float = 0.95) -> Array:
     """Half of an interval: normal without degrees of freedom, else Student's t."""
     tail = (1 + confidence) / 2
     return np.asarray((ndtri(tail) if df is None else stdtrit(df, tail)) * np.sqrt(fit.variance))
@@ -171,11 +171,15 @@ def shaped_worlds(
         found = Moments.of(CELLS, counts, (0, 1, 2), np.full(3, 0.4)).covariance().cov
         cov = np.broadcast_to(COV, (size, 3, 3)) if known else found
         bought = allocate(cov, sets, costs, budget, labelled, full)
-        samples = [Sample(columns=full, values=CELLS[:, list(full)], counts=counts, folds=folds)]
+        samples = [
+            ScoreSample(columns=full, values=CELLS[:, list(full)], counts=counts, folds=folds)
+        ]
         for place, columns in enumerate(sets):
             drawn = rng.multinomial(bought[:, place], SHARES).astype(np.float64)
             samples.append(
-                Sample(columns=columns, values=CELLS[:, list(columns)], counts=drawn, pilot=False)
+                ScoreSample(
+                    columns=columns, values=CELLS[:, list(columns)], counts=drawn, pilot=False
+                )
             )
         tally_intervals(tallies, samples, 3, TRUTH, labelled, drop=drop, cov=cov)
     return tallies
@@ -183,7 +187,7 @@ def shaped_worlds(
 
 def tally_intervals(
     tallies: dict[str, Tally],
-    samples: Sequence[Sample],
+    samples: Sequence[ScoreSample],
     k: int,
     truth: float,
     labelled: int,
@@ -195,10 +199,12 @@ def tally_intervals(
     target = np.eye(k)[0]
     columns = sorted({c for s in samples for c in s.columns})
     p = len(columns) - 1
-    plain = Problem(
+    plain = MeanProblem(
         target=target, design=np.eye(k), cov=cov
     )  # the covariance that the allocation was made with
-    guarded = Problem(target=target, design=np.eye(k), raters=tuple(columns[1:]) if drop else ())
+    guarded = MeanProblem(
+        target=target, design=np.eye(k), raters=tuple(columns[1:]) if drop else ()
+    )
     for name, tally in tallies.items():
         if name == "paper":
             fit = plug_in(samples, plain)
@@ -286,11 +292,11 @@ def gaussian_worlds(
         folds = np.broadcast_to(np.eye(5).repeat(labelled // 5, axis=1), (size, 5, labelled))
         found = Moments.of(rows, one, tuple(range(k)), np.zeros(k)).covariance(shrink=shrink).cov
         bought = allocate(found, sets, costs, budget, labelled, tuple(range(k)))
-        samples = [Sample(columns=tuple(range(k)), values=rows, counts=one, folds=folds)]
+        samples = [ScoreSample(columns=tuple(range(k)), values=rows, counts=one, folds=folds)]
         for place, columns in enumerate(sets):
             block = cov[np.ix_(columns, columns)]
             values, counts = stand_in(block, bought[:, place], rng)
-            samples.append(Sample(columns=columns, values=values, counts=counts, pilot=False))
+            samples.append(ScoreSample(columns=columns, values=values, counts=counts, pilot=False))
         tally_intervals(tallies, samples, k, 0.0, labelled, drop=drop, cov=found)
     return tallies
 
@@ -333,15 +339,17 @@ def known_means(
         folds = np.broadcast_to(np.eye(5).repeat(n // 5, axis=1), (size, 5, n))
         known = np.broadcast_to(means[1:], (size, 1, p))
         samples = [
-            Sample(columns=tuple(range(k)), values=rows, counts=np.ones((size, n)), folds=folds),
-            Sample(
+            ScoreSample(
+                columns=tuple(range(k)), values=rows, counts=np.ones((size, n)), folds=folds
+            ),
+            ScoreSample(
                 columns=tuple(range(1, k)),
                 values=known,
                 counts=np.full((size, 1), 1e9),
                 pilot=False,
             ),
         ]
-        problem = Problem(target=np.eye(k)[0], design=np.eye(k), shrink=shrink)
+        problem = MeanProblem(target=np.eye(k)[0], design=np.eye(k), shrink=shrink)
         for name, tally in tallies.items():
             fit = plug_in(samples, problem) if name == "paper" else cross_fit(samples, problem)
             tally.add(
@@ -378,16 +386,18 @@ def label_kinds(worlds: int, rng: np.random.Generator) -> tuple[Tally, float]:
         left = rng.multinomial(3525 // 5, [spared, 1 - spared], size=(size, 5)).astype(np.float64)
         rated = rng.multinomial(782, [right, 1 - right], size=size).astype(np.float64)
         samples = [
-            Sample(columns=(0, 1), values=with_rater, counts=folds.sum(axis=1), folds=folds),
-            Sample(
+            ScoreSample(columns=(0, 1), values=with_rater, counts=folds.sum(axis=1), folds=folds),
+            ScoreSample(
                 columns=(2,),
                 values=np.array([[1.0], [2.0 - n_classes]]),
                 counts=left.sum(axis=1),
                 folds=left,
             ),
-            Sample(columns=(1,), values=np.array([[1.0], [0.0]]), counts=rated, pilot=False),
+            ScoreSample(columns=(1,), values=np.array([[1.0], [0.0]]), counts=rated, pilot=False),
         ]
-        fit = cross_fit(samples, Problem(target=np.array([1.0, 0.0]), design=design, raters=(1,)))
+        fit = cross_fit(
+            samples, MeanProblem(target=np.array([1.0, 0.0]), design=design, raters=(1,))
+        )
         tally.add(fit.value, half_width(fit, 98), right)
     return tally, planned
 
@@ -418,18 +428,18 @@ def look_often(
 ) -> Looks:
     """Batches of labels with the cheap rater and of ratings alone, looked at after each."""
     cells, columns = CELLS[:, [0, 2]], (0, 1)
-    problem = Problem(target=np.array([1.0, 0.0]), design=np.eye(2), raters=(1,))
-    running = Running()
+    problem = MeanProblem(target=np.array([1.0, 0.0]), design=np.eye(2), raters=(1,))
+    running = RunningMean()
     kept, naive = np.ones(worlds, dtype=bool), np.ones(worlds, dtype=bool)
     ratios = {}
     for look in range(1, n_batches + 1):
         samples = [
-            Sample(
+            ScoreSample(
                 columns=columns,
                 values=cells,
                 counts=rng.multinomial(labelled, SHARES, size=worlds).astype(np.float64),
             ),
-            Sample(
+            ScoreSample(
                 columns=(1,),
                 values=cells[:, 1:],
                 counts=rng.multinomial(more, SHARES, size=worlds).astype(np.float64),

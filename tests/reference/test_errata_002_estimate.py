@@ -9,7 +9,7 @@ import pytest
 from scipy.special import stdtr
 
 from noracle.ppi.estimate import estimate_mean
-from noracle.ppi.intervals import Problem, Sample, blue_weights, plug_in
+from noracle.ppi.intervals import MeanProblem, ScoreSample, blue_weights, plug_in
 from noracle.ppi.table import group_samples
 from tests.guarantees.ppi_worlds import CELLS, COV, SHARES, TRUTH, Tally, half_width, known_means
 
@@ -68,9 +68,9 @@ def test_section_4_2_1_counts_labelled_rows_once() -> None:
     rng = np.random.default_rng(2)
     counts = rng.multinomial(250, SHARES, size=8000).astype(float)
     bought = rng.multinomial(4000, SHARES, size=8000).astype(float)
-    problem = Problem(target=np.eye(3)[0], design=np.eye(3))
-    full = Sample(columns=(0, 1, 2), values=CELLS, counts=counts)
-    flash = Sample(columns=(2,), values=CELLS[:, 2:], counts=bought, pilot=False)
+    problem = MeanProblem(target=np.eye(3)[0], design=np.eye(3))
+    full = ScoreSample(columns=(0, 1, 2), values=CELLS, counts=counts)
+    flash = ScoreSample(columns=(2,), values=CELLS[:, 2:], counts=bought, pilot=False)
     once, twice = Tally(), Tally()
     for tally, samples in ((once, [full, flash]), (twice, [full, full, flash])):
         fit = plug_in(samples, problem)

@@ -17,7 +17,7 @@ from noracle.errors import ArgumentError
 from noracle.ppi import Additive, Cascade, plan_budget
 from noracle.ppi.measurements import Measurement, information_of, subsets
 from noracle.ppi.planner import round_counts, within
-from noracle.ppi.solver import Program, solve, solve_batch, variance_of
+from noracle.ppi.solver import DesignProgram, solve, solve_batch, variance_of
 from tests.unit.ppi.problems import make_program
 
 COV = np.array([[0.2275, 0.1140, 0.1161], [0.1140, 0.2436, 0.1443], [0.1161, 0.1443, 0.2475]])
@@ -26,7 +26,7 @@ NAMES = ["human", "pro", "flash"]
 
 def world(
     seed: int, k: int, budget: float = 50.0
-) -> tuple[np.ndarray, list[tuple[int, ...]], np.ndarray, Program]:
+) -> tuple[np.ndarray, list[tuple[int, ...]], np.ndarray, DesignProgram]:
     """A covariance, all sets, their additive prices and the program."""
     rng = np.random.default_rng([seed, k])
     loads = rng.uniform(0.5, 0.95, k)

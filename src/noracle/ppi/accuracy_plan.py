@@ -17,11 +17,11 @@ from noracle.ppi.expected import (
     Expected,
     Place,
     Voted,
-    aimed_votes,
     held_votes,
     model_votes,
+    strata_of,
 )
-from noracle.ppi.labels import KINDS, LabelKind, option, promise
+from noracle.ppi.labels import KINDS, LabelKind, check_costs, check_half_width, option, promise
 from noracle.results import Plan, check_confidence, choose
 
 GUESS = 0.7
@@ -101,74 +101,57 @@ def plan_accuracy(
     ({'ordinary': 352}, 'hypergeometric', True)
     """
     check_confidence(confidence)
-    if not 0 < half_width < 0.5:
-        raise ArgumentError(
-            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
-        )
+    check_half_width(half_width)
     if kind is not None:
         choose("kind", kind, (*KINDS, GRADES))
-    for name, price in (costs or {}).items():
-        choose("costs", name, (*KINDS, GRADES))
-        if not (price > 0 and math.isfinite(price)):
-            raise ArgumentError(
-                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
-            )
+    check_costs(costs or {}, (*KINDS, GRADES))
     counts = _counts(evidence, systems)
     held = held_kind(counts)
     plain = GRADES if not _known(counts) else "ordinary"
     chosen: str = kind or held or (min(costs, key=lambda name: costs[name]) if costs else plain)
-    prices = dict(costs or {})
+    prices = {**(costs or {})}
     prices.setdefault(chosen, 1.0)
     worlds = _worlds(counts, epsilon, confidence, seed)
-    caps = dict(caps or {})
-    needs = {
-        name: _needed(worlds, name, half_width, caps)
-        for name in prices
-        if _fits(name, counts, len(worlds), held)
-    }
+    limits = dict(caps or {})
+    fitting = [name for name in prices if _fits(name, counts, len(worlds), held)]
+    needs = {name: _needed(worlds, name, half_width, limits) for name in fitting}
     if chosen not in needs:
         raise ArgumentError(
             f"kind must fit the labels that are there ({_NAMES.get(str(held), held)}), as they can be estimated together; got {chosen!r}."
         )
     need = needs[chosen]
-    best = max(
-        need.by_system, key=lambda s: (need.by_system[s]["n"], need.by_system[s]["predicted"], s)
-    )
+    rows = need.by_system
+    best = max(rows, key=lambda s: (rows[s]["n"], rows[s]["predicted"], s))
     world = worlds[best]
-    buy = (
-        {} if not need.n else {GRADES: need.n} if chosen == GRADES else world.told({chosen: need.n})
-    )
-    estimator = {
-        "method": need.by_system[best]["method"],
-        "interval": need.by_system[best]["interval"],
-    }
+    buy = {chosen: need.n} if need.n else {}
+    estimator = {way: rows[best][way] for way in ("method", "interval")}
     options = [n.option(name, prices[name]) for name, n in needs.items()]
+    inputs = {
+        "planner": "evidence",
+        "kind": chosen,
+        "costs": prices,
+        "caps": limits,
+        "epsilon": _epsilon(worlds, epsilon),
+        "seed": seed,
+        "n_items": max(sum(p.items for p in w.places) for w in worlds.values()),
+        "have": _have(counts, worlds),
+        "strata": sorted({p.cell.stratum for p in world.places}) if world.strata else None,
+        "systems": _targets(worlds, chosen),
+        "estimator": estimator,
+        "by_system": rows,
+        "evidence": counts.to_dict(),
+    }
     return Plan(
         goal="half-width",
         wanted=float(half_width),
         predicted=need.predicted,
-        buy=buy,
+        buy=buy if chosen == GRADES else world.told(buy),
         cost=prices[chosen] * need.n,
         confidence=confidence,
-        method=estimator["method"],
-        interval=estimator["interval"],
+        **estimator,
         guarantee=promise(confidence),
         reason=need.why,
-        inputs={
-            "planner": "evidence",
-            "kind": chosen,
-            "costs": prices,
-            "caps": caps,
-            "epsilon": _epsilon(worlds, epsilon),
-            "seed": seed,
-            "n_items": max(sum(p.items for p in w.places) for w in worlds.values()),
-            "have": _have(counts, worlds),
-            "strata": sorted({p.cell.stratum for p in world.places}) if world.strata else None,
-            "systems": _targets(worlds, chosen),
-            "estimator": estimator,
-            "by_system": need.by_system,
-            "evidence": counts.to_dict(),
-        },
+        inputs=inputs,
         alternatives=tuple(options),
         notes=tuple(_notes(chosen, options, prices, worlds, world)),
     )
@@ -180,18 +163,14 @@ def _known(counts: AccuracyCounts) -> bool:
 
 
 def held_kind(counts: AccuracyCounts) -> LabelKind | Literal["grades"] | None:
-    """Which kind of label the evidence holds most of; None without labels.
-
-    Examples
-    --------
-    >>> from noracle import AccuracyCounts
-    >>> held_kind(AccuracyCounts.from_counts(n_classes=4, ordinary=(30, 20)))
-    'ordinary'
-    """
+    """Which kind of label the evidence holds most of; None without labels."""
     seen: Counter[str] = Counter()
+    expected = 0.0
     for t, n in counts.tallies.items():
         if t.verdict != "unsure":
-            seen[t.verdict if t.design == "uniform" else t.design] += n
+            uniform = t.design == "uniform"
+            seen[t.verdict if uniform else t.design] += n
+            expected += n / t.n_classes if uniform else 0.0
     if not seen:
         return None
     if not _known(counts) or seen["graded"] > sum(seen.values()) / 2:
@@ -202,21 +181,10 @@ def held_kind(counts: AccuracyCounts) -> LabelKind | Literal["grades"] | None:
         return "ordinary"
     if not seen["yes"]:
         return "complementary"
-    expected = sum(
-        n / t.n_classes
-        for t, n in counts.tallies.items()
-        if t.verdict != "unsure" and t.design == "uniform"
-    )
-    if (
-        counts.propensities == "uniform"
-        or abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1
-    ):
+    near = abs(seen["yes"] - expected) <= 4 * math.sqrt(expected) + 1
+    if counts.propensities == "uniform" or near:
         return "question"
     return "ordinary" if seen["yes"] > seen["no"] else "complementary"
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# what is there
 
 
 def _counts(evidence: Evidence | AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:
@@ -244,6 +212,7 @@ def _worlds(
     """Every system's labels and what more of them would say."""
     if not any(counts.items.values()):
         raise ArgumentError("evidence must have items with answers to plan labels for; got none.")
+    many, model = 10**9, model_votes(len(counts.systems), epsilon)
     found = {}
     for name in counts.systems:
         own = counts.of(name)
@@ -254,22 +223,13 @@ def _worlds(
             Place(c, n, own.answered.get(c, 0), min(n, asked[c]))
             for c, n in sorted(own.items.items())
         )
-        model = (
-            aimed_votes(epsilon)
-            if len(counts.systems) == 1
-            else model_votes(len(counts.systems), epsilon)
-        )
-        model = model if _known(counts) else _its_own
+        each = many // len(places)
+        endless = tuple(p._replace(items=each, answered=each) for p in places)
         found[name] = Expected(
-            places=places
-            if counts.whole
-            else tuple(
-                p._replace(items=10**9 // len(places), answered=10**9 // len(places))
-                for p in places
-            ),
+            places=places if counts.whole else endless,
             accuracy=_guess(own, confidence, seed),
             confidence=confidence,
-            votes=held_votes(own.tallies, model),
+            votes=held_votes(own.tallies, model if _known(counts) else _its_own),
             held=own.tallies,
             whole=counts.whole,
             recorded=counts.propensities == "recorded",
@@ -285,9 +245,7 @@ def _its_own(_: int, accuracy: float) -> list[Voted]:
 
 
 def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
-    """The current estimate among answered items, at least one label's worth away from 0 and 1;
-    `GUESS` where nothing is known.
-    """
+    """The current estimate among answered items, kept off 0 and 1; `GUESS` if nothing is known."""
     from noracle.accuracy import estimate_accuracy
 
     if not any(t.answered and t.verdict != "unsure" for t in counts.tallies):
@@ -303,19 +261,12 @@ def _unequal(places: Sequence[Place]) -> bool:
     """Whether named strata were labelled at rates that a random sample would not have."""
     from noracle.accuracy.score import DIFFERENT_BELOW, binomial_p_value
 
-    rows: dict[str, list[int]] = {}
-    for p in places:
-        row = rows.setdefault(p.cell.stratum, [0, 0])
-        row[0] += p.items
-        row[1] += p.asked
-    items, asked = (sum(row[i] for row in rows.values()) for i in (0, 1))
+    rows = strata_of(places).values()
+    items, asked = (sum(row[i] for row in rows) for i in (0, 1))
     if len(rows) < 2 or not asked:
         return False
-    return (
-        len(rows)
-        * min(binomial_p_value(n, asked, size / items) for size, n in rows.values() if size)
-        < DIFFERENT_BELOW
-    )
+    least = min(binomial_p_value(n, asked, size / items) for size, n in rows if size)
+    return len(rows) * least < DIFFERENT_BELOW
 
 
 def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
@@ -334,10 +285,6 @@ def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> 
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# what is needed
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
     """Labels of one kind: how many, and what every system gets."""
@@ -349,74 +296,42 @@ class _Need:
 
     def option(self, kind: str, price: float) -> dict[str, Any]:
         """As an alternative of the plan."""
-        return option(
-            {kind: self.n} if self.n else {}, self.predicted, price * self.n, why=self.why
-        )
+        buy = {kind: self.n} if self.n else {}
+        return option(buy, self.predicted, price * self.n, why=self.why)
 
 
 def _needed(
     worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]
 ) -> _Need:
-    if kind == GRADES:
-        return _needed_grades(worlds, half_width, caps)
-    most = min(caps.get(kind, 10**9), *(w.left for w in worlds.values()), 10**9)
+    """Labels for every system; one label serves all of them, but a grade serves its own only, and a
+    cap of grades is for each system.
+    """
+    cap, grades = caps.get(kind, 10**9), kind == GRADES
+    left = min(w.left for w in worlds.values())
+    most = {name: min(cap, w.ungraded if grades else left) for name, w in worlds.items()}
     found: dict[str, int | None] = {}
     for name, world in worlds.items():
-        found[name] = world.fewest(kind, half_width, most)
-    n = max(most if x is None else x for x in found.values())
+        if most[name] or not grades:
+            found[name] = world.fewest(kind, half_width, most[name])
+        else:
+            found[name] = 0 if world.of({}) <= half_width else None
+    wanted = {name: most[name] if n is None else n for name, n in found.items()}
     rows: dict[str, dict[str, Any]] = {}
     for name, world in worlds.items():
-        estimate = world.estimate({kind: n})
-        rows[name] = {
-            "accuracy": round(world.accuracy, 4),
-            "n": most if found[name] is None else found[name],
-            "predicted": world.of({kind: n}),
-            "method": estimate.method,
-            "interval": estimate.interval,
-        }
-    short = [name for name, x in found.items() if x is None]
+        buy = {kind: wanted[name] if grades else max(wanted.values())}
+        about = {"accuracy": round(world.accuracy, 4), "n": wanted[name]}
+        rows[name] = {**about, "predicted": world.of(buy), **world.estimator(buy)}
+    short = [name for name, n in found.items() if n is None]
     why = ""
     if short:
         widest = max(short, key=lambda s: rows[s]["predicted"])
-        limit = "the cap" if most == caps.get(kind) else "every item without a label"
-        why = f"± {half_width:g} is out of reach: {limit}, {most:,} {kind} labels, gives ± {rows[widest]['predicted']:.3g} for {widest}"
+        n, width = most[widest], f"± {rows[widest]['predicted']:.3g}"
+        limit = "the cap" if n == caps.get(kind) else "every item without a label"
+        why = f"± {half_width:g} is out of reach: {limit}, {n:,} {kind} labels, gives {width} for {widest}"
+        if grades:
+            why = f"± {half_width:g} is out of reach: all {n:,} grades that can be had of {widest} give {width}"
     return _Need(
-        n=n, predicted=max(row["predicted"] for row in rows.values()), by_system=rows, why=why
-    )
-
-
-def _needed_grades(
-    worlds: Mapping[str, Expected], half_width: float, caps: Mapping[str, int]
-) -> _Need:
-    """Grades of every system, each of which serves that system alone; a cap is for each of them."""
-    rows: dict[str, dict[str, Any]] = {}
-    short = []
-    for name, world in worlds.items():
-        most = min(caps.get(GRADES, 10**9), world.ungraded)
-        found = (
-            world.fewest(GRADES, half_width, most)
-            if most
-            else (0 if world.of({}) <= half_width else None)
-        )
-        n = most if found is None else found
-        estimate, width = world.estimate({GRADES: n}), world.of({GRADES: n})
-        rows[name] = {
-            "accuracy": round(world.accuracy, 4),
-            "n": n,
-            "predicted": width,
-            "method": estimate.method,
-            "interval": estimate.interval,
-        }
-        short += [name] if found is None else []
-    why = ""
-    if short:
-        widest = max(short, key=lambda s: rows[s]["predicted"])
-        why = (
-            f"± {half_width:g} is out of reach: all {rows[widest]['n']:,} grades that can be had of {widest} give "
-            f"± {rows[widest]['predicted']:.3g}"
-        )
-    return _Need(
-        n=sum(row["n"] for row in rows.values()),
+        n=sum(wanted.values()) if grades else max(wanted.values()),
         predicted=max(row["predicted"] for row in rows.values()),
         by_system=rows,
         why=why,
@@ -442,9 +357,7 @@ def _kind_of(t: Tally, *, question: bool) -> str:
 
 
 def _targets(worlds: Mapping[str, Expected], kind: str) -> list[str]:
-    """Whose answers are asked about: the one system that the questions so far were aimed at, else
-    all of them.
-    """
+    """Whose answers are asked about: the one system that questions were aimed at, else all."""
     aimed = [name for name, w in worlds.items() if kind == "targeted" and w.aims]
     return aimed if len(aimed) == 1 else sorted(worlds)
 
@@ -469,22 +382,18 @@ def _notes(
     worlds: Mapping[str, Expected],
     world: Expected,
 ) -> list[str]:
-    notes = [
-        "the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now"
-    ]
-    if chosen == GRADES and len(worlds) > 1:
-        notes.append(
-            "a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best"
-        )
     have = sum(worlds[max(worlds)].held.values())
-    if have:
-        notes.append(f"{have:,} labels are there and count: the plan is what is missing")
+    several = chosen == GRADES and len(worlds) > 1
+    told = {
+        "the plan rests on the accuracies estimated so far; the intervals you get hold for a number of labels that is fixed now": True,
+        "a grade speaks of one system: the number is the sum over systems, and grades of one item for all of them compare best": several,
+        f"{have:,} labels are there and count: the plan is what is missing": have,
+    }
+    notes = [note for note, holds in told.items() if holds]
     own = next(o for o in options if set(o["buy"]) <= {chosen})
     for other in options:
-        reached = other["feasible"] and (
-            not own["feasible"] or other["cost"] < _CHEAPER * own["cost"]
-        )
-        if other is not own and reached:
+        cheaper = not own["feasible"] or other["cost"] < _CHEAPER * own["cost"]
+        if other is not own and other["feasible"] and cheaper:
             ((kind, n),) = other["buy"].items() or ((chosen, 0),)
             notes.append(
                 f"{n:,} {kind} labels would do, at {prices[kind]:g} each: cost {other['cost']:g} instead of {own['cost']:g}"

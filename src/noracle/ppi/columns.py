@@ -13,7 +13,7 @@ import numpy as np
 from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array, Mask
 from noracle.ppi.measurements import Measurement, SetPrices, information_of
-from noracle.ppi.solver import Allocation, Program, solve
+from noracle.ppi.solver import Allocation, DesignProgram, solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def solve_columns(
             for s in sets
         ]
         information, costs = information_of(measured, covariance), [m.cost for m in measured]
-        program = Program(information, np.array(costs), budgets, prior, target)
+        program = DesignProgram(information, np.array(costs), budgets, prior, target)
         answer = solve(program, tolerance=min(1e-8, tolerance / 10))
         seen = answer._replace(y=answer.y[at])
         if k <= sweep_to:
@@ -189,9 +189,7 @@ def _climb(
     tolerance: float,
     kept: int = 40,
 ) -> list[Set]:
-    """Sets that are worth more than they cost, by changing one variable at a time in those that are
-    bought: quick, and no proof.
-    """
+    """Sets worth more than they cost, by changing one variable at a time: quick, and no proof."""
     k = len(covariance)
     inside = np.zeros((int(np.sum(answer.n > 0)), k), dtype=bool)
     for row, j in enumerate(np.flatnonzero(answer.n > 0).tolist()):
@@ -246,9 +244,7 @@ def _price_by_bounds(
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Nodes:
-    """Partly decided sets: what is conditioned on the variables taken so far, for the variables
-    still open.
-    """
+    """Partly decided sets, conditioned on the variables taken so far."""
 
     S: Array
     rest: Array
@@ -360,9 +356,7 @@ def _best_first(found: dict[Set, float]) -> list[Set]:
 
 
 def diagonal_part(S: Array) -> Array:
-    """Diagonals D with S − D positive semi-definite, in proportion to the conditional variances;
-    for many matrices at once.
-    """
+    """Diagonals D ∝ conditional variances with S − D positive semi-definite, for many S."""
     conditional = 1 / np.einsum("...ii->...i", np.linalg.inv(S))
     root = np.sqrt(conditional)
     least = np.linalg.eigvalsh(S / (root[..., :, None] * root[..., None, :]))[..., :1]
@@ -370,9 +364,7 @@ def diagonal_part(S: Array) -> Array:
 
 
 def _relax(block: _Nodes, p: Array, iterations: int = 40) -> tuple[Array, Array, Array, Array]:
-    """The bound of each node, the point that gives it, what each variable contributes there, and
-    how nearly it is taken (0 to 1).
-    """
+    """The bound of each node, its point, what each variable adds there, and how far it is taken."""
     diagonal = np.eye(len(p))
     S = block.S + np.where(block.open, 0.0, 1.0)[:, :, None] * diagonal
     D = np.where(block.open, diagonal_part(S), 1.0)

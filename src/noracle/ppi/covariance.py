@@ -8,13 +8,15 @@ subtraction. All arrays may have leading axes: one entry per simulated world or 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, broken, fault
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -36,89 +38,59 @@ class Covariance(NamedTuple):
     n: Array
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Moments:
     """Sums of powers over rows, for each pair of columns j, k: n, Σz_j, Σz_j², Σz_j·z_k, Σz_j²·z_k,
     Σz_j²·z_k², z = value - origin.
     """
 
+    origin: Array
     n: Array
     s10: Array
     s20: Array
     s11: Array
     s21: Array
     s22: Array
-    origin: Array
 
     @classmethod
     def of(cls, values: Array, counts: Array, columns: Sequence[int], origin: Array) -> Moments:
-        """Sums over rows ``values`` (…, rows, r) of these columns, each row counted ``counts`` (…,
-        rows) times.
-        """
-        size, r = origin.shape[-1], len(columns)
+        """Sums over rows ``values`` (…, rows, r) that occur ``counts`` (…, rows) times."""
+        place, size = np.array(columns), origin.shape[-1]
         z = values - origin[list(columns)]
-        square = z * z
-        if z.ndim == 2:
-            # The same rows in every world: one product of counts and features, some rows at a time.
-            def pairs(a: Array, b: Array) -> Array:
-                total = np.zeros((*counts.shape[:-1], r * r))
-                for at in range(0, len(a), _ROWS):
-                    part = slice(at, at + _ROWS)
-                    total += counts[..., part] @ (a[part, :, None] * b[part, None, :]).reshape(
-                        -1, r * r
-                    )
-                return total.reshape(*counts.shape[:-1], r, r)
-
-        else:
-            weighted = counts[..., None]
-
-            def pairs(a: Array, b: Array) -> Array:
-                return np.asarray(np.swapaxes(a * weighted, -1, -2) @ b)
-
-        one = np.ones_like(z)
-        parts = [
-            pairs(one, one),
-            pairs(z, one),
-            pairs(square, one),
-            pairs(z, z),
-            pairs(square, z),
-            pairs(square, square),
-        ]
-        place = np.array(columns)
-        spread = []
-        for part in parts:
+        one, square = np.ones_like(z), z * z
+        sums = []
+        for a, b in ((one, one), (z, one), (square, one), (z, z), (square, z), (square, square)):
+            part = _products(a, b, counts)
             whole = np.zeros((*part.shape[:-2], size, size))
             whole[..., place[:, None], place] = part
-            spread.append(whole)
-        return cls(
-            n=spread[0],
-            s10=spread[1],
-            s20=spread[2],
-            s11=spread[3],
-            s21=spread[4],
-            s22=spread[5],
-            origin=origin,
-        )
+            sums.append(whole)
+        return cls(origin, *sums)
 
-    def _sums(self) -> tuple[Array, ...]:
-        return self.n, self.s10, self.s20, self.s11, self.s21, self.s22
+    def each(self, change: Callable[..., Array], *others: Moments) -> Moments:
+        """Every sum changed, together with the same sum of others."""
+        sums = ((m.n, m.s10, m.s20, m.s11, m.s21, m.s22) for m in (self, *others))
+        changed = (change(*parts) for parts in zip(*sums, strict=True))
+        return Moments(self.origin, *changed)
 
     def __add__(self, other: Moments) -> Moments:
         """The sums over both sets of rows."""
-        return self._with(*(a + b for a, b in zip(self._sums(), other._sums(), strict=True)))
+        return self.each(np.add, other)
 
     def __sub__(self, other: Moments) -> Moments:
         """The sums without the rows of ``other``."""
-        return self._with(*(a - b for a, b in zip(self._sums(), other._sums(), strict=True)))
+        return self.each(np.subtract, other)
+
+    def where(self, mask: Mask, other: Moments) -> Moments:
+        """These sums where the mask holds, else those of ``other``."""
+
+        def pick(a: Array, b: Array) -> Array:
+            return np.where(mask, a, b)
+
+        return self.each(pick, other)
 
     def spread(self, axis: int = -3) -> Moments:
         """The same sums with one more axis, to be compared with folds or rows."""
-        return self._with(*(np.expand_dims(a, axis) for a in self._sums()))
-
-    def _with(
-        self, n: Array, s10: Array, s20: Array, s11: Array, s21: Array, s22: Array
-    ) -> Moments:
-        return Moments(n=n, s10=s10, s20=s20, s11=s11, s21=s21, s22=s22, origin=self.origin)
+        return self.each(lambda a: np.expand_dims(a, axis))
 
     def covariance(self, *, shrink: bool = True) -> Covariance:
         """The covariance of the columns; ``shrink`` moves the correlations towards 0 by the share
@@ -136,21 +108,16 @@ class Moments:
         cross = s11 / safe - at * np.swapaxes(at, -1, -2)
         seen = (n >= 2) & (both > 0)
         r = np.clip(np.divide(cross, both, out=np.zeros_like(cross), where=seen), -1.0, 1.0)
-        size = r.shape[-1]
-        diagonal = np.eye(size, dtype=bool)
+        diagonal = np.eye(r.shape[-1], dtype=bool)
         r = np.where(diagonal, 1.0, r)
-        mean = np.diagonal(at, axis1=-2, axis2=-1)
-        own = np.diagonal(n, axis1=-2, axis2=-1)
-        variance = np.diagonal(within, axis1=-2, axis2=-1)
+        mean, own, variance = (np.diagonal(x, axis1=-2, axis2=-1) for x in (at, n, within))
         share = np.zeros(r.shape[:-2])
         if shrink:
-            noise = np.where(
-                seen | diagonal, (self._fourth(mean, variance) - r**2) / safe, 0.0
-            ).sum(axis=(-1, -2))
+            spread = (self._fourth(mean, variance) - r**2) / safe
+            noise = np.where(seen | diagonal, spread, 0.0).sum(axis=(-1, -2))
             signal = np.where(diagonal, 0.0, r**2).sum(axis=(-1, -2))
-            share = np.clip(
-                np.divide(noise, signal, out=np.ones_like(noise), where=signal > 0), 0.0, 1.0
-            )
+            share = np.divide(noise, signal, out=np.ones_like(noise), where=signal > 0)
+            share = np.clip(share, 0.0, 1.0)
             r = np.where(diagonal, 1.0, r * (1 - share)[..., None, None])
         # A column that does not vary in these rows is uncorrelated, so that its variance does not
         # matter; it must be positive.
@@ -161,24 +128,25 @@ class Moments:
     def _fourth(self, mean: Array, variance: Array) -> Array:
         """Means of z_j²·z_k² on the standardised scale."""
         j, k = mean[..., :, None], mean[..., None, :]
-
-        def t(a: Array) -> Array:
-            return np.swapaxes(a, -1, -2)
-
-        total = (
-            self.s22
-            - 2 * k * self.s21
-            - 2 * j * t(self.s21)
-            + k**2 * self.s20
-            + j**2 * t(self.s20)
-            + 4 * j * k * self.s11
-            - 2 * j * k**2 * self.s10
-            - 2 * j**2 * k * t(self.s10)
-            + j**2 * k**2 * self.n
-        )
+        t10, t20, t21 = (np.swapaxes(a, -1, -2) for a in (self.s10, self.s20, self.s21))
+        total = self.s22 - 2 * k * self.s21 - 2 * j * t21 + k**2 * self.s20 + j**2 * t20
+        total = total + 4 * j * k * self.s11 - 2 * j * k**2 * self.s10 - 2 * j**2 * k * t10
+        total = total + j**2 * k**2 * self.n
         scale = variance[..., :, None] * variance[..., None, :] * np.maximum(self.n, 1.0)
         fourth: Array = np.divide(total, scale, out=np.zeros_like(total), where=scale > 0)
         return fourth
+
+
+def _products(a: Array, b: Array, counts: Array) -> Array:
+    """Σ counts·a_j·b_k over rows; where all worlds share the rows, some rows at a time."""
+    if a.ndim > 2:
+        return np.asarray(np.swapaxes(a * counts[..., None], -1, -2) @ b)
+    r = a.shape[1]
+    total = np.zeros((*counts.shape[:-1], r * r))
+    for at in range(0, len(a), _ROWS):
+        part = slice(at, at + _ROWS)
+        total += counts[..., part] @ (a[part, :, None] * b[part, None, :]).reshape(-1, r * r)
+    return total.reshape(*counts.shape[:-1], r, r)
 
 
 def block(cov: Array, columns: Sequence[int]) -> Array:
@@ -206,19 +174,10 @@ def pilot_covariance(
 ) -> tuple[Array, Array, int]:
     """Means and covariance of a pilot, and the fewest rows on which two raters were seen together.
 
-    Correlations r_jk are taken over the rows that observe both raters; variances over all rows of a
-    rater. With ``shrink`` they move to (1-s)·r_jk with s of Ledoit and Wolf (2004), computed on the
-    correlation scale: the usual form changes with the units of a rater.
-
-    Parameters
-    ----------
-    values
-        Rows of scores, a column per rater; NaN is not observed. Values must be missing completely
-        at random.
-    shrink
-        False for the empirical covariance.
-    names
-        What to call the columns in messages.
+    ``values`` has a column per rater, NaN where it did not look, completely at random. Correlations
+    r_jk are taken over the rows that observe both raters; variances over all rows of a rater. With
+    ``shrink`` they move to (1-s)·r_jk with s of Ledoit and Wolf (2004), computed on the correlation
+    scale: the usual form changes with the units of a rater.
 
     References
     ----------
@@ -231,94 +190,69 @@ def pilot_covariance(
     >>> mean.round(2).tolist(), cov[0].round(2).tolist(), n
     ([0.5, 0.5, 0.5], [0.3, 0.1, 0.1], 6)
     """
-    rows = pilot_rows(values, names)
+    rows = as_rows(values, names, "pilot")
     called = list(names) if names is not None else [f"column {j}" for j in range(rows.shape[1])]
+    _check_pilot(rows, called)
     moments = pilot_moments(rows)
     apart = np.argwhere(np.triu(moments.n < 2, 1))
     if len(apart):
         pairs = ", ".join(f"{called[a]} and {called[b]}" for a, b in apart[:5])
-        raise EvidenceError(
-            fault(
-                "pilot", "must have at least two rows for every pair of raters", f"none for {pairs}"
-            )
-        )
+        rule = "must have at least two rows for every pair of raters"
+        raise broken("pilot", rule, f"none for {pairs}")
     found = moments.covariance(shrink=shrink)
     return found.mean, found.cov, int(moments.n.min())
 
 
-def pilot_rows(values: ArrayLike, names: Sequence[str] | None = None) -> Array:
-    """The pilot as an array, or all its faults at once."""
+def as_rows(table: object, names: Sequence[str] | None, what: str) -> Array:
+    """The table as a 2-D array with one column for each name."""
     try:
-        rows = np.asarray(values, dtype=np.float64)
+        rows = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError):
-        raise EvidenceError(
-            fault("pilot", "must be rows of numbers, NaN where not observed", type(values).__name__)
-        ) from None
-    if rows.ndim != 2 or not rows.size:
-        raise EvidenceError(
-            fault("pilot", "must be a table of rows and columns", f"shape {rows.shape}")
-        )
-    called = list(names) if names is not None else [f"column {j}" for j in range(rows.shape[1])]
-    if len(called) != rows.shape[1]:
-        raise EvidenceError(
-            fault("names", f"must be {rows.shape[1]}, one for each column", len(called))
-        )
-    faults = []
-    if np.isinf(rows).any():
-        faults.append(
-            fault(
-                "pilot",
-                "must be finite",
-                "an infinite value",
-                where=np.flatnonzero(np.isinf(rows).any(axis=1)).tolist(),
-            )
-        )
-    if len(rows) < 2:
-        faults.append(fault("pilot", "must have at least two rows", len(rows)))
-    seen = ~np.isnan(rows)
-    for j, name in enumerate(called):
-        column = rows[seen[:, j], j]
-        if not len(column):
-            faults.append(
-                fault(
-                    f"pilot.{name}",
-                    "must have values",
-                    "NaN everywhere",
-                    remedy="Leave this rater out.",
-                )
-            )
-        elif len(column) > 1 and column.min() == column.max():
-            remedy = "A rater that always says the same tells nothing: leave it out."
-            faults.append(
-                fault(
-                    f"pilot.{name}",
-                    "must vary",
-                    f"{column[0]:g} in all {len(column)} rows",
-                    remedy=remedy,
-                )
-            )
-    if faults:
-        raise EvidenceError(*faults)
+        rule = "must be rows of numbers, NaN where not observed"
+        raise broken(what, rule, type(table).__name__) from None
+    if rows.ndim != 2:
+        raise broken(what, "must be a table of rows and columns", f"shape {rows.shape}")
+    if names is not None and len(names) != rows.shape[1]:
+        raise broken("names", f"must be {rows.shape[1]}, one for each column", len(names))
     return rows
 
 
+def _check_pilot(rows: Array, names: Sequence[str]) -> None:
+    """Say all faults of a pilot at once."""
+    if not rows.size:
+        raise broken("pilot", "must be a table of rows and columns", f"shape {rows.shape}")
+    faults = []
+    if np.isinf(rows).any():
+        where = np.flatnonzero(np.isinf(rows).any(axis=1)).tolist()
+        faults.append(fault("pilot", "must be finite", "an infinite value", where=where))
+    if len(rows) < 2:
+        faults.append(fault("pilot", "must have at least two rows", len(rows)))
+    for j, name in enumerate(names):
+        column = rows[~np.isnan(rows[:, j]), j]
+        if not len(column):
+            rule, came, remedy = "must have values", "NaN everywhere", "Leave this rater out."
+        elif len(column) > 1 and column.min() == column.max():
+            rule, came = "must vary", f"{column[0]:g} in all {len(column)} rows"
+            remedy = "A rater that always says the same tells nothing: leave it out."
+        else:
+            continue
+        faults.append(fault(f"pilot.{name}", rule, came, remedy=remedy))
+    if faults:
+        raise EvidenceError(*faults)
+
+
 def pilot_moments(rows: Array) -> Moments:
-    """Sums of a table of rows with NaN where nothing was observed, one pattern of missing values
-    after the other.
-    """
+    """Sums of rows with NaN where nothing was observed, pattern by pattern."""
     seen = ~np.isnan(rows)
-    with np.errstate(invalid="ignore"):
-        origin = np.nansum(rows, axis=0) / np.maximum(seen.sum(axis=0), 1)
+    origin = np.nansum(rows, axis=0) / np.maximum(seen.sum(axis=0), 1)
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
-    total: Moments | None = None
+    parts = []
     for number, pattern in enumerate(patterns):
         columns = np.flatnonzero(pattern)
-        if not len(columns):
-            continue
-        chosen = rows[which.ravel() == number][:, columns]
-        part = Moments.of(chosen[None], np.ones((1, len(chosen))), columns.tolist(), origin)
-        part = part._with(*(a[0] for a in part._sums()))
-        total = part if total is None else total + part
-    if total is None:
-        raise EvidenceError(fault("pilot", "must have values", "NaN everywhere"))
-    return total
+        if len(columns):
+            chosen = rows[which.ravel() == number][:, columns]
+            part = Moments.of(chosen[None], np.ones((1, len(chosen))), columns.tolist(), origin)
+            parts.append(part.each(lambda a: a[0]))
+    if not parts:
+        raise broken("pilot", "must have values", "NaN everywhere")
+    return reduce(add, parts)

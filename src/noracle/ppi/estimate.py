@@ -5,18 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noracle.bounds.binomial import ndtri, stdtrit
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, GuaranteeWarning, fault
+from noracle.bounds.special import ndtri, stdtrit
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    EvidenceWarning,
+    GuaranteeWarning,
+    broken,
+    fault,
+    refuse,
+)
 from noracle.ppi.covariance import Array
 from noracle.ppi.intervals import (
-    Fit,
-    Problem,
-    Sample,
+    MeanFit,
+    MeanProblem,
+    ScoreSample,
     Tails,
     classical,
     classical_influences,
@@ -68,7 +76,7 @@ BATCHES = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Task:
+class MeanTask:
     """The columns, which mean each of them has, and the wanted combination of means."""
 
     columns: tuple[str, ...]
@@ -91,12 +99,10 @@ class Task:
     @property
     def subject(self) -> str:
         """The target in words."""
-        wanted = dict(self.coefficients)
-        if self.by_stratum:
-            wanted = {}
-            for name, c in self.coefficients.items():
-                rater = name.split("/", 1)[1]
-                wanted[rater] = round(wanted.get(rater, 0.0) + c, 12)
+        wanted: dict[str, float] = {}
+        for name, c in self.coefficients.items():
+            rater = name.split("/", 1)[1] if self.by_stratum else name
+            wanted[rater] = round(wanted.get(rater, 0.0) + c, 12) if self.by_stratum else c
         parts = [
             ("− " if c < 0 else "+ ") + ("" if abs(c) == 1 else f"{abs(c):g}·") + n
             for n, c in wanted.items()
@@ -104,15 +110,15 @@ class Task:
         return " ".join(parts).removeprefix("+ ")
 
     def problem(
-        self, *, guard: bool, shrink: bool, cov: Array | None, used: Collection[int] | None = None
-    ) -> Problem:
-        """The same in numbers; ``guard`` drops useless raters among the columns ``used``."""
-        raters = tuple(j for j in self.raters if used is None or j in used) if guard else ()
-        return Problem(
+        self, *, guard: bool, shrink: bool, cov: Array | None, used: Sequence[int] | None = None
+    ) -> MeanProblem:
+        """The same in numbers; ``guard`` drops useless raters among those that are ``used``."""
+        raters = tuple(self.raters if used is None else used) if guard else ()
+        return MeanProblem(
             target=self.target, design=self.design, shrink=shrink, raters=raters, cov=cov
         )
 
-    def name(self, sample: Sample) -> str:
+    def name(self, sample: ScoreSample) -> str:
         """What a sample observes, in words."""
         return "+".join(self.columns[c] for c in sample.columns)
 
@@ -234,66 +240,41 @@ def estimate_mean(
     hints = _hints(plan)
     data = one_table(data, columns=columns)
     if strata is None:
-        task, rows = _read(
-            data, target if target is not None else hints.get("target"), raters, same_mean, hints
-        )
+        wanted = target if target is not None else hints.get("target")
+        task, rows = _read(data, wanted, raters, same_mean, hints)
     else:
         task, rows = _read_strata(data, target, raters, same_mean, strata, shares, hints)
     plain_rows = interval in ("crossfit-t", "classical") and cov is None and strata is None
     of_cluster = _clusters_of(data, clusters, interval, allowed=plain_rows)
     if interval == "anytime":
-        from noracle.ppi.sequential import estimate_in_batches
+        from noracle.ppi.sequential import MeanStream, estimate_in_batches
 
         if cov is not None or measurements is not None or side != "two-sided":
             raise ArgumentError(
                 "interval 'anytime' takes no cov, measurements or side; got one of them. Use interval='crossfit-t'."
             )
         _check_columns(group_samples(rows, task.labels, least=1).samples, task)
-        return estimate_in_batches(
-            task,
-            rows,
-            batches=batches,
-            confidence=confidence,
-            shrink=shrink,
-            drop_useless=drop_useless,
-        )
+        stream = MeanStream(task, confidence, shrink, drop_useless)
+        return estimate_in_batches(stream, rows, batches)
     known = None if cov is None else _known_covariance(cov, task)
     grouped = group_samples(rows, task.labels, _allowed(measurements, task), clusters=of_cluster)
-    samples, used = (
-        _covering(grouped, task),
-        dict.fromkeys(c for s in grouped.samples for c in s.columns),
-    )
+    samples = _covering(grouped, task)
     _check_columns(samples, task)
-    plain_problem = task.problem(guard=False, shrink=shrink, cov=known)
-    usual, spread, n = (float(v) for v in classical(samples, plain_problem))
+    plain = task.problem(guard=False, shrink=shrink, cov=known)
+    usual, spread, n = (float(v) for v in classical(samples, plain))
     held, freedom, added = 0, n, None
     if of_cluster is not None:
-        held, freedom, added = _by_cluster(samples, task, plain_problem)
+        held, freedom, added = _by_cluster(samples, task, plain)
         spread = float((added**2).sum())
     if n < FEWEST:
-        raise EvidenceError(
-            fault(
-                "data",
-                f"must have at least {FEWEST} rows with {task.subject}",
-                f"{n:g}",
-                remedy="Label more items.",
-            )
-        )
-    plain = interval == "classical" or not any(c in used for c in task.raters)
-    problem = task.problem(
-        guard=drop_useless and interval != "paper" and not plain,
-        shrink=shrink,
-        cov=known,
-        used=used,
-    )
+        rule = f"must have at least {FEWEST} rows with {task.subject}"
+        raise broken("data", rule, f"{n:g}", remedy="Label more items.")
+    used = [j for j in task.raters if any(j in s.columns for s in samples)]
+    guard = drop_useless and interval not in ("paper", "classical")
+    problem = task.problem(guard=guard, shrink=shrink, cov=known, used=used)
     if interval == "classical":
-        fit = Fit(
-            value=np.asarray(usual),
-            variance=np.asarray(spread),
-            weights=(),
-            dropped=np.zeros(0, dtype=bool),
-            intensity=np.zeros(()),
-        )
+        nothing = np.zeros(0, dtype=bool)
+        fit = MeanFit(np.asarray(usual), np.asarray(spread), (), nothing, np.zeros(()))
     elif known is not None or interval == "paper":
         fit = plug_in(samples, problem)
     elif interval == "jackknife-t":
@@ -305,42 +286,36 @@ def estimate_mean(
         fit = cross_fit(_folded(samples, folds, seed), problem)
     parts = 1
     if strata is not None:  # they are independent, each with a mean of its own
-        parts, n = (
-            int(np.count_nonzero(task.target)),
-            float(sum(float(s.n) for s in samples if set(s.columns) & set(task.labels))),
-        )
-    dropped = tuple(task.columns[j] for j in np.flatnonzero(fit.dropped))
-    p = 0 if interval == "classical" else len([j for j in task.raters if j in used]) - len(dropped)
-    df = (
-        math.inf
-        if interval == "paper"
-        else max(1.0, (freedom if held else n) - parts - (p if known is None else 0))
-    )
+        parts = int(np.count_nonzero(task.target))
+        n = float(sum(float(s.n) for s in samples if set(s.columns) & set(task.labels)))
+    dropped = [task.columns[j] for j in np.flatnonzero(fit.dropped)]
+    p = 0 if interval == "classical" else len(used) - len(dropped)
+    free = (freedom if held else n) - parts
+    df = math.inf if interval == "paper" else max(1.0, free - (p if known is None else 0))
     half = math.sqrt(float(fit.variance))
     low, high = _limits(float(fit.value), half, df, confidence, side)
-    notes = [
-        *grouped.notes,
-        *_notes(samples, task, dropped, interval, known is not None),
-        *_without_pilot(plan, task, rows),
-    ]
+    notes = [*grouped.notes, *_notes(samples, task, dropped, interval, known is not None)]
+    notes += _without_pilot(plan, task, rows)
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
-    rows_of = (
-        classical_influences(samples, plain_problem)[2]
-        if interval == "classical"
-        else influences(samples, fit.weights)
-    )
-    found = tails_of(samples, rows_of, n) if added is None else _cluster_tails(added, held)
-    notes += [f"rows come in clusters, {held} of them with labels: the cluster is the unit"] * bool(
-        held
-    )
+    found = _tails(samples, fit, plain, n) if added is None else _cluster_tails(added, held)
+    apart = f"rows come in clusters, {held} of them with labels: the cluster is the unit"
+    notes += [apart] if held else []
     if not found.light:
         notes.append(_heavy(found))
         warnings.warn(_heavy(found), GuaranteeWarning, stacklevel=2)
-    beside = _limits(
-        usual, math.sqrt(spread), max(1.0, (freedom if held else n) - parts), confidence, side
-    )
+    beside = _limits(usual, math.sqrt(spread), max(1.0, free), confidence, side)
+    counts: dict[str, Any] = {
+        "items": int(sum(float(s.n) for s in samples)) + grouped.unused,
+        "labelled": int(n),
+        "unused": {"rows": grouped.unused},
+    }
+    weights = {
+        task.name(s): {task.columns[c]: float(x) for c, x in zip(s.columns, w, strict=True)}
+        for s, w in zip(samples, fit.weights, strict=False)
+    }
+    figures = usual, math.sqrt(spread), *beside
     return Estimate(
         quantity="mean",
         subject=task.subject,
@@ -356,26 +331,13 @@ def estimate_mean(
             held or n, confidence, anytime=False, found=found, clusters=bool(held)
         ),
         notes=tuple(notes),
-        counts={
-            "items": int(sum(float(s.n) for s in samples)) + grouped.unused,
-            "labelled": int(n),
-            "unused": {"rows": grouped.unused},
-            **({"clusters": held} if held else {}),
-        },
+        counts=counts | ({"clusters": held} if held else {}),
         diagnostics={
             "measurements": {task.name(s): int(s.n) for s in samples},
-            "weights": {
-                task.name(s): {task.columns[c]: float(x) for c, x in zip(s.columns, w, strict=True)}
-                for s, w in zip(samples, fit.weights, strict=False)
-            },
-            "classical": {
-                "value": usual,
-                "se": math.sqrt(spread),
-                "low": beside[0],
-                "high": beside[1],
-            },
+            "weights": weights,
+            "classical": dict(zip(("value", "se", "low", "high"), figures, strict=True)),
             "variance_ratio": float(fit.variance) / spread if spread > 0 else math.nan,
-            "dropped": list(dropped),
+            "dropped": dropped,
             "n_labelled": int(n),
             "n_raters": p,
             "degrees_of_freedom": df if math.isfinite(df) else None,
@@ -403,11 +365,9 @@ def _clusters_of(
 
 
 def _by_cluster(
-    samples: Sequence[Sample], task: Task, problem: Problem
+    samples: Sequence[ScoreSample], task: MeanTask, problem: MeanProblem
 ) -> tuple[int, float, Array]:
-    """Clusters with labels, their degrees of freedom, and what each cluster adds to the classical
-    estimate.
-    """
+    """Clusters with labels, degrees of freedom, and what each cluster adds classically."""
     held, freedom = cluster_freedom([s for s in samples if set(s.columns) & set(task.labels)])
     if held < FEWEST:
         rule = f"must have at least {FEWEST} clusters with {task.subject}"
@@ -415,9 +375,14 @@ def _by_cluster(
     return held, freedom, clusters_added(samples, classical_influences(samples, problem)[2])
 
 
+def _tails(samples: Sequence[ScoreSample], fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
+    rows = influences(samples, fit.weights) if fit.weights else None
+    return tails_of(samples, rows or classical_influences(samples, plain)[2], n)
+
+
 def _cluster_tails(added: Array, held: int) -> Tails:
     """How far the estimate is from normal, cluster by cluster."""
-    one = Sample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
+    one = ScoreSample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
     return tails_of([one], [added], held)
 
 
@@ -429,24 +394,25 @@ def guarantee_of(
     found: Tails | None = None,
     clusters: bool = False,
 ) -> Guarantee:
-    """The promise, with the rules of thumb that it met or failed; heavy tails take it away. Without
-    ``found`` they are assumed light.
-    """
+    """The promise, with the rules of thumb that it met or failed; heavy tails take it away."""
     rule = Assumption(
         name=f"at least {ENOUGH} labelled {'clusters' if clusters else 'rows'}",
         status="checked" if n >= ENOUGH else "failed",
         detail=f"N = {n:g}, rule of thumb N ≥ {ENOUGH}",
     )
     unit = Assumption(name="clusters are a random sample" if clusters else "iid items")
-    assumed = unit, Assumption(name="missing completely at random")
-    light = Assumption(name=LIGHT)
+    light, kind = Assumption(name=LIGHT), Kind.ASYMPTOTIC
     if found is not None:
         detail = f"skewness of the estimate {found.skewness:.2g}, largest share of its variance from one row {found.largest:.2g}"
         light = Assumption(name=LIGHT, status="checked" if found.light else "failed", detail=detail)
-    kind = Kind.HEURISTIC if light.status == "failed" else Kind.ASYMPTOTIC
-    return Guarantee(
-        kind=kind, error_rate=1 - confidence, anytime=anytime, assumptions=(*assumed, light, rule)
-    )
+        kind = Kind.ASYMPTOTIC if found.light else Kind.HEURISTIC
+    assumptions = unit, Assumption(name="missing completely at random"), light, rule
+    return Guarantee(kind=kind, error_rate=1 - confidence, anytime=anytime, assumptions=assumptions)
+
+
+def few_labels(n: float) -> str:
+    """That the labelled rows are too few to trust the promise."""
+    return f"only {n:g} labelled rows: below {ENOUGH} the interval holds less often than it says"
 
 
 def _heavy(found: Tails) -> str:
@@ -455,10 +421,6 @@ def _heavy(found: Tails) -> str:
         f"heavy tails: the estimate has skewness {found.skewness:.2f} and one row makes {found.largest:.0%} of its variance, so that the "
         "interval holds less often than it says; label more rows, or, for scores with known bounds, use an interval by betting"
     )
-
-
-# -------------------------------------------------------------------------------------------------------------------------------
-# reading
 
 
 def _hints(plan: Plan | None) -> dict[str, Any]:
@@ -471,53 +433,48 @@ def _hints(plan: Plan | None) -> dict[str, Any]:
         )
     problem = plan.diagnostics.get("problem") or plan.inputs.get("problem") or {}
     names = [str(n) for n in problem.get("names", ())]
-    hints: dict[str, Any] = {}
-    if names and "target" in problem:
-        hints["names"] = names
-        hints["target"] = {n: float(a) for n, a in zip(names, problem["target"], strict=True) if a}
-        kinds = [f for f in problem.get("families", ()) if f.get("label") is not None]
-        hints["kinds"] = {f"{f['prefix']}{f['called']}": names[f["label"]] for f in kinds}
-        hints["plain"] = {f"{f['prefix']}{f['called']}" for f in kinds if not f.get("noise")}
-    return hints
+    if not names or "target" not in problem:
+        return {}
+    kinds = [f for f in problem.get("families", ()) if f.get("label") is not None]
+    called = {f"{f['prefix']}{f['called']}": f for f in kinds}
+    return {
+        "names": names,
+        "target": {n: float(a) for n, a in zip(names, problem["target"], strict=True) if a},
+        "kinds": {name: names[f["label"]] for name, f in called.items()},
+        "plain": {name for name, f in called.items() if not f.get("noise")},
+    }
 
 
 def make_task(
     columns: Sequence[str],
     target: str | Mapping[str, float] | None,
-    same_mean: Mapping[str, str] | None,
-) -> Task:
+    same_mean: Mapping[str, str] | None = None,
+) -> MeanTask:
     """Check names and write the target in numbers."""
     shared = dict(same_mean or {})
+    known = list(columns)
     if target is None:
         raise ArgumentError(
-            f"target must name the gold rater, or map names to coefficients, among {list(columns)}; got None."
+            f"target must name the gold rater, or map names to coefficients, among {known}; got None."
         )
-    wanted = (
-        {target: 1.0} if isinstance(target, str) else {str(n): float(c) for n, c in target.items()}
-    )
+    given = {target: 1.0} if isinstance(target, str) else target
+    wanted = {str(n): float(c) for n, c in given.items()}
     strange = [n for n in (*wanted, *shared, *shared.values()) if n not in columns]
-    if strange:
-        raise ArgumentError(
-            f"target and same_mean must name columns among {list(columns)}; got {', '.join(dict.fromkeys(strange))}."
-        )
-    doubled = [n for n in shared if n in wanted or n in shared.values()]
-    if doubled:
-        both = ", ".join(doubled)
-        raise ArgumentError(
-            f"same_mean must map further columns to a column with a mean of its own; got {both} on both sides."
-        )
-    if not any(wanted.values()) or not all(math.isfinite(c) for c in wanted.values()):
-        raise ArgumentError(
-            f"target must have finite coefficients, some of them not 0; got {wanted}."
-        )
+    strange_names = ", ".join(dict.fromkeys(strange))
+    doubled = ", ".join(n for n in shared if n in wanted or n in shared.values())
+    odd = not any(wanted.values()) or not all(math.isfinite(c) for c in wanted.values())
+    refuse(
+        {
+            f"target and same_mean must name columns among {known}; got {strange_names}.": strange,
+            f"same_mean must map further columns to a column with a mean of its own; got {doubled} on both sides.": doubled,
+            f"target must have finite coefficients, some of them not 0; got {wanted}.": odd,
+        }
+    )
     means = tuple(c for c in columns if c not in shared)
     design = np.array([[float(shared.get(c, c) == m) for m in means] for c in columns])
-    return Task(
-        columns=tuple(columns),
-        means=means,
-        design=design,
-        target=np.array([wanted.get(m, 0.0) for m in means]),
-        coefficients=wanted,
+    a = np.array([wanted.get(m, 0.0) for m in means])
+    return MeanTask(
+        columns=tuple(columns), means=means, design=design, target=a, coefficients=wanted
     )
 
 
@@ -527,7 +484,7 @@ def _read(
     raters: Sequence[str] | None,
     same_mean: Mapping[str, str] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     if isinstance(raters, str):
         raise ArgumentError(f"raters must be a list of names; got {raters!r}.")
     rows, names = read_rows(data, raters, "data")
@@ -540,20 +497,15 @@ def _known_to_plan(
     target: Any,
     same_mean: Mapping[str, str] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     """Keep the columns that the plan speaks of; kinds of label share the mean of the target."""
-    if hints.get("names"):
+    if hints:
+        of_kind, known = hints["kinds"], hints["names"]
         # An ordinary label under the name of its kind is the target itself.
-        named = {
-            c: of for c, of in hints["kinds"].items() if c in hints["plain"] and of not in names
-        }
+        named = {c: of for c, of in of_kind.items() if c in hints["plain"] and of not in names}
         names = tuple(named.get(n, n) for n in names)
-        kinds = {
-            called: of
-            for called, of in hints["kinds"].items()
-            if called in names and called not in hints["names"]
-        }
-        kept = [n for n in names if n in hints["names"] or n in kinds]
+        kinds = {c: of for c, of in of_kind.items() if c in names and c not in known}
+        kept = [n for n in names if n in known or n in kinds]
         rows, names = rows[:, [names.index(n) for n in kept]], tuple(kept)
         same_mean = {**kinds, **(same_mean or {})}
     return make_task(names, target, same_mean), rows
@@ -567,7 +519,7 @@ def _read_strata(
     strata: str,
     shares: Mapping[str, float] | None,
     hints: Mapping[str, Any],
-) -> tuple[Task, Array]:
+) -> tuple[MeanTask, Array]:
     """A block of columns for each stratum; a row observes those of its own."""
     scores = read_scores(data, names=raters, strata=strata, what="data")
     rows = check_rows(scores.rows, scores.names)
@@ -592,7 +544,7 @@ def _read_strata(
 
 
 def _allowed(
-    measurements: Sequence[Sequence[str]] | None, task: Task
+    measurements: Sequence[Sequence[str]] | None, task: MeanTask
 ) -> list[tuple[int, ...]] | None:
     if measurements is None:
         return None
@@ -608,58 +560,42 @@ def _allowed(
     return allowed
 
 
-def _covering(grouped: Grouped, task: Task) -> tuple[Sample, ...]:
+def _covering(grouped: Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
     """The samples, if they observe every part of the target."""
     seen = {c for s in grouped.samples for c in s.columns}
-    for mean, coefficient in zip(range(len(task.means)), task.target, strict=True):
-        if coefficient and not any(task.design[c, mean] for c in seen):
-            rule = f"must have rows that observe {task.means[mean]!r}"
-            raise EvidenceError(
-                fault(
-                    "data",
-                    rule,
-                    "none",
-                    remedy="Label some items, or check the name of the target.",
-                )
-            )
+    for j in np.flatnonzero(task.target):
+        if not any(task.design[c, j] for c in seen):
+            rule = f"must have rows that observe {task.means[j]!r}"
+            remedy = "Label some items, or check the name of the target."
+            raise broken("data", rule, "none", remedy=remedy)
     return grouped.samples
 
 
-def _check_columns(samples: Sequence[Sample], task: Task) -> None:
-    """A column that never varies says nothing, and a target that never varies has no usable
-    interval.
-    """
+def _check_columns(samples: Sequence[ScoreSample], task: MeanTask) -> None:
+    """Refuse columns that never vary: they say nothing, or give an empty interval."""
     faults = []
     for place, name in enumerate(task.columns):
         held = [s.values[:, s.columns.index(place)] for s in samples if place in s.columns]
         if held and min(float(h.min()) for h in held) == max(float(h.max()) for h in held):
             n = int(sum(float(s.n) for s in samples if place in s.columns))
-            remedy = (
-                "An interval from its spread would be empty: label more items, or use estimate_accuracy for right and wrong."
-                if place in task.labels
-                else "A rater that always says the same tells nothing: leave it out of raters."
-            )
-            faults.append(
-                fault(
-                    f"data.{name}",
-                    "must vary",
-                    f"{float(held[0][0]):g} in all {n} rows",
-                    remedy=remedy,
-                )
-            )
+            remedy = "A rater that always says the same tells nothing: leave it out of raters."
+            if place in task.labels:
+                remedy = "An interval from its spread would be empty: label more items, or use estimate_accuracy for right and wrong."
+            came = f"{float(held[0][0]):g} in all {n} rows"
+            faults.append(fault(f"data.{name}", "must vary", came, remedy=remedy))
     if faults:
         raise EvidenceError(*faults)
 
 
-def _known_covariance(cov: ArrayLike, task: Task) -> Array:
+def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
     try:
         known = np.asarray(cov, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(f"cov must be a matrix of numbers; got {type(cov).__name__}.") from None
-    d = len(task.columns)
+    d, names = len(task.columns), ", ".join(task.columns)
     if known.shape != (d, d) or not np.isfinite(known).all() or not np.allclose(known, known.T):
         raise ArgumentError(
-            f"cov must be a symmetric matrix of {d} columns ({', '.join(task.columns)}); got shape {known.shape}."
+            f"cov must be a symmetric matrix of {d} columns ({names}); got shape {known.shape}."
         )
     if np.linalg.eigvalsh(known)[0] <= 0:
         raise ArgumentError(
@@ -668,65 +604,50 @@ def _known_covariance(cov: ArrayLike, task: Task) -> Array:
     return known
 
 
-def _folded(samples: Sequence[Sample], folds: int, seed: int) -> list[Sample]:
+def _folded(samples: Sequence[ScoreSample], folds: int, seed: int) -> list[ScoreSample]:
     if folds < 2:
         raise ArgumentError(f"folds must be at least 2; got {folds}.")
     rng = np.random.default_rng(seed)
-    fewest = int(max(float(s.n) for s in samples if s.pilot))
-    n_folds = min(folds, fewest // 2)
-    return [
-        dataclasses.replace(s, pilot=False)
-        if float(s.n) < n_folds
-        else split(s, n_folds, rng)
-        if s.pilot
-        else s
-        for s in samples
-    ]
-
-
-# -------------------------------------------------------------------------------------------------------------------------------
-# writing
+    n_folds = min(folds, int(max(float(s.n) for s in samples if s.pilot)) // 2)
+    large = [s if float(s.n) >= n_folds else dataclasses.replace(s, pilot=False) for s in samples]
+    return [split(s, n_folds, rng) if s.pilot else s for s in large]
 
 
 def _limits(
     value: float, se: float, df: float, confidence: float, side: Side
 ) -> tuple[float, float]:
-    below, above = tails(confidence, side)
-
-    def quantile(tail: float) -> float:
+    def reach(tail: float) -> float:
         if tail <= 0:
             return math.inf
-        return -float(ndtri(tail)) if math.isinf(df) else -float(stdtrit(df, tail))
+        return -float(ndtri(tail) if math.isinf(df) else stdtrit(df, tail)) * se
 
-    return value - quantile(below) * se if below else -math.inf, value + quantile(
-        above
-    ) * se if above else math.inf
+    below, above = tails(confidence, side)
+    return value - reach(below), value + reach(above)
 
 
 def _notes(
-    samples: Sequence[Sample], task: Task, dropped: Sequence[str], interval: str, known: bool
+    samples: Sequence[ScoreSample],
+    task: MeanTask,
+    dropped: Sequence[str],
+    interval: str,
+    known: bool,
 ) -> list[str]:
-    notes = []
-    if dropped:
-        notes.append(
-            f"dropped, since they save less than 1/(N − p − 1) of the variance: {', '.join(dropped)}"
-        )
-    if interval == "paper":
-        notes.append(
-            "the published interval: residuals are in-sample, so that it is too narrow for few labelled rows or many raters"
-        )
-    if known:
-        notes.append("the covariance was given: nothing about it was estimated from these rows")
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
-    if unseen:
-        notes.append(f"without a usable row: {', '.join(unseen)}")
-    return notes
+    paper, useless = (
+        interval == "paper",
+        f"they save less than 1/(N − p − 1) of the variance: {', '.join(dropped)}",
+    )
+    notes = {
+        f"dropped, since {useless}": dropped,
+        "the published interval: residuals are in-sample, so that it is too narrow for few labelled rows or many raters": paper,
+        "the covariance was given: nothing about it was estimated from these rows": known,
+        f"without a usable row: {', '.join(unseen)}": unseen,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
-def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
-    """A note where the plan counted labelled rows in hand, and the data have fewer labelled rows
-    than plan and hand together.
-    """
+def _without_pilot(plan: Plan | None, task: MeanTask, rows: Array) -> list[str]:
+    """A note where the data have fewer labelled rows than plan and hand together."""
     held = {} if plan is None else plan.inputs.get("in_hand") or {}
     if plan is None or not held:
         return []
@@ -748,34 +669,24 @@ def _without_pilot(plan: Plan | None, task: Task, rows: Array) -> list[str]:
 
 
 def _warnings(
-    samples: Sequence[Sample], task: Task, n: float, interval: str
+    samples: Sequence[ScoreSample], task: MeanTask, n: float, interval: str
 ) -> list[tuple[str, type[Warning]]]:
     found: list[tuple[str, type[Warning]]] = []
     if n < ENOUGH:
-        found.append(
-            (
-                f"only {n:g} labelled rows: below {ENOUGH} the interval holds less often than it says",
-                GuaranteeWarning,
-            )
-        )
+        found.append((few_labels(n), GuaranteeWarning))
     if interval == "classical":
         return found
-    same = [
-        (task.columns[s.columns[a]], task.columns[s.columns[b]])
+    same = {
+        f"{task.columns[s.columns[b]]} and {task.columns[s.columns[a]]}": None
         for s in samples
         if s.pilot
         for a in range(len(s.columns))
         for b in range(a)
         if _alike(s.values[:, a], s.values[:, b], s.counts)
-    ]
+    }
     if same:
-        pairs = ", ".join(f"{b} and {a}" for a, b in dict.fromkeys(same))
-        found.append(
-            (
-                f"singular pilot: {pairs} determine each other on the labelled rows; correlations were shrunk",
-                EvidenceWarning,
-            )
-        )
+        note = f"singular pilot: {', '.join(same)} determine each other on the labelled rows; correlations were shrunk"
+        found.append((note, EvidenceWarning))
     return found
 
 

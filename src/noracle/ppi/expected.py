@@ -17,43 +17,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noracle.bounds.binomial import gammaln, ndtri
-from noracle.counts.tally import AccuracyCounts, Cell, Tally, tally
+from noracle.bounds.special import gammaln, ndtri
+from noracle.counts.label import Cell, Tally, Verdict, tally
+from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Label, complementary, ordinary
 from noracle.results import Estimate
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Label):
-    """``n_asked`` distinct classes, drawn uniformly among all: yes makes an ordinary label, no to
-    all a complementary one.
-    """
+class QuestionLabel(Label):
+    """``n_asked`` classes drawn uniformly: an ordinary label if right, else a complementary one."""
 
     n_asked: int = 1
 
     def noise(self, accuracy: float) -> float:
         """The variance that this kind of label adds to that of an ordinary one."""
-        more = (
-            self.n_classes - 1
-        ) / self.n_asked - 1  # a complementary label has the variance (1 - A)(A + more)
+        # A complementary label has the variance (1 - A)(A + more).
+        more = (self.n_classes - 1) / self.n_asked - 1
         if more <= 0 or not 0 < accuracy < 1:
             return 0.0
         told = self.n_asked / self.n_classes
-        return (
-            accuracy
-            * (1 - accuracy)
-            * (1 - told)
-            * more
-            / (told * (accuracy + more) + (1 - told) * accuracy)
-        )
+        scale = told * (accuracy + more) + (1 - told) * accuracy
+        return accuracy * (1 - accuracy) * (1 - told) * more / scale
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Targeted(Label):
-    """A question about the answer itself with probability 1 - ε + ε/K, else about another class,
-    which is not counted on.
-    """
+class TargetedLabel(Label):
+    """A question about the answer with probability 1 - ε + ε/K; other ones are not counted on."""
 
     epsilon: float = 0.05
 
@@ -63,19 +54,13 @@ class Targeted(Label):
 
 
 def aimed(n_classes: int, epsilon: float) -> float:
-    """The probability that a targeted question is about the answer.
-
-    Examples
-    --------
-    >>> round(aimed(10, 0.05), 6)
-    0.955
-    """
+    """The probability that a targeted question is about the answer."""
     return 1 - epsilon + epsilon / n_classes
 
 
 def question(
     *, n_classes: int, n_asked: int = 1, price: float, name: str | None = None
-) -> Question:
+) -> QuestionLabel:
     """A question to somebody who can say yes or no: ``n_asked`` distinct classes, drawn uniformly.
 
     With J classes asked, the right one is among them with probability J/K, whatever the answer.
@@ -98,17 +83,13 @@ def question(
             f"n_asked must be in [1, n_classes) with n_classes at least 2; got {n_asked} and {n_classes}."
         )
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
-    return Question(
-        name=called,
-        price=ordinary(price=price, name=called).price,
-        n_classes=n_classes,
-        n_asked=n_asked,
-    )
+    price = ordinary(price=price, name=called).price
+    return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
 
 
 def targeted(
     *, n_classes: int, epsilon: float = 0.05, price: float, name: str = "targeted"
-) -> Targeted:
+) -> TargetedLabel:
     """A question about the class that the system answered, with a uniform share ε; see
     :func:`~noracle.accuracy.route.route_items`.
 
@@ -124,23 +105,12 @@ def targeted(
         raise ArgumentError(
             f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
         )
-    return Targeted(
-        name=name,
-        price=ordinary(price=price, name=name).price,
-        n_classes=n_classes,
-        epsilon=epsilon,
-    )
+    price = ordinary(price=price, name=name).price
+    return TargetedLabel(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
 
 def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float = 0.05) -> Label:
-    """The kind of label of this name: ordinary, complementary, question or targeted;
-    complementary-J and question-J for J classes.
-
-    Examples
-    --------
-    >>> make_label("complementary-2", n_classes=5, price=0.5).n_ruled_out
-    2
-    """
+    """The kind of label of this name; complementary-J and question-J for J classes."""
     kind, mark, several = name.partition("-")
     if name == "ordinary":
         return ordinary(price=price)
@@ -151,16 +121,12 @@ def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float
         )
     if n_classes is None:
         raise ArgumentError(f"n_classes must be given with the label {name!r}; got none.")
+    n = int(several or 1)
     if kind == "complementary":
-        return complementary(
-            n_classes=n_classes, n_ruled_out=int(several or 1), price=price, name=name
-        )
+        return complementary(n_classes=n_classes, n_ruled_out=n, price=price, name=name)
     if kind == "question":
-        return question(n_classes=n_classes, n_asked=int(several or 1), price=price, name=name)
+        return question(n_classes=n_classes, n_asked=n, price=price, name=name)
     return targeted(n_classes=n_classes, epsilon=epsilon, price=price)
-
-
-# ----------------------------------------------------------------------------
 
 
 SYSTEM = "system"
@@ -174,20 +140,12 @@ _SCORED = 1.03
 """Limits from scores are by as much wider over drawn labels than over expected ones (simulated:
 1.00 to 1.05 over 500 to 4,000 labels).
 """
-_SHIFTS = (
-    -1.3830,
-    -0.6745,
-    -0.2104,
-    0.2104,
-    0.6745,
-    1.3830,
-)  # quantiles of the normal law at 1/12, 3/12, …, 11/12
+_SHIFTS = (-1.3830, -0.6745, -0.2104, 0.2104, 0.6745, 1.3830)
+"""Quantiles of the normal law at 1/12, 3/12, …, 11/12."""
 
 
 class Place(NamedTuple):
-    """A part of the population: where it lies, how many items it has, how many have an answer, and
-    how many were asked about.
-    """
+    """A part of the population: items, those with an answer, and those asked about."""
 
     cell: Cell
     items: int
@@ -201,9 +159,7 @@ class Place(NamedTuple):
 
 
 class Voted(NamedTuple):
-    """Answers with one probability to be asked about: their share of the items, and the share of
-    them that is right.
-    """
+    """Answers with one probability to be asked about: their share, and how many are right."""
 
     propensity: float
     share: float
@@ -220,12 +176,9 @@ def model_votes(systems: int, epsilon: float) -> Votes:
 
     Systems that err together agree more often, are asked about more often, and get narrower
     intervals than this model expects.
-
-    Examples
-    --------
-    >>> [(round(v.propensity, 3), round(v.share, 3)) for v in model_votes(2, 0.1)(3, 0.8)]
-    [(0.483, 0.34), (0.933, 0.66)]
     """
+    if systems == 1:
+        return aimed_votes(epsilon)
 
     def votes(n_classes: int, accuracy: float) -> list[Voted]:
         others = np.arange(systems)
@@ -254,13 +207,12 @@ def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) 
     for t, n in held.items():
         inverse = (t.yes_score or 0.0) + (t.no_score or 0.0)
         if t.design == "recorded" and t.answered and t.verdict != "unsure" and inverse > 0:
-            seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])[
-                t.verdict == "yes"
-            ] += n
+            row = seen.setdefault((t.n_classes, round(1 / inverse, 9)), [0.0, 0.0])
+            row[t.verdict == "yes"] += n
     if seen and len({k for k, _ in seen}) == len(seen):
-        chances = dict(seen)
+        chance = dict(seen.keys())
         return lambda k, accuracy: (
-            [Voted(p, 1.0, accuracy) for own, p in chances if own == k] or fallback(k, accuracy)
+            [Voted(chance[k], 1.0, accuracy)] if k in chance else fallback(k, accuracy)
         )
     if sum(map(sum, seen.values())) < least:
         return fallback
@@ -296,13 +248,8 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
 def _binomial(k: Any, n: int, p: float) -> Any:
     if p <= 0 or p >= 1:
         return np.where(k == (n if p >= 1 else 0), 1.0, 0.0)
-    return np.exp(
-        gammaln(n + 1)
-        - gammaln(k + 1)
-        - gammaln(n - k + 1)
-        + k * math.log(p)
-        + (n - k) * math.log1p(-p)
-    )
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -335,9 +282,7 @@ class Expected:
         return sum(max(0, p.answered - p.asked) for p in self.places)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """The expected half-width: that of the expected labels; for few of them, the mean over
-        labels that are more or less lucky.
-        """
+        """The expected half-width; for few labels the mean over more and less lucky ones."""
         n = sum(buy.values()) + sum(self.held.values())
         spread = n * self.accuracy * (1 - self.accuracy)
         if not n:
@@ -345,32 +290,34 @@ class Expected:
         if spread > _SMOOTH or self.held:
             found = self.estimate(buy)
             if self.strata and found.interval != "parts" and sum(buy.values()) < self.to_one_rate:
-                return 0.5  # rates that differ too little to be seen, but by design: strata must not be taken together
+                # Rates that differ too little to be seen, but by design: strata must not be taken
+                # together.
+                return 0.5
             if found.method != "scores":
                 return _half(found)
-            more = [
-                dataclasses.replace(self, seed=self.seed + i).estimate(buy)
-                for i in range(1, _ORDERS)
-            ]  # limits depend on the order
+            # Limits depend on the order.
+            orders = [dataclasses.replace(self, seed=self.seed + i) for i in range(1, _ORDERS)]
+            more = [world.estimate(buy) for world in orders]
             return _SCORED * sum(map(_half, (found, *more))) / _ORDERS
         shift = math.sqrt(self.accuracy * (1 - self.accuracy) / n)
         lucky = [min(max(self.accuracy + z * shift, 0.0), 1.0) for z in _SHIFTS]
-        return sum(_half(dataclasses.replace(self, accuracy=a).estimate(buy)) for a in lucky) / len(
-            lucky
-        )
+        found_for = [dataclasses.replace(self, accuracy=a).estimate(buy) for a in lucky]
+        return sum(map(_half, found_for)) / len(lucky)
+
+    def estimator(self, buy: Mapping[str, int]) -> dict[str, str]:
+        """Which estimate the labels will lead to."""
+        found = self.estimate(buy)
+        return {"method": found.method, "interval": found.interval}
 
     def estimate(self, buy: Mapping[str, int]) -> Estimate:
         """The default estimate of the expected labels."""
         from noracle.accuracy import estimate_accuracy
 
-        return estimate_accuracy(
-            self.counts(buy), confidence=self.confidence, checks="none", seed=self.seed
-        )
+        counts = self.counts(buy)
+        return estimate_accuracy(counts, confidence=self.confidence, checks="none", seed=self.seed)
 
     def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
-        """Whole numbers of tallies, as near to the expected ones as they can be for each kind of
-        tally together.
-        """
+        """Tallies in whole numbers, as near to the expected ones as can be."""
         tallies: Counter[Tally] = Counter(self.held)
         for kind, n in buy.items():
             expected: dict[int, list[tuple[Tally, float]]] = {}
@@ -378,7 +325,6 @@ class Expected:
                 for i, (t, share) in enumerate(self._law(kind, place)):
                     expected.setdefault(i, []).append((t, new * share))
             tallies.update(_whole(row for rows in expected.values() for row in rows))
-        items = {p.cell: p.items for p in self.places}
         most = Counter[Cell]()
         for t, n in tallies.items():
             if t.answered:
@@ -386,7 +332,7 @@ class Expected:
         answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
         return AccuracyCounts(
             tallies=dict(+tallies),
-            items={c: max(n, answered[c]) for c, n in items.items()},
+            items={p.cell: max(p.items, answered[p.cell]) for p in self.places},
             answered=answered,
             whole=self.whole,
             propensities="recorded" if self.recorded or "targeted" in buy else "none",
@@ -397,37 +343,24 @@ class Expected:
         if not self.strata:
             left = max(self.left, 1)
             return [n * p.left / left for p in self.places]
-        by_stratum = self.by_stratum(n)
-        left_of: Counter[str] = Counter()
+        new, left_of = self.by_stratum(n), Counter[str]()
         for p in self.places:
             left_of[p.cell.stratum] += p.left
-        return [
-            by_stratum[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1)
-            for p in self.places
-        ]
+        return [new[p.cell.stratum] * p.left / max(left_of[p.cell.stratum], 1) for p in self.places]
 
     @cached_property
     def _strata(self) -> dict[str, tuple[int, int]]:
-        rows: dict[str, list[int]] = {}
-        for p in self.places:
-            row = rows.setdefault(p.cell.stratum, [0, 0])
-            row[0] += p.items
-            row[1] += p.asked
-        return {name: (items, asked) for name, (items, asked) in sorted(rows.items())}
+        return dict(sorted(strata_of(self.places).items()))
 
     @property
     def to_one_rate(self) -> int:
         """How many labels bring every stratum to the rate of the most labelled one."""
-        rate = max(asked / items for items, asked in self._strata.values() if items)
-        return sum(
-            math.ceil(max(0.0, rate * items - asked) - 1e-9)
-            for items, asked in self._strata.values()
-        )
+        rows = self._strata.values()
+        rate = max(asked / items for items, asked in rows if items)
+        return sum(math.ceil(max(0.0, rate * items - asked) - 1e-9) for items, asked in rows)
 
     def by_stratum(self, n: int) -> dict[str, int]:
-        """New labels by stratum: the strata that were labelled least first, until all have one
-        rate.
-        """
+        """New labels by stratum: those labelled least first, until all have one rate."""
         rows = self._strata
         low, high = 0.0, 1.0
         for _ in range(60):
@@ -440,20 +373,17 @@ class Expected:
     def fewest(
         self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int] | None = None
     ) -> int | None:
-        """The fewest labels of a kind, beside others, for this half-width; None if not even
-        ``most`` are enough.
-        """
+        """The fewest labels of a kind, beside others; None if not even ``most`` are enough."""
         others = dict(beside or {})
-        scores = self.recorded or (
-            kind == "targeted" and len(self.votes(self.places[0].cell.n_classes, 0.5)) > 1
-        )
+        k = self.places[0].cell.n_classes
+        noisy = self.recorded or (kind == "targeted" and len(self.votes(k, 0.5)) > 1)
         return fewest(
             lambda n: self.of({**others, kind: n}),
             half_width,
             most,
             start=start_at(self.accuracy, half_width, self.confidence),
             there=sum(self.held.values()) + sum(others.values()),
-            close=_NOISY if scores and not self.aims else _CLOSE,
+            close=_NOISY if noisy and not self.aims else _CLOSE,
         )
 
     def told(self, buy: Mapping[str, int]) -> dict[str, int]:
@@ -477,52 +407,46 @@ class Expected:
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""
         cell, a, k = place.cell, self.accuracy, place.cell.n_classes
-        if kind == GRADES:  # of an answer that is there
-            return [
-                (tally(cell, "yes", hit=True, graded=True), a),
-                (tally(cell, "yes", hit=False, graded=True), 1 - a),
-            ]
         there = place.answered / place.items if place.items else 1.0
+        share = {True: a, False: 1 - a}
+        if kind == GRADES:  # of an answer that is there
+            return [(tally(cell, "yes", hit=hit, graded=True), p) for hit, p in share.items()]
         rows: list[tuple[Tally, float]]
         if kind == "ordinary":
-            rows = [(tally(cell, "yes", hit=True), a), (tally(cell, "yes", hit=False), 1 - a)]
+            rows = [(tally(cell, "yes", hit=hit), p) for hit, p in share.items()]
         elif kind == "targeted":
             rows = _targeted(cell, self.votes(k, a))
         else:
             told = 1 / k if kind == "question" else 0.0
-            hit = (1 - told) * (1 - a) / (k - 1)
-            rows = [
-                *(
-                    (tally(cell, "yes", hit=right), told * share)
-                    for right, share in ((True, a), (False, 1 - a))
-                ),
-                (tally(cell, "no", hit=True), hit),
-                (tally(cell, "no", hit=False), 1 - told - hit),
-            ]
-        silent = tally(
-            cell,
-            "yes" if kind == "ordinary" else "no",
-            hit=False,
-            answered=False,
-            inverse=0.0 if kind == "targeted" else None,
-        )
-        return [*((t, there * share) for t, share in rows), (silent, 1 - there)]
+            struck = (1 - told) * (1 - a) / (k - 1)
+            rows = [(tally(cell, "yes", hit=hit), told * p) for hit, p in share.items()]
+            rows.append((tally(cell, "no", hit=True), struck))
+            rows.append((tally(cell, "no", hit=False), 1 - told - struck))
+        verdict: Verdict = "yes" if kind == "ordinary" else "no"
+        inverse = 0.0 if kind == "targeted" else None
+        silent = tally(cell, verdict, hit=False, answered=False, inverse=inverse)
+        return [*((t, there * p) for t, p in rows), (silent, 1 - there)]
+
+
+def strata_of(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
+    """Items, and items that were asked about, of each stratum."""
+    items, asked = Counter[str](), Counter[str]()
+    for p in places:
+        items[p.cell.stratum] += p.items
+        asked[p.cell.stratum] += p.asked
+    return {stratum: (n, asked[stratum]) for stratum, n in items.items()}
 
 
 def _targeted(cell: Cell, votes: Sequence[Voted]) -> list[tuple[Tally, float]]:
-    """As a routing by votes records them: the chance of every answer is known, so that its estimate
-    has a guess.
-    """
+    """As a routing by votes records them, with the chance of every answer."""
     rows: list[tuple[Tally, float]] = []
     for v in votes:
-        p, inverse = v.propensity, 1 / v.propensity
-        rows.append(
-            (tally(cell, "yes", hit=True, inverse=inverse, chance=p), v.share * p * v.right)
-        )
-        rows.append(
-            (tally(cell, "no", hit=True, inverse=inverse, chance=p), v.share * p * (1 - v.right))
-        )
-        rows.append((tally(cell, "no", hit=False, inverse=0.0, chance=p), v.share * (1 - p)))
+        p = v.propensity
+        yes = tally(cell, "yes", hit=True, inverse=1 / p, chance=p)
+        no = tally(cell, "no", hit=True, inverse=1 / p, chance=p)
+        other = tally(cell, "no", hit=False, inverse=0.0, chance=p)
+        right, wrong = v.share * p * v.right, v.share * p * (1 - v.right)
+        rows += [(yes, right), (no, wrong), (other, v.share * (1 - p))]
     return rows
 
 
@@ -531,9 +455,7 @@ def _half(estimate: Estimate) -> float:
 
 
 def _whole(rows: Iterable[tuple[Tally, float]]) -> Counter[Tally]:
-    """Whole numbers whose running sums are the rounded running sums, so that every kind of tally
-    has its total.
-    """
+    """Whole numbers whose running sums are the rounded ones, so that each tally has its total."""
     told = [(t, x) for t, x in rows if x > 0]
     found: Counter[Tally] = Counter()
     for (t, _), n in zip(told, _rounded([x for _, x in told]), strict=True):
@@ -549,9 +471,7 @@ def _rounded(values: Sequence[float]) -> list[int]:
 def places_of(
     *, n_classes: Mapping[int, int], strata: Mapping[str, int] | None
 ) -> tuple[Place, ...]:
-    """Places of a population in which numbers of classes and strata do not depend on each other,
-    and everything has an answer.
-    """
+    """Places of a population where classes and strata are independent and all have an answer."""
     total = sum(n_classes.values())
     of = strata or {"": total}
     cells = [Cell(SYSTEM, k, name) for name in of for k in n_classes]
@@ -560,9 +480,7 @@ def places_of(
 
 
 def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
-    """The world with labels that are there already, as they are expected: by kind, or by stratum
-    and kind.
-    """
+    """The world with labels that are there already, by kind or by stratum and kind."""
     held: Counter[Tally] = Counter()
     asked: Counter[Cell] = Counter()
     for name, n in have.items():
@@ -572,12 +490,8 @@ def with_held(world: Expected, have: Mapping[str, int]) -> Expected:
         held.update(part.counts({kind: n}).tallies)
         asked.update(dict(zip((p.cell for p in there), _rounded(part.spread(n)), strict=True)))
     places = tuple(p._replace(asked=min(p.items, asked[p.cell])) for p in world.places)
-    return dataclasses.replace(
-        world,
-        places=places,
-        held=dict(held),
-        recorded=any(name.endswith("targeted") for name in have),
-    )
+    aims = any(name.endswith("targeted") for name in have)
+    return dataclasses.replace(world, places=places, held=dict(held), recorded=aims)
 
 
 def fewest(
@@ -595,11 +509,6 @@ def fewest(
     Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside
     the bracket, where ``there`` are labels that are there already; it stops when the bracket is
     ``close``.
-
-    Examples
-    --------
-    >>> fewest(lambda n: 1 / (n + 1) ** 0.5, 0.1, 1000)
-    99
     """
     if width(0) <= goal:
         return 0
@@ -610,11 +519,8 @@ def fewest(
         low, high = (low, n) if found <= goal else (n, high)
         turn += 1
         margin = int(close * n / 2)
-        n = (
-            math.ceil((n + there) * (found / goal) ** 2)
-            - there
-            + (margin if found > goal else -margin)
-        )
+        n = math.ceil((n + there) * (found / goal) ** 2) - there
+        n += margin if found > goal else -margin
         if not low < n < high or (turn % 4 == 0 and high <= most):
             n = most if n >= high > most else (low + high) // 2
     return None if high > most else high

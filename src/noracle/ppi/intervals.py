@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, fault
+from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array, Mask, Moments, block
 
 if TYPE_CHECKING:
@@ -23,14 +25,10 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """One weight vector per sample (…, columns of the sample), the prior's share (…, k), the
-    variance and the information M.
-    """
+    """One weight vector per sample (…, columns of the sample), and the variance."""
 
     samples: tuple[Array, ...]
-    prior: Array
     variance: Array
-    information: Array
 
 
 def blue_weights(
@@ -40,34 +38,17 @@ def blue_weights(
     target: Array,
     *,
     design: Array | None = None,
-    prior: Array | None = None,
 ) -> Weights:
     """Weights λ of the sample means with the least variance whose weighted sum has mean aᵀμ,
     whatever μ is.
 
-    M = M0 + Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the prior's share is M0·M⁻¹·a, the
-    variance aᵀM⁻¹a; then Σ H_Iᵀλ_I + the prior's share = a. Leading axes are worlds or folds.
-
-    Parameters
-    ----------
-    cov
-        Covariance of the columns (…, d, d); only blocks of columns that one sample observes are
-        used.
-    samples, n
-        The columns that each sample observes and its number of rows (a number or an array over
-        worlds); 0 is allowed.
-    target
-        a, the wanted combination of the k means.
-    design
-        H (d, k): the mean of column c is Σ_j H[c, j]·μ_j. Default: a column per mean.
-    prior
-        M0 (…, k, k), information already in hand.
-
-    Raises
-    ------
-    ArgumentError
-        If a is not in the range of M: no weights are unbiased. (The printed formula then silently
-        returns weights that do not sum to a.)
+    M = Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the variance is aᵀM⁻¹a; then Σ H_Iᵀλ_I = a.
+    Leading axes are worlds or folds. Of the covariance ``cov`` (…, d, d) only blocks of columns that
+    one sample observes are used. ``samples`` and ``n`` are the columns of each sample and its number
+    of rows, which may be 0; ``target`` is a; ``design`` H (d, k) says that the mean of column c is
+    Σ_j H[c, j]·μ_j (default: a column per mean). If a is not in the range of M, no weights are
+    unbiased, which is an error. (The printed formula then silently returns weights that do not sum
+    to a.)
 
     References
     ----------
@@ -76,45 +57,31 @@ def blue_weights(
 
     Examples
     --------
-    >>> import numpy as np
     >>> cov = np.array([[1.0, 0.8], [0.8, 1.0]])
     >>> found = blue_weights(cov, [(0, 1), (1,)], [100, 900], np.array([1.0, 0.0]))
     >>> found.samples[0].round(2).tolist(), found.samples[1].round(2).tolist(), round(float(found.variance), 5)
     ([1.0, -0.72], [0.72], 0.00424)
     """
-    d = cov.shape[-1]
-    h = np.eye(d) if design is None else design
-    k = h.shape[1]
+    H = np.eye(cov.shape[-1]) if design is None else design
+    seen = [H[list(columns)] for columns in samples]
+    sizes = [np.asarray(size, dtype=np.float64) for size in n]
     inverses = []
-    information = (
-        np.zeros((*cov.shape[:-2], k, k))
-        if prior is None
-        else np.broadcast_to(prior, (*cov.shape[:-2], k, k)).copy()
-    )
-    for columns, size in zip(samples, n, strict=True):
+    M = np.zeros((*cov.shape[:-2], H.shape[1], H.shape[1]))
+    for columns, size, h in zip(samples, sizes, seen, strict=True):
         try:
             inverse = np.asarray(np.linalg.inv(block(cov, columns)), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise ArgumentError(
-                fault(
-                    "cov",
-                    "must be positive definite",
-                    f"a singular block of columns {list(columns)}",
-                    remedy="Leave a rater out.",
-                )
+                f"cov must be positive definite; got a singular block of columns {list(columns)}. Leave a rater out."
             ) from None
-        part = h[list(columns)].T @ inverse @ h[list(columns)]
-        information = information + np.asarray(size, dtype=np.float64)[..., None, None] * part
+        M = M + size[..., None, None] * (h.T @ inverse @ h)
         inverses.append(inverse)
-    y = _solve(information, target)
-    weights = []
-    for columns, size, inverse in zip(samples, n, inverses, strict=True):
-        seen: Array = _times(inverse, y @ h[list(columns)].T)
-        weights.append(np.asarray(size, dtype=np.float64)[..., None] * seen)
-    share = np.zeros_like(y) if prior is None else _times(np.asarray(prior), y)
-    return Weights(
-        samples=tuple(weights), prior=share, variance=y @ target, information=information
+    y = _solve(M, target)
+    weights = tuple(
+        size[..., None] * _times(inverse, y @ h.T)
+        for size, inverse, h in zip(sizes, inverses, seen, strict=True)
     )
+    return Weights(weights, y @ target)
 
 
 def _times(matrix: Array, vector: Array) -> Array:
@@ -123,24 +90,18 @@ def _times(matrix: Array, vector: Array) -> Array:
 
 
 def _solve(information: Array, target: Array) -> Array:
-    """Solve M·y = a on the scale where M has a diagonal of ones; coordinates that nothing observes
-    must not be wanted.
-    """
+    """Solve M·y = a on a unit diagonal; coordinates that nothing observes must not be wanted."""
     diagonal = np.diagonal(information, axis1=-2, axis2=-1)
     blind = diagonal <= 0
     scale = 1 / np.sqrt(np.where(blind, 1.0, diagonal))
     scaled = information * scale[..., :, None] * scale[..., None, :]
     wanted = target * scale
-    eye = np.eye(information.shape[-1])
+    whole = np.where(blind[..., None], np.eye(information.shape[-1]), scaled)
     try:
-        y = np.linalg.solve(
-            np.where(blind[..., None], eye, scaled), np.where(blind, 0.0, wanted)[..., None]
-        )[..., 0]
+        y = np.linalg.solve(whole, np.where(blind, 0.0, wanted)[..., None])[..., 0]
     except np.linalg.LinAlgError:
-        y = _times(
-            np.asarray(np.linalg.pinv(scaled, rcond=1e-10, hermitian=True), dtype=np.float64),
-            wanted,
-        )
+        inverse = np.linalg.pinv(scaled, rcond=1e-10, hermitian=True)
+        y = _times(np.asarray(inverse, dtype=np.float64), wanted)
     off = np.abs(_times(scaled, y) - wanted).max(axis=-1)
     if not np.all(off <= 1e-7 * np.abs(wanted).max(axis=-1)):
         raise ArgumentError(
@@ -161,46 +122,30 @@ def drop_useless(
     design: Array | None = None,
 ) -> tuple[Array, Mask]:
     """Make raters that save next to no variance uncorrelated with everything, so that they get no
-    weight.
+    weight: the changed covariance, and a mask (…, d) of what was dropped.
 
     A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g
-    of at least 1/(N-p-1), p the raters that stay: below that, the noise of its estimated weight
-    costs more than the rater saves. Where the raters' means are known exactly, g is the partial R²
-    of the rater given the others, and this is the usual rule for control variates; where they are
-    not, a rater that is redundant but often observed stays. The worst goes first, one at a time.
-
-    Parameters
-    ----------
-    cov
-        Covariance of the columns (…, d, d).
-    samples, n, target, design
-        As in :func:`blue_weights`.
-    raters
-        Columns that may go.
-    labelled
-        Labelled rows N, a number or an array over worlds.
-
-    Returns
-    -------
-    cov, dropped
-        The changed covariance and a mask (…, d).
+    of at least 1/(N-p-1), N the rows that are ``labelled`` and p the raters that stay: below that,
+    the noise of its estimated weight costs more than the rater saves. Where the raters' means are
+    known exactly, g is the partial R² of the rater given the others, and this is the usual rule for
+    control variates; where they are not, a rater that is redundant but often observed stays. The
+    worst of ``raters`` goes first, one at a time. Others are as in :func:`blue_weights`.
     """
-    d, p = cov.shape[-1], len(raters)
-    lead = cov.shape[:-2]
+    d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
     dropped = np.zeros((len(flat), d), dtype=bool)
-    size = np.broadcast_to(np.asarray(labelled, dtype=np.float64), lead).ravel()
-    numbers = [np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in n]
+    size, *numbers = (
+        np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in (labelled, *n)
+    )
     mask = np.eye(d, dtype=bool)[list(raters)]
     without = (mask[:, :, None] | mask[:, None, :]) & ~np.eye(d, dtype=bool)
     still = np.arange(len(flat))
-    for _ in range(p):
+    for _ in raters:
         sizes = [m[still] for m in numbers]
         now = blue_weights(flat[still], samples, sizes, target, design=design).variance
         fewer = np.where(without, 0.0, flat[still][:, None])
-        then = blue_weights(
-            fewer, samples, [m[:, None] for m in sizes], target, design=design
-        ).variance
+        apart = [m[:, None] for m in sizes]
+        then = blue_weights(fewer, samples, apart, target, design=design).variance
         active = ~dropped[still][:, list(raters)]
         gain = np.where(active, 1 - now[:, None] / then, np.inf)
         worst = gain.argmin(axis=-1)
@@ -214,11 +159,8 @@ def drop_useless(
     return flat.reshape(cov.shape), dropped.reshape(*lead, d)
 
 
-# ----------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ScoreSample:
     """Rows that observe the same columns.
 
     ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often
@@ -240,7 +182,7 @@ class Sample:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class MeanProblem:
     """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
     has.
 
@@ -255,11 +197,8 @@ class Problem:
     cov: Array | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """The estimate, its variance, the weights by sample, which columns were dropped, and how far
-    correlations were shrunk.
-    """
+class MeanFit(NamedTuple):
+    """The estimate, its variance, weights by sample, dropped columns, and the shrinkage."""
 
     value: Array
     variance: Array
@@ -268,35 +207,24 @@ class Fit:
     intensity: Array
 
 
-def plug_in(samples: Sequence[Sample], problem: Problem) -> Fit:
+def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section
     C.2).
 
     Too small where the weights were estimated from few rows: the residuals are in-sample.
     """
     moments = None if problem.cov is not None else _total(samples, problem)
-    cov, dropped, intensity = _covariance(moments, problem, samples, samples[0].counts.shape[:-1])
-    weights = blue_weights(
-        cov,
-        [s.columns for s in samples],
-        [s.n for s in samples],
-        problem.target,
-        design=problem.design,
-    )
+    lead = samples[0].counts.shape[:-1]
+    cov, dropped, intensity = covariance_of(moments, problem, samples, lead)
+    weights = _weights(cov, samples, [s.n for s in samples], problem)
     value, variance = np.zeros(()), np.zeros(())
-    for sample, weight in zip(samples, weights.samples, strict=True):
-        mean, spread = _moments(_combined(sample.values, weight), sample.counts)
+    for sample, weight in zip(samples, weights, strict=True):
+        mean, spread = mean_and_variance(combined(sample.values, weight), sample.counts)
         value, variance = value + mean, variance + spread / np.maximum(sample.n, 1)
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=weights.samples,
-        dropped=dropped,
-        intensity=intensity,
-    )
+    return MeanFit(value, variance, weights, dropped, intensity)
 
 
-def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
+def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
     θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of
@@ -306,60 +234,43 @@ def cross_fit(samples: Sequence[Sample], problem: Problem) -> Fit:
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
     for sample, weight in zip(samples, weights, strict=True):
-        n = np.maximum(sample.n, 1)
-        if sample.pilot and sample.folds is not None:
-            scores = _combined(_unfolded(sample), weight)
-            sizes_f = np.maximum(sample.folds.sum(axis=-1), 1)
-            value = value + ((scores * sample.folds).sum(axis=-1) / sizes_f).mean(axis=-1)
-            away = (
-                scores - (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)[..., None]
-            )
-            mean = (away * sample.folds).sum(axis=(-1, -2)) / n
-            spread = ((away - mean[..., None, None]) ** 2 * sample.folds).sum(
-                axis=(-1, -2)
-            ) / np.maximum(n - 1, 1)
+        n, folds = np.maximum(sample.n, 1), sample.folds
+        if sample.pilot and folds is not None:
+            scores = combined(_unfolded(sample), weight)
+            of_fold = (scores * folds).sum(axis=-1) / np.maximum(folds.sum(axis=-1), 1)
+            value = value + of_fold.mean(axis=-1)
+            at = (weight * centre[..., None, list(sample.columns)]).sum(axis=-1)
+            away = scores - at[..., None]
+            mean = (away * folds).sum(axis=(-1, -2)) / n
+            squares = ((away - mean[..., None, None]) ** 2 * folds).sum(axis=(-1, -2))
+            spread = squares / np.maximum(n - 1, 1)
         else:
-            mean, spread = _moments(_combined(sample.values, weight.mean(axis=-2)), sample.counts)
+            scores = combined(sample.values, weight.mean(axis=-2))
+            mean, spread = mean_and_variance(scores, sample.counts)
             value = value + mean
         variance = variance + spread / n
-    mean_weights = tuple(w.mean(axis=-2) for w in weights)
+    averages = tuple(w.mean(axis=-2) for w in weights)
     everywhere = np.asarray(dropped.all(axis=-2))
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=mean_weights,
-        dropped=everywhere,
-        intensity=intensity.mean(axis=-1),
-    )
+    return MeanFit(value, variance, averages, everywhere, intensity.mean(axis=-1))
 
 
 def _fold_weights(
-    samples: Sequence[Sample], problem: Problem
+    samples: Sequence[ScoreSample], problem: MeanProblem
 ) -> tuple[tuple[Array, ...], Array, Mask, Array]:
-    """What the other folds say: weights by sample and fold; the means of all pilots; what was
-    dropped, and how far it was shrunk.
-    """
+    """Weights by sample and fold, the means of all pilots, what was dropped, the shrinkage."""
     total = _total(samples, problem)
-    folds = [s.folds for s in samples if s.pilot and s.folds is not None]
-    apart = _sum(
-        [
-            Moments.of(_unfolded(s), s.folds, s.columns, total.origin)
-            for s in samples
-            if s.pilot and s.folds is not None
-        ]
-    )
-    n_folds = folds[0].shape[-2]
-    cov, dropped, intensity = _covariance(
-        total.spread() - apart, problem, samples, (*total.n.shape[:-2], n_folds)
-    )
-    sizes = [s.n[..., None] for s in samples]
-    weights = blue_weights(
-        cov, [s.columns for s in samples], sizes, problem.target, design=problem.design
-    )
-    return weights.samples, total.covariance(shrink=False).mean, dropped, intensity
+    folded = [(s, s.folds) for s in samples if s.pilot and s.folds is not None]
+    apart = [Moments.of(_unfolded(s), f, s.columns, total.origin) for s, f in folded]
+    left = total.spread() - reduce(add, apart)
+    lead = (*total.n.shape[:-2], folded[0][1].shape[-2])
+    cov, dropped, intensity = covariance_of(left, problem, samples, lead)
+    weights = _weights(cov, samples, [s.n[..., None] for s in samples], problem)
+    return weights, total.covariance(shrink=False).mean, dropped, intensity
 
 
-def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit, Array]:
+def cross_fit_clusters(
+    samples: Sequence[ScoreSample], problem: MeanProblem
+) -> tuple[MeanFit, Array]:
     """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
     cluster adds, too.
 
@@ -375,74 +286,56 @@ def cross_fit_clusters(samples: Sequence[Sample], problem: Problem) -> tuple[Fit
     value, rows = 0.0, []
     for sample, weight in zip(samples, weights, strict=True):
         if sample.pilot and sample.folds is not None:
-            scores = _combined(sample.values, weight)
+            scores = combined(sample.values, weight)
             each = q[:, None] * sample.folds / sample.folds.sum(axis=-1, keepdims=True)
             value += float((each * scores).sum())
             away = scores - (weight * centre[list(sample.columns)]).sum(axis=-1)[:, None]
             added = (each * away).sum(axis=0)
-            share = each.sum(axis=0)
-            rows.append(added - share * added.sum())
+            rows.append(added - each.sum(axis=0) * added.sum())
         else:
-            scores = _combined(sample.values, q @ weight)
+            scores = combined(sample.values, q @ weight)
             value += float(scores.mean())
             rows.append((scores - scores.mean()) / len(scores))
     added = clusters_added(samples, rows)
-    fit = Fit(
-        value=np.asarray(value),
-        variance=np.asarray(float((added**2).sum())),
-        weights=tuple(q @ w for w in weights),
-        dropped=np.asarray(dropped.all(axis=-2)),
-        intensity=np.asarray(q @ intensity),
-    )
-    return fit, added
+    variance, averages = np.asarray(float((added**2).sum())), tuple(q @ w for w in weights)
+    everywhere, shrunk = np.asarray(dropped.all(axis=-2)), np.asarray(q @ intensity)
+    return MeanFit(np.asarray(value), variance, averages, everywhere, shrunk), added
 
 
-def clusters_added(samples: Sequence[Sample], rows: Sequence[Array]) -> Array:
+def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Array:
     """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
     cluster over √(1 - m/n).
 
     A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
-
-    Examples
-    --------
-    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0], [2.0]]), counts=np.ones(3), clusters=np.array([0, 1, 2]))
-    >>> added = clusters_added([one], [np.array([-1.0, 0.0, 1.0]) / 3])
-    >>> round(float((added**2).sum()), 6)  # s²/n
-    0.333333
     """
-    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
+    size = _n_clusters(samples)
     total = np.zeros(size)
     for sample, row in zip(samples, rows, strict=True):
-        if sample.clusters is None:
-            continue
-        rest = 1 - np.bincount(sample.clusters, minlength=size) / len(sample.clusters)
-        spread = np.broadcast_to(row, sample.clusters.shape)
-        total += np.bincount(sample.clusters, spread, size) / np.sqrt(np.where(rest > 0, rest, 1.0))
+        if sample.clusters is not None:
+            rest = 1 - np.bincount(sample.clusters, minlength=size) / len(sample.clusters)
+            spread = np.broadcast_to(row, sample.clusters.shape)
+            over = np.sqrt(np.where(rest > 0, rest, 1.0))
+            total += np.bincount(sample.clusters, spread, size) / over
     return total
 
 
-def cluster_freedom(samples: Sequence[Sample]) -> tuple[int, float]:
-    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² of the labelled rows of each
-    cluster added over samples.
+def _n_clusters(samples: Sequence[ScoreSample]) -> int:
+    return 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
 
-    Examples
-    --------
-    >>> one = Sample(columns=(0,), values=np.zeros((4, 1)), counts=np.ones(4), clusters=np.array([0, 0, 1, 1]))
-    >>> cluster_freedom([one])
-    (2, 2.0)
-    """
-    size = 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
-    v = np.zeros(size)
+
+def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
+    """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² added over samples."""
+    v = np.zeros(_n_clusters(samples))
     for sample in samples:
         if sample.clusters is not None:
-            v += np.bincount(sample.clusters, minlength=size) / len(sample.clusters) ** 2
+            v += np.bincount(sample.clusters, minlength=len(v)) / len(sample.clusters) ** 2
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
-def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048) -> Fit:
-    """Leave out each pilot row in turn: θ̂ corrected for bias, and the variance Σ_I (n_I-1)/n_I·Σ_i
-    (θ̂_(-i) - their mean)².
-    """
+def jackknife(
+    samples: Sequence[ScoreSample], problem: MeanProblem, *, chunk: int = 2048
+) -> MeanFit:
+    """Leave out each pilot row: the variance is Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
     # What is dropped is decided once: a choice that flips with one row would make the jackknife
@@ -455,61 +348,39 @@ def jackknife(samples: Sequence[Sample], problem: Problem, *, chunk: int = 2048)
     for place, sample in enumerate(samples):
         n = np.maximum(sample.n, 1)
         if not sample.pilot:
-            variance = (
-                variance
-                + _moments(_combined(sample.values, whole.weights[place]), sample.counts)[1] / n
-            )
+            scores = combined(sample.values, whole.weights[place])
+            variance = variance + mean_and_variance(scores, sample.counts)[1] / n
             continue
-        rows = sample.values.shape[-2]
         parts = []
-        for start in range(0, rows, chunk):
+        for start in range(0, sample.values.shape[-2], chunk):
             values = sample.values[..., start : start + chunk, :]
-            counts = sample.counts[..., start : start + chunk]
-            single = Moments.of(
-                values[..., None, :], np.ones((*values.shape[:-1], 1)), sample.columns, total.origin
-            )
-            fewer = [s.n[..., None] - (s is sample) for s in samples]
-            left = total.spread() - single
+            ones = np.ones((*values.shape[:-1], 1))
+            single = Moments.of(values[..., None, :], ones, sample.columns, total.origin)
             # A cell without rows has nothing to leave out; it is given the whole instead and counts
             # for nothing.
-            cov, _, _ = _covariance(
-                _where(counts > 0, left, total.spread()),
-                fixed,
-                samples,
-                (*sample.n.shape, values.shape[-2]),
-            )
-            weights = blue_weights(
-                np.where(apart, 0.0, cov),
-                [s.columns for s in samples],
-                fewer,
-                problem.target,
-                design=problem.design,
-            )
+            held = sample.counts[..., start : start + chunk, None, None] > 0
+            left = (total.spread() - single).where(held, total.spread())
+            lead = (*sample.n.shape, values.shape[-2])
+            cov = np.where(apart, 0.0, covariance_of(left, fixed, samples, lead)[0])
+            fewer = [s.n[..., None] - (s is sample) for s in samples]
+            weights = _weights(cov, samples, fewer, problem)
             estimate = np.zeros(())
-            for other, mean, weight in zip(samples, sample_means, weights.samples, strict=True):
+            for other, mean, weight in zip(samples, sample_means, weights, strict=True):
                 away = mean[..., None, :]
                 if other is sample:
-                    away = (away * n[..., None, None] - values) / np.maximum(n - 1, 1)[
-                        ..., None, None
-                    ]
+                    rest = np.maximum(n - 1, 1)[..., None, None]
+                    away = (away * n[..., None, None] - values) / rest
                 estimate = estimate + (weight * away).sum(axis=-1)
             parts.append(estimate)
         left_out = np.concatenate(parts, axis=-1)
         centre = (left_out * sample.counts).sum(axis=-1) / n
         value = value + (n - 1) * (whole.value - centre)
-        variance = variance + (n - 1) / n * (
-            (left_out - centre[..., None]) ** 2 * sample.counts
-        ).sum(axis=-1)
-    return Fit(
-        value=value,
-        variance=variance,
-        weights=whole.weights,
-        dropped=whole.dropped,
-        intensity=whole.intensity,
-    )
+        squares = ((left_out - centre[..., None]) ** 2 * sample.counts).sum(axis=-1)
+        variance = variance + (n - 1) / n * squares
+    return whole._replace(value=value, variance=variance)
 
 
-def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array, Array]:
+def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Array, Array, Array]:
     """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without
     any rater.
 
@@ -517,38 +388,33 @@ def classical(samples: Sequence[Sample], problem: Problem) -> tuple[Array, Array
     variance is the sum of squared influences.
     """
     value, fewest, rows = classical_influences(samples, problem)
-    variance = _added([(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)])
-    return value, variance * fewest / np.maximum(fewest - 1, 1), fewest
+    squares = [(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)]
+    return value, reduce(add, squares) * fewest / np.maximum(fewest - 1, 1), fewest
 
 
 def classical_influences(
-    samples: Sequence[Sample], problem: Problem
+    samples: Sequence[ScoreSample], problem: MeanProblem
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """Value and rows of :func:`classical`, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over
-    the wanted columns that it observes.
-    """
+    """Value, rows, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over wanted columns."""
     wanted = np.zeros(problem.design.shape[0])
     for mean in np.flatnonzero(problem.target):
         wanted[int(np.flatnonzero(problem.design[:, mean])[0])] += problem.target[mean]
-    columns = np.flatnonzero(wanted)
-    numbers, sums = [], []
-    for j in columns:
-        held = [(s, s.columns.index(j)) for s in samples if j in s.columns]
-        numbers.append(_added([s.n for s, _ in held]))
-        sums.append(_added([(s.values[..., i] * s.counts).sum(axis=-1) for s, i in held]))
-    means = [total / np.maximum(n, 1) for total, n in zip(sums, numbers, strict=True)]
-    value = _added([wanted[j] * m for j, m in zip(columns, means, strict=True)])
-    rows = []
-    for sample in samples:
-        influence = np.zeros(())
-        for j, m, n in zip(columns, means, numbers, strict=True):
-            if j in sample.columns:
-                column = sample.values[..., sample.columns.index(j)]
-                influence = (
-                    influence + wanted[j] * (column - m[..., None]) / np.maximum(n, 1)[..., None]
-                )
-        rows.append(influence)
-    return value, np.minimum.reduce(numbers), tuple(rows)
+    influences = [np.zeros(()) for _ in samples]
+    values, numbers = [], []
+    for j in np.flatnonzero(wanted):
+        held = [
+            (i, s, s.values[..., s.columns.index(j)])
+            for i, s in enumerate(samples)
+            if j in s.columns
+        ]
+        n = reduce(add, [s.n for _, s, _ in held])
+        m = reduce(add, [(x * s.counts).sum(axis=-1) for _, s, x in held]) / np.maximum(n, 1)
+        for i, _, x in held:
+            more = wanted[j] * (x - m[..., None]) / np.maximum(n, 1)[..., None]
+            influences[i] = influences[i] + more
+        values.append(wanted[j] * m)
+        numbers.append(n)
+    return reduce(add, values), np.minimum.reduce(numbers), tuple(influences)
 
 
 SKEWNESS = 0.16
@@ -565,11 +431,8 @@ times the average row's.
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tails:
-    """How far the estimate is from normal: its ``skewness``, and the ``largest`` share of its
-    variance from one of ``n`` rows.
-    """
+class Tails(NamedTuple):
+    """The estimate's ``skewness``, and the ``largest`` share of its variance from one of n rows."""
 
     skewness: float
     largest: float
@@ -577,22 +440,20 @@ class Tails:
 
     @property
     def light(self) -> bool:
-        """Whether Student's t can be trusted: skewness of at most 0.16, or of 0.42 where the
-        variance rests on many like rows.
-        """
+        """Whether t can be trusted: skewness up to 0.16, or 0.42 where many rows are alike."""
         many = self.largest <= min(LARGEST, LIKE_ROWS / self.n)
         return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
 
 
-def influences(samples: Sequence[Sample], weights: Sequence[Array]) -> tuple[Array, ...]:
+def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
-        _combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
+        combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
         for s, w in zip(samples, weights, strict=True)
     )
 
 
-def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tails:
+def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
     all ``rows``, ``n`` labelled.
 
@@ -616,7 +477,7 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
 
     Examples
     --------
-    >>> one = Sample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
+    >>> one = ScoreSample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
     >>> found = tails_of([one], influences([one], [np.ones(1)]), 100)
     >>> round(found.skewness, 4), round((1 - 2 * 0.2) / (0.2 * 0.8 * 100) ** 0.5, 4), round(found.largest, 4), found.light
     (0.15, 0.15, 0.04, True)
@@ -629,92 +490,65 @@ def tails_of(samples: Sequence[Sample], rows: Sequence[Array], n: float) -> Tail
     return Tails(skewness=abs(third) / second**1.5, largest=largest / second, n=n)
 
 
-def _covariance(
-    moments: Moments | None, problem: Problem, samples: Sequence[Sample], lead: tuple[int, ...]
+def _weights(
+    cov: Array, samples: Sequence[ScoreSample], n: Sequence[Array], problem: MeanProblem
+) -> tuple[Array, ...]:
+    columns = [s.columns for s in samples]
+    return blue_weights(cov, columns, n, problem.target, design=problem.design).samples
+
+
+def covariance_of(
+    moments: Moments | None,
+    problem: MeanProblem,
+    samples: Sequence[ScoreSample],
+    lead: tuple[int, ...],
 ) -> tuple[Array, Mask, Array]:
-    """The covariance with useless raters made uncorrelated, which these are, and how far
-    correlations were shrunk.
-    """
+    """The covariance without useless raters, which these are, and the shrinkage."""
     d = problem.design.shape[0]
     if problem.cov is not None or moments is None:
-        return (
-            np.broadcast_to(np.asarray(problem.cov), (*lead, d, d)),
-            np.zeros((*lead, d), dtype=bool),
-            np.zeros(lead),
-        )
+        known = np.broadcast_to(np.asarray(problem.cov), (*lead, d, d))
+        return known, np.zeros((*lead, d), dtype=bool), np.zeros(lead)
     found = moments.covariance(shrink=problem.shrink)
     if not problem.raters:
         return found.cov, np.zeros((*found.cov.shape[:-2], d), dtype=bool), found.intensity
     sizes = [s.n.reshape((*s.n.shape, *(1,) * (len(lead) - s.n.ndim))) for s in samples]
-    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[
-        ..., np.flatnonzero(problem.design @ problem.target)
-    ].min(axis=-1)
+    labels = np.flatnonzero(problem.design @ problem.target)
+    held = np.diagonal(moments.n, axis1=-2, axis2=-1)[..., labels].min(axis=-1)
+    columns, raters, design = [s.columns for s in samples], problem.raters, problem.design
     cov, dropped = drop_useless(
-        found.cov,
-        [s.columns for s in samples],
-        sizes,
-        problem.target,
-        problem.raters,
-        held,
-        design=problem.design,
+        found.cov, columns, sizes, problem.target, raters, held, design=design
     )
     return cov, dropped, found.intensity
 
 
-def _total(samples: Sequence[Sample], problem: Problem) -> Moments:
+def _total(samples: Sequence[ScoreSample], problem: MeanProblem) -> Moments:
     pilots = [s for s in samples if s.pilot]
     origin = np.zeros(problem.design.shape[0])
     for sample in reversed(pilots):
         rows = sample.values.reshape(-1, len(sample.columns))
         origin[list(sample.columns)] = rows[: 1 << 12].mean(axis=0)
-    return _sum([Moments.of(s.values, s.counts, s.columns, origin) for s in pilots])
+    return reduce(add, [Moments.of(s.values, s.counts, s.columns, origin) for s in pilots])
 
 
-def _sum(parts: Sequence[Moments]) -> Moments:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _where(condition: Mask, yes: Moments, no: Moments) -> Moments:
-    mask = condition[..., None, None]
-    return yes._with(*(np.where(mask, a, b) for a, b in zip(yes._sums(), no._sums(), strict=True)))
-
-
-def _unfolded(sample: Sample) -> Array:
+def _unfolded(sample: ScoreSample) -> Array:
     """The values with an axis for folds, unless all worlds share them."""
     return sample.values if sample.values.ndim == 2 else sample.values[..., None, :, :]
 
 
-def _combined(values: Array, weight: Array) -> Array:
+def combined(values: Array, weight: Array) -> Array:
     """λ·x of every row: (…, rows)."""
-    if values.ndim == 2:
-        return weight @ values.T
-    product: Array = (values @ weight[..., None])[..., 0]
-    return product
+    return weight @ values.T if values.ndim == 2 else _times(values, weight)
 
 
-def _means(sample: Sample) -> Array:
-    n = np.maximum(sample.n, 1)
-    sums = (
-        sample.counts @ sample.values
-        if sample.values.ndim == 2
-        else (sample.counts[..., None] * sample.values).sum(axis=-2)
-    )
-    return np.asarray(sums / n[..., None])
+def _means(sample: ScoreSample) -> Array:
+    values, counts = sample.values, sample.counts
+    sums = counts @ values if values.ndim == 2 else (counts[..., None] * values).sum(axis=-2)
+    return np.asarray(sums / np.maximum(sample.n, 1)[..., None])
 
 
-def _moments(scores: Array, counts: Array) -> tuple[Array, Array]:
+def mean_and_variance(scores: Array, counts: Array) -> tuple[Array, Array]:
     """Mean and variance (n-1) of scores that occur ``counts`` times; 0 where there are none."""
     n = counts.sum(axis=-1)
     mean = (scores * counts).sum(axis=-1) / np.maximum(n, 1)
     variance = ((scores - mean[..., None]) ** 2 * counts).sum(axis=-1) / np.maximum(n - 1, 1)
     return mean, variance
-
-
-def _added(parts: Sequence[Array]) -> Array:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total

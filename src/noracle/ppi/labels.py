@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
-from noracle.bounds.binomial import Cell, betaincinv
-from noracle.counts.tally import check_n_classes
-from noracle.errors import ArgumentError
+from noracle.bounds.linear import Cell
+from noracle.bounds.special import betaincinv
+from noracle.counts.tallies import check_n_classes
+from noracle.errors import ArgumentError, refuse
 from noracle.ppi.expected import (
     UNKNOWN,
     Expected,
     aimed,
-    aimed_votes,
     make_label,
     model_votes,
     places_of,
@@ -39,6 +39,7 @@ from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence,
 LabelKind = Literal["ordinary", "complementary", "question", "targeted"]
 KINDS: tuple[LabelKind, ...] = ("ordinary", "complementary", "question", "targeted")
 MOST = 10**9
+_MOST = 10**7  # of labels that compare systems
 _EDGE = 1e-3  # kinds are weighed as if the accuracy were at least so far from 0 and 1
 _SMOOTH, _QUANTILES = 25.0, 11
 _PAYS = 0.99  # a second kind of label must save 1 %
@@ -138,14 +139,19 @@ def plan_labels(
     """
     place = _Place.of(n_classes, n_items, strata, have, systems)
     check_confidence(confidence)
-    if not 0 <= accuracy <= 1:
-        raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
     given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
     goals = [name for name, value in given.items() if value is not None]
-    if len(goals) != 1:
-        raise ArgumentError(
-            f"one goal must be given: half_width, budget, match or difference; got {', '.join(goals) or 'none'}."
-        )
+    several = f"{len(place.n_classes)} of them" if len(place.n_classes) > 1 else ""
+    said = ", ".join(goals) or "none"
+    refuse(
+        {
+            f"accuracy must be in [0, 1]; got {accuracy}.": not 0 <= accuracy <= 1,
+            f"one goal must be given: half_width, budget, match or difference; got {said}.": len(
+                goals
+            )
+            != 1,
+        }
+    )
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
@@ -164,24 +170,21 @@ def plan_labels(
         "n_systems": systems,
         "have": dict(have or {}),
     }
-    k = place.typical
-    if (match is not None or difference is not None) and len(place.n_classes) > 1:
+    if several and (match is not None or difference is not None):
         raise ArgumentError(
-            f"n_classes must be one number for match and difference; got {len(place.n_classes)} of them."
+            f"n_classes must be one number for match and difference; got {several}."
         )
     if match is not None:
-        return _match(k, accuracy, match, prices, confidence, inputs)
+        return _match(match, inputs, confidence)
     if difference is not None:
-        return plan_difference(inputs, confidence)
-    if half_width is not None and not 0 < half_width < 0.5:
-        raise ArgumentError(
-            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
-        )
-    if budget is not None and not (budget > 0 and math.isfinite(budget)):
+        return _plan_difference(inputs, confidence)
+    if half_width is not None:
+        check_half_width(half_width)
+    elif not (float(budget or 0) > 0 and math.isfinite(float(budget or 0))):
         raise ArgumentError(f"budget must be positive; got {budget}.")
     market = _Market(
         labels={
-            name: make_label(name, n_classes=k, price=price, epsilon=epsilon)
+            name: make_label(name, n_classes=place.typical, price=price, epsilon=epsilon)
             for name, price in prices.items()
         },
         caps={name: most for name, most in (caps or {}).items() if name in prices},
@@ -190,32 +193,74 @@ def plan_labels(
         widths=place.widths(accuracy, confidence, epsilon, seed),
         left=place.left,
     )
-    key = "cost" if half_width is not None else "predicted"
     options = [
-        market.fewest(group, half_width)
-        if half_width is not None
-        else market.most(group, float(budget or 0))
+        market.most(group, float(budget or 0))
+        if half_width is None
+        else market.fewest(group, half_width)
         for group in _groups(list(prices), systems, mixed=not place.by_stratum)
     ]
-    best = _best(options, key, goals[0])
-    estimator = market.estimator(best["buy"])
+    best = _best(options, "predicted" if half_width is None else "cost", goals[0])
+    estimator = market.widths.estimator(best["buy"])
+    notes = ["the plan rests on the guessed accuracy; the interval you get does not"]
+    if estimator["interval"] == "parts":
+        notes.append(
+            "parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts"
+        )
+    return _as_plan(
+        "budget" if half_width is None else "half-width",
+        float(half_width or budget or 0),
+        {**best, "buy": market.widths.told(best["buy"])},
+        estimator,
+        {**inputs, "estimator": estimator},
+        confidence,
+        notes,
+        [o for i, o in enumerate(options) if o["buy"] not in [p["buy"] for p in options[:i]]],
+    )
+
+
+def _as_plan(
+    goal: str,
+    wanted: float,
+    best: Mapping[str, Any],
+    estimator: Mapping[str, str],
+    inputs: Mapping[str, Any],
+    confidence: float,
+    notes: Sequence[str],
+    options: Sequence[Mapping[str, Any]] = (),
+) -> Plan:
+    """One option as a plan."""
     return Plan(
-        goal="half-width" if half_width is not None else "budget",
-        wanted=float(half_width or budget or 0),
+        goal=goal,
+        wanted=wanted,
         predicted=best["predicted"],
-        buy=market.told(best["buy"]),
+        buy=best["buy"],
         cost=best["cost"],
         confidence=confidence,
         method=estimator["method"],
         interval=estimator["interval"],
         guarantee=promise(confidence),
-        inputs={**inputs, "estimator": estimator},
-        alternatives=tuple(_different(options)),
-        notes=(
-            "the plan rests on the guessed accuracy; the interval you get does not",
-            *_sums(estimator),
-        ),
+        inputs=inputs,
+        alternatives=tuple(options),
+        notes=tuple(notes),
     )
+
+
+def check_half_width(half_width: float) -> None:
+    """Refuse what is no half-width of a share."""
+    if not 0 < half_width < 0.5:
+        raise ArgumentError(
+            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
+        )
+
+
+def check_costs(costs: Mapping[str, float], kinds: Sequence[str]) -> None:
+    """Refuse prices of unknown kinds of label, and prices that are not positive."""
+    for name, price in costs.items():
+        choose("costs", name, kinds)
+        if not (price > 0 and math.isfinite(price)):
+            raise ArgumentError(
+                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
+            )
 
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
@@ -225,25 +270,12 @@ def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
     Uniform questions beside them would be scored by their propensities, too, and lose most of what
     they say.
     """
+    together = [kinds]
+    if systems > 1 and "targeted" in kinds:
+        apart = [name for name in kinds if name != "targeted"]
+        together = [apart, [name for name in kinds if name in ("ordinary", "targeted")]]
     alone = [[name] for name in kinds]
-    if len(kinds) < 2 or not mixed:
-        return alone
-    if systems == 1 or "targeted" not in kinds:
-        return [*alone, kinds]
-    together = [
-        [name for name in kinds if name != "targeted"],
-        [name for name in kinds if name in ("ordinary", "targeted")],
-    ]
-    return [*alone, *(group for group in together if len(group) > 1)]
-
-
-def _sums(estimator: Mapping[str, str]) -> tuple[str, ...]:
-    """What a reader should know of the interval that will be used."""
-    if estimator["interval"] == "parts":
-        return (
-            "parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts",
-        )
-    return ()
+    return [*alone, *(group for group in together if mixed and len(group) > 1)]
 
 
 def promise(confidence: float) -> Guarantee:
@@ -269,7 +301,7 @@ class _Place:
     @classmethod
     def of(
         cls,
-        n_classes: object,
+        n_classes: int | Mapping[int, int],
         n_items: int | None,
         strata: Mapping[str, int] | None,
         have: Mapping[str, int] | None,
@@ -279,20 +311,15 @@ class _Place:
         sizes = {"n_classes": sum(n_classes.values())} if isinstance(n_classes, Mapping) else {}
         sizes |= {"n_items": n_items} if n_items is not None else {}
         sizes |= {"strata": sum(strata.values())} if strata else {}
-        if len(set(sizes.values())) > 1 or any(
-            not isinstance(n, int) or n < 1 for n in sizes.values()
-        ):
+        counts = all(isinstance(n, int) and n > 0 for n in sizes.values())
+        if len(set(sizes.values())) > 1 or not counts:
             told = ", ".join(f"{n} in {name}" for name, n in sizes.items())
             raise ArgumentError(
                 f"n_items must be positive and the sum of n_classes and of strata; got {told}."
             )
         total = next(iter(sizes.values()), None)
-        mix = {
-            check_n_classes(k): int(n)
-            for k, n in (
-                n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}
-            ).items()
-        }
+        mix = n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}
+        mix = {check_n_classes(k): int(n) for k, n in mix.items()}
         if not isinstance(systems, int) or systems < 1:
             raise ArgumentError(f"systems must be a whole number of at least 1; got {systems}.")
         for name, n in (have or {}).items():
@@ -302,34 +329,26 @@ class _Place:
                 raise ArgumentError(
                     f"have must name strata that are given; got {stratum!r}. Pass strata={{{stratum!r}: …}}."
                 )
-            if (
-                not isinstance(n, int)
-                or n < 0
-                or (stratum and strata and n > strata[stratum])
-                or (total is not None and n > total)
-            ):
+            most = [x for x in ((strata or {}).get(stratum), total) if x is not None]
+            if not isinstance(n, int) or n < 0 or n > min(most, default=n):
                 raise ArgumentError(
                     f"have must be whole numbers that are not larger than their population; got {n} for {name!r}."
                 )
-        return cls(
-            n_classes=mix, n_items=total, strata=strata, have=dict(have or {}), systems=systems
-        )
+        held = dict(have or {})
+        return cls(n_classes=mix, n_items=total, strata=strata, have=held, systems=systems)
 
     @property
     def told(self) -> int | dict[str, int]:
         """The numbers of classes as a plan stores them."""
-        return (
-            {str(k): n for k, n in self.n_classes.items()}
-            if len(self.n_classes) > 1
-            else next(iter(self.n_classes))
-        )
+        if len(self.n_classes) == 1:
+            return next(iter(self.n_classes))
+        return {str(k): n for k, n in self.n_classes.items()}
 
     @property
     def typical(self) -> int:
         """One number of classes, for which kinds are weighed against each other."""
-        return max(
-            2, round(sum(k * n for k, n in self.n_classes.items()) / sum(self.n_classes.values()))
-        )
+        total = sum(k * n for k, n in self.n_classes.items())
+        return max(2, round(total / sum(self.n_classes.values())))
 
     @property
     def by_stratum(self) -> bool:
@@ -352,7 +371,7 @@ class _Place:
             places=places_of(n_classes=mix, strata=self.strata if self.by_stratum else None),
             accuracy=accuracy,
             confidence=confidence,
-            votes=aimed_votes(epsilon) if self.systems == 1 else model_votes(self.systems, epsilon),
+            votes=model_votes(self.systems, epsilon),
             whole=self.n_items is not None,
             strata=self.by_stratum,
             seed=seed,
@@ -361,35 +380,22 @@ class _Place:
 
 
 def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
-    prices = (
-        dict(costs)
-        if costs is not None
-        else dict.fromkeys(("ordinary", "complementary") if kind == "cheapest" else (kind,), 1.0)
-    )
-    for name, price in prices.items():
-        choose("costs", name, KINDS)
-        if not (price > 0 and math.isfinite(price)):
-            raise ArgumentError(
-                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
-            )
-    if kind != "cheapest":
-        if kind not in prices:
-            raise ArgumentError(f"costs must have a price for {kind!r}; got {sorted(prices)}.")
-        prices = {kind: prices[kind]}
-    return prices
-
-
-# -----------------------------------------------------------------------------------------------------------
-# what can be bought
+    usual = ("ordinary", "complementary") if kind == "cheapest" else (kind,)
+    prices = dict.fromkeys(usual, 1.0) if costs is None else dict(costs)
+    check_costs(prices, KINDS)
+    if kind == "cheapest":
+        return prices
+    if kind not in prices:
+        raise ArgumentError(f"costs must have a price for {kind!r}; got {sorted(prices)}.")
+    return {kind: prices[kind]}
 
 
 def option(
     buy: Mapping[str, int], predicted: float = math.nan, cost: float = math.nan, *, why: str = ""
 ) -> dict[str, Any]:
     """Something that could be bought; or, with a ``why``, not."""
-    return {"buy": dict(buy), "predicted": predicted, "cost": cost, "feasible": not why} | (
-        {"why": why} if why else {}
-    )
+    found = {"buy": dict(buy), "predicted": predicted, "cost": cost, "feasible": not why}
+    return found | ({"why": why} if why else {})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -407,39 +413,25 @@ class _Market:
         """The most labels of a kind, beside others that take items."""
         return max(0, min(self.caps.get(name, MOST), self.left - taken))
 
-    def estimator(self, buy: Mapping[str, int]) -> dict[str, str]:
-        """Which estimate the labels will lead to."""
-        if isinstance(self.widths, Widths):
-            return {"method": "ml", "interval": "exact"}
-        found = self.widths.estimate(buy)
-        return {"method": found.method, "interval": found.interval}
-
-    def told(self, buy: Mapping[str, int]) -> dict[str, int]:
-        """What to buy; by stratum where that is how labels were bought."""
-        return dict(buy) if isinstance(self.widths, Widths) else self.widths.told(buy)
-
-    def planned(
-        self, kinds: Sequence[str], *, budget: float | None = None, half_width: float | None = None
-    ) -> Mapping[str, int]:
+    def planned(self, kinds: Sequence[str], **goal: Any) -> Mapping[str, int]:
         """What :func:`plan_budget` buys of these kinds."""
-        plan = plan_budget(
+        capped = [name for name in kinds if name in self.caps or self.left < MOST]
+        return plan_budget(
             cov=[[self.guess * (1 - self.guess)]],
             names=["right"],
             target="right",
             costs={},
             labels=[self.labels[name] for name in kinds],
-            caps={name: self.cap(name) for name in kinds if name in self.caps or self.left < MOST},
+            caps={name: self.cap(name) for name in capped},
             accuracy=self.guess,
-            budgets=budget,
-            half_width=half_width,
             confidence=self.confidence,
-        )
-        return plan.buy
+            **goal,
+        ).buy
 
     def most(self, kinds: Sequence[str], budget: float) -> dict[str, Any]:
         """What a budget buys of these kinds."""
         try:
-            return self._option(self._that_fit(self.planned(kinds, budget=budget)))
+            return self._option(self._that_fit(self.planned(kinds, budgets=budget)))
         except ArgumentError as error:
             return option(dict.fromkeys(kinds, 0), why=f"{error}".rstrip("."))
 
@@ -451,38 +443,26 @@ class _Market:
         return {name: fit[name] for name in buy}
 
     def fewest(self, kinds: Sequence[str], half_width: float) -> dict[str, Any]:
-        """The fewest labels of these kinds whose interval is narrow enough: one kind after the
-        other, each up to its cap.
-        """
+        """The fewest labels, one kind after the other, each up to its cap."""
         buy: dict[str, int] = {}
         if self.widths.of(buy) <= half_width:
             return self._option(buy)
         for name in self._order(kinds, half_width):
             cap = self.cap(name, sum(buy.values()))
-            n = self._fewest(buy, name, half_width, cap) if cap else None
+            n = self.widths.fewest(name, half_width, cap, beside=buy) if cap else None
             buy[name] = cap if n is None else n
             if n is not None:
                 return self._option(buy)
-        return option(
-            buy,
-            why=f"{' and '.join(f'{n} {name}' for name, n in buy.items())} labels are not enough",
-        )
-
-    def _fewest(self, buy: Mapping[str, int], name: str, half_width: float, cap: int) -> int | None:
-        if isinstance(self.widths, Widths):
-            return smallest(partial(self._narrow, buy, name, half_width), cap)
-        return self.widths.fewest(name, half_width, cap, beside=buy)
+        tried = " and ".join(f"{n} {name}" for name, n in buy.items())
+        return option(buy, why=f"{tried} labels are not enough")
 
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
-        """The kinds that :func:`plan_budget` buys, the cheapest information first; then the others,
-        for an exact interval may need more.
-        """
+        """The kinds that plan_budget buys, the cheapest information first; then the others."""
+        bought: Mapping[str, int] = {}
         try:
             bought = self.planned(kinds, half_width=half_width) if len(kinds) > 1 else {}
-        except (
-            ArgumentError
-        ):  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
-            bought = {}
+        except ArgumentError:
+            pass  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
         return sorted(
             kinds, key=lambda name: (name not in bought, self._price_of_information(name))
         )
@@ -491,14 +471,10 @@ class _Market:
         label = self.labels[name]
         return label.price * (self.guess * (1 - self.guess) + label.noise(self.guess))
 
-    def _narrow(self, buy: Mapping[str, int], name: str, half_width: float, n: int) -> bool:
-        return self.widths.of({**buy, name: n}) <= half_width
-
     def _option(self, buy: Mapping[str, int]) -> dict[str, Any]:
         held = {name: n for name, n in buy.items() if n}
-        return option(
-            held, self.widths.of(held), sum(self.labels[name].price * n for name, n in held.items())
-        )
+        cost = sum(self.labels[name].price * n for name, n in held.items())
+        return option(held, self.widths.of(held), cost)
 
 
 def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, Any]:
@@ -508,29 +484,13 @@ def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, A
         raise ArgumentError(
             f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label."
         )
-    best = min(usable, key=lambda o: (o[key], o["cost"], o["predicted"]))
-    simple = min(
-        (o for o in usable if len(o["buy"]) <= 1),
-        key=lambda o: (o[key], o["cost"], o["predicted"]),
-        default=best,
-    )
-    return best if best[key] < _PAYS * simple[key] else simple
-
-
-def _different(options: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        o for i, o in enumerate(options) if o["buy"] not in [other["buy"] for other in options[:i]]
-    ]
-
-
-# ------------------------------------------------------------------------------------------------------
-# exact half-widths
+    usable.sort(key=lambda o: (o[key], o["cost"], o["predicted"]))
+    simple = next((o for o in usable if len(o["buy"]) <= 1), usable[0])
+    return usable[0] if usable[0][key] < _PAYS * simple[key] else simple
 
 
 class Widths:
-    """Expected half-width of the exact interval for numbers of labels of each kind, beside those
-    that are there.
-    """
+    """Expected half-width of the exact interval for labels of each kind beside those there."""
 
     def __init__(
         self,
@@ -540,37 +500,39 @@ class Widths:
         epsilon: float,
         have: Mapping[str, int] | None = None,
     ) -> None:
-        self.k, self.accuracy, self.tail, self.have = (
-            k,
-            accuracy,
-            (1 - confidence) / 2,
-            dict(have or {}),
-        )
-        self.aimed = aimed(k, epsilon)
-        self.slope = 1 / (k - 1)
+        self.k, self.accuracy, self.tail = k, accuracy, (1 - confidence) / 2
+        self.have, self.aimed, self.slope = dict(have or {}), aimed(k, epsilon), 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
-        """Half-width, expected over the labels; for a mixture over quantiles of the counts that
-        vary much for their size.
-        """
-        buy = {name: buy.get(name, 0) + self.have.get(name, 0) for name in {**buy, **self.have}}
-        ordinary = buy.get("ordinary", 0) + math.floor(buy.get("targeted", 0) * self.aimed)
-        complementary = buy.get("complementary", 0)
-        questions = buy.get("question", 0)
-        ordinary += round(questions / self.k)
-        complementary += questions - round(questions / self.k)
+        """Half-width, expected over the labels; of a mixture over quantiles of small counts."""
+        n = Counter(buy) + Counter(self.have)
+        told = round(n["question"] / self.k)
+        ordinary = n["ordinary"] + math.floor(n["targeted"] * self.aimed) + told
+        complementary = n["complementary"] + n["question"] - told
+        a, b = 1 - self.slope, self.slope
         if not complementary:
             return self._expected(ordinary, 0.0, 1.0)
         if not ordinary:
-            return self._expected(complementary, 1 - self.slope, self.slope)
-        q = 1 - self.slope * (1 - self.accuracy)
+            return self._expected(complementary, a, b)
         return sum(
-            share
-            * other
-            * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, 1 - self.slope, self.slope))
+            share * other * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, a, b))
             for s_o, share in _quantiles(ordinary, self.accuracy)
-            for s_c, other in _quantiles(complementary, q)
+            for s_c, other in _quantiles(complementary, 1 - self.slope * (1 - self.accuracy))
         )
+
+    def fewest(
+        self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int]
+    ) -> int | None:
+        """The fewest labels of a kind, beside others, for this half-width; None beyond ``most``."""
+        return smallest(lambda n: self.of({**beside, kind: n}) <= half_width, most)
+
+    def estimator(self, buy: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG002
+        """Which estimate the labels will lead to."""
+        return {"method": "ml", "interval": "exact"}
+
+    def told(self, buy: Mapping[str, int]) -> dict[str, int]:
+        """What to buy."""
+        return dict(buy)
 
     def _pair(self, *cells: Cell) -> float:
         limits = linear.exact(cells, self.tail, self.tail)
@@ -579,37 +541,27 @@ class Widths:
     def _expected(self, n: int, a: float, b: float) -> float:
         if n < 1:
             return 0.5
-        p = a + b * self.accuracy
-        counts, pmf = linear.support(n, p)
+        s, pmf = linear.support(n, a + b * self.accuracy)
         with np.errstate(invalid="ignore"):
-            low = np.where(
-                counts <= 0, 0.0, betaincinv(np.maximum(counts, 1), n - counts + 1, self.tail)
-            )
-            high = np.where(
-                counts >= n, 1.0, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - self.tail)
-            )
+            low = betaincinv(np.maximum(s, 1), n - s + 1, self.tail)
+            high = betaincinv(s + 1, np.maximum(n - s, 1), 1 - self.tail)
+        low, high = np.where(s <= 0, 0.0, low), np.where(s >= n, 1.0, high)
         width = np.clip((high - a) / b, 0, 1) - np.clip((low - a) / b, 0, 1)
         return float(np.dot(pmf, width)) / 2
 
 
 def _quantiles(n: int, p: float) -> list[tuple[int, float]]:
-    """A few counts of successes with their shares: the mean of a count that is nearly normal, else
-    quantiles.
-    """
+    """Counts of successes with their shares: the mean if nearly normal, else quantiles."""
     if n * p * (1 - p) > _SMOOTH:
         return [(round(n * p), 1.0)]
     counts, pmf = linear.support(n, p)
-    found, times = np.unique(
-        counts[np.searchsorted(np.cumsum(pmf), (np.arange(_QUANTILES) + 0.5) / _QUANTILES)],
-        return_counts=True,
-    )
-    return [(int(s), float(t) / _QUANTILES) for s, t in zip(found, times, strict=True)]
+    levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    drawn = counts[np.searchsorted(np.cumsum(pmf), levels)]
+    return [(int(s), times / _QUANTILES) for s, times in sorted(Counter(drawn.tolist()).items())]
 
 
 def smallest(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest n that is enough, for a condition that (nearly) stays true once it is; None
-    beyond ``most``.
-    """
+    """The smallest n that is enough, if more than enough is enough; None beyond ``most``."""
     high = 1
     while not enough(high):
         if high >= most:
@@ -624,105 +576,56 @@ def smallest(enough: Callable[[int], bool], most: int) -> int | None:
     return high
 
 
-def _match(
-    k: int,
-    accuracy: float,
-    match: int,
-    prices: Mapping[str, float],
-    confidence: float,
-    inputs: dict[str, Any],
-) -> Plan:
+def _match(match: int, inputs: Mapping[str, Any], confidence: float) -> Plan:
+    k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     if match < 1 or accuracy <= 0:
         raise ArgumentError(
             f"match must be at least 1 and accuracy positive; got {match} and {accuracy}."
         )
     n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
     variance = (accuracy + k - 2) * (1 - accuracy) / n
-    wanted = accuracy * (1 - accuracy) / match
-    return Plan(
-        goal="variance",
-        wanted=wanted,
-        predicted=variance,
-        buy={"complementary": n},
-        cost=n * prices.get("complementary", 1.0),
-        confidence=confidence,
-        method="equation (5): n_c = (1 + (K - 2)/A)·n_o",
-        interval="none",
-        guarantee=promise(confidence),
-        inputs={**inputs, "match": match},
-        notes=("the plan rests on the guessed accuracy",),
-    )
+    best = option({"complementary": n}, variance, n * inputs["costs"].get("complementary", 1.0))
+    way = {"method": "equation (5): n_c = (1 + (K - 2)/A)·n_o", "interval": "none"}
+    wanted, notes = accuracy * (1 - accuracy) / match, ["the plan rests on the guessed accuracy"]
+    return _as_plan("variance", wanted, best, way, {**inputs, "match": match}, confidence, notes)
 
 
-# ----------------------------------------------------------------------------
-# How many labels it takes to find a better system: the power of the paired betting test, simulated.
-
-
-_MOST = 10**7
-
-
-def plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
-    """The fewest labels that find a difference with the wanted power; ``inputs`` are those of
-    :func:`~noracle.ppi.labels.plan_labels`.
-    """
-    accuracy, difference, power = (
-        float(inputs[name]) for name in ("accuracy", "difference", "power")
-    )
+def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
+    """The fewest labels that find a difference with the wanted power in the paired betting test."""
+    accuracy, difference, power = (float(inputs[s]) for s in ("accuracy", "difference", "power"))
     common = min(accuracy, 1 - accuracy + difference)
-    share = (
-        common + max(0.0, common - difference)
-        if inputs["disagreement"] is None
-        else float(inputs["disagreement"])
-    )
+    share = inputs["disagreement"]
+    share = common + max(0.0, common - difference) if share is None else float(share)
     if not 0 < difference <= min(share, accuracy) or share > 1:
         raise ArgumentError(
             f"difference must be positive, at most the disagreement and at most the accuracy; got {difference} with disagreement {share:g}."
         )
     if not 0 < power < 1:
         raise ArgumentError(f"power must be in (0, 1); got {power}.")
-    options = []
+    k, seed, options = inputs["n_classes"], inputs["seed"], []
     for kind, price in inputs["costs"].items():
         if kind not in ("ordinary", "complementary"):
             raise ArgumentError(
                 f"kind must be 'ordinary' or 'complementary' for a comparison; got {kind!r}."
             )
-        found = partial(
-            simulated_power,
-            inputs["n_classes"],
-            difference,
-            share,
-            kind,
-            confidence=confidence,
-            seed=inputs["seed"],
-        )
-        n = smallest(partial(_strong, found, power), _MOST)
-        options.append(
-            option({kind: _MOST}, why=f"10 million {kind} labels are not enough")
-            if n is None
-            else option({kind: n}, found(n), n * price)
-        )
+
+        def reached(n: int, kind: str = kind) -> float:
+            return simulated_power(k, difference, share, kind, n, confidence, seed)
+
+        def enough(n: int, reached: Callable[[int], float] = reached) -> bool:
+            return reached(n) >= power
+
+        n = smallest(enough, _MOST)
+        none = option({kind: _MOST}, why=f"10 million {kind} labels are not enough")
+        options.append(none if n is None else option({kind: n}, reached(n), n * price))
     usable = [o for o in options if o["feasible"]]
     if not usable:
         raise ArgumentError(f"difference cannot be found: {options[0]['why']}.")
-    best = min(usable, key=lambda o: o["cost"])
-    return Plan(
-        goal="power",
-        wanted=power,
-        predicted=best["predicted"],
-        buy=best["buy"],
-        cost=best["cost"],
-        confidence=confidence,
-        method="simulated power of the paired betting test",
-        interval="betting",
-        guarantee=promise(confidence),
-        inputs={**inputs, "disagreement": share},
-        alternatives=tuple(options),
-        notes=("the plan rests on the guessed difference and disagreement",),
-    )
-
-
-def _strong(found: Callable[[int], float], power: float, n: int) -> bool:
-    return found(n) >= power
+    best = min(usable, key=lambda o: float(o["cost"]))
+    way = {"method": "simulated power of the paired betting test", "interval": "betting"}
+    notes = ["the plan rests on the guessed difference and disagreement"]
+    told = {**inputs, "disagreement": share}
+    return _as_plan("power", power, best, way, told, confidence, notes, options)
 
 
 def simulated_power(
@@ -745,12 +648,10 @@ def simulated_power(
     chance = 1.0 if kind == "ordinary" else 1 / (k - 1)
     rng = np.random.default_rng([seed, n])
     drawn = rng.multinomial(n, [up * chance, down * chance, 1 - (up + down) * chance], size=worlds)
+    won, lost = drawn[:, :1], drawn[:, 1:2]
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = (
-            drawn[:, :1] * np.log1p(FRACTIONS)
-            + np.where(drawn[:, 1:2] > 0, drawn[:, 1:2] * np.log1p(-FRACTIONS), 0.0)
-            + LOG_PRIOR
-        )
+        losses = np.where(lost > 0, lost * np.log1p(-FRACTIONS), 0.0)
+        logs = won * np.log1p(FRACTIONS) + losses + LOG_PRIOR
     top = logs.max(axis=1, keepdims=True)
     wealth = top[:, 0] + np.log(np.exp(logs - top).sum(axis=1))
     return float(np.mean(wealth >= math.log(2 / (1 - confidence))))

@@ -15,7 +15,7 @@ from noracle.bounds.binomial import ndtri
 from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import CostModel, Label, Measurement
-from noracle.ppi.planner import Found, Planner
+from noracle.ppi.planner import FoundPlan, Planner
 from noracle.ppi.problem import (
     Problem,
     Setting,
@@ -210,7 +210,7 @@ def plan_budget(
 def _as_plan(
     setting: Setting,
     planner: Planner,
-    found: Found,
+    found: FoundPlan,
     z: float,
     confidence: float,
     half_width: float | None,
@@ -287,11 +287,9 @@ def _as_plan(
 
 
 def _weights(
-    problem: Problem, found: Found
+    problem: Problem, found: FoundPlan
 ) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """λ_I = n_I Σ_I⁻¹ H_I M⁻¹ a for what is bought, and the share M0 M⁻¹ a of what is in hand;
-    together they sum to the target.
-    """
+    """λ_I = n_I Σ_I⁻¹ H_I M⁻¹ a of what is bought, and the share M0 M⁻¹ a of what is in hand."""
     bought = [(found.measurements[j], int(found.n[j])) for j in np.flatnonzero(found.n)]
     prior, cov, a = problem.prior(), problem.covariance, problem.target
     M = prior + sum((n * m.information(cov) for m, n in bought), np.zeros_like(cov))
@@ -337,7 +335,7 @@ def _promise(confidence: float, setting: Setting) -> Guarantee:
     return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=assumptions)
 
 
-def _notes(setting: Setting, planner: Planner, found: Found) -> tuple[str, ...]:
+def _notes(setting: Setting, planner: Planner, found: FoundPlan) -> tuple[str, ...]:
     notes = ["the plan rests on the covariance; the estimate and its interval do not"]
     prices = found.real.prices.tolist()
     for name, price, budget in zip(planner.names, prices, found.budgets, strict=True):

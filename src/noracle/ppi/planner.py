@@ -19,7 +19,14 @@ from noracle.ppi.columns import SWEEP_TO, solve_columns
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import Measurement
 from noracle.ppi.problem import Problem, Setting, least_cover
-from noracle.ppi.solver import Allocation, Program, solve, solve_batch, target_variance, variance_of
+from noracle.ppi.solver import (
+    Allocation,
+    DesignProgram,
+    solve,
+    solve_batch,
+    target_variance,
+    variance_of,
+)
 from noracle.results import Plan
 
 Counts = NDArray[np.int64]
@@ -35,7 +42,7 @@ _MOST_NEAR = 32
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _State:
+class _Partial:
     """A beginning: fixed counts, and the real counts of the rest as last solved."""
 
     n: Counts
@@ -44,23 +51,21 @@ class _State:
 
 
 def snap(n: Array) -> Counts:
-    """The whole numbers below, where a solver's 249.9999 is 250.
-
-    Examples
-    --------
-    >>> snap(np.array([249.99999999, 3.7])).tolist()
-    [250, 3]
-    """
+    """The whole numbers below, where a solver's 249.9999 is 250."""
     return np.floor(n * (1 + 1e-7) + 1e-9).astype(np.int64)
 
 
-def within(program: Program, n: NDArray[np.int64] | Array) -> bool:
+def within(program: DesignProgram, n: NDArray[np.int64] | Array) -> bool:
     """Whether counts keep every budget, but for the rounding of floating-point sums."""
     return bool((n @ program.costs <= program.budgets * (1 + _SLACK)).all())
 
 
 def round_counts(
-    program: Program, allocation: Allocation, *, least: int = LEAST, seeds: Sequence[Counts] = ()
+    program: DesignProgram,
+    allocation: Allocation,
+    *,
+    least: int = LEAST,
+    seeds: Sequence[Counts] = (),
 ) -> Counts:
     """Whole counts near an allocation, each 0 or at least ``least``, within every budget.
 
@@ -84,7 +89,7 @@ def round_counts(
     return counts
 
 
-def _best_end(program: Program, ends: Sequence[Counts], least: int) -> Counts | None:
+def _best_end(program: DesignProgram, ends: Sequence[Counts], least: int) -> Counts | None:
     """The best counts after trying exchanges on the best few ends."""
     if not len(ends):
         return None
@@ -96,10 +101,10 @@ def _best_end(program: Program, ends: Sequence[Counts], least: int) -> Counts | 
     return counts[best] if np.isfinite(variances[best]) else None
 
 
-def _near(program: Program, allocation: Allocation, seeds: Sequence[Counts]) -> NDArray[np.intp]:
-    """The measurements that are bought, or nearly so: worth most of what they cost at the dual
-    prices.
-    """
+def _near(
+    program: DesignProgram, allocation: Allocation, seeds: Sequence[Counts]
+) -> NDArray[np.intp]:
+    """The measurements that are worth most of what they cost at the dual prices."""
     used = np.einsum("jkl,k,l->j", program.information, allocation.y, allocation.y)
     paid = program.costs @ allocation.prices
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,19 +115,17 @@ def _near(program: Program, allocation: Allocation, seeds: Sequence[Counts]) -> 
     return np.sort(np.argsort(-ratio, kind="stable")[:most])
 
 
-def _dive(program: Program, real: Array, least: int) -> list[Counts]:
-    """Whole counts at the ends of the dive, filled up; beginnings that cannot beat the best end are
-    given up.
-    """
+def _dive(program: DesignProgram, real: Array, least: int) -> list[Counts]:
+    """Whole counts at the ends of the dive; beginnings that cannot beat the best are given up."""
     J = len(program.costs)
     shares = (program.costs / program.budgets).max(axis=-1)
     start = snap(real)
     start[start < least] = 0
     ends: dict[bytes, Counts] = {}
     best = _keep(program, start, least, ends, np.inf) if within(program, start) else np.inf
-    beam = [_State(n=np.zeros(J, dtype=np.int64), fixed=np.zeros(J, dtype=bool), rest=real)]
+    beam = [_Partial(n=np.zeros(J, dtype=np.int64), fixed=np.zeros(J, dtype=bool), rest=real)]
     for _ in range(J):
-        trials: list[_State] = []
+        trials: list[_Partial] = []
         for state in beam:
             open_ = np.flatnonzero(~state.fixed & (state.rest > 1e-6))
             if not len(open_):
@@ -132,7 +135,7 @@ def _dive(program: Program, real: Array, least: int) -> list[Counts]:
             for value in _choices(program, state, j, least):
                 n, fixed = state.n.copy(), state.fixed.copy()
                 n[j], fixed[j] = value, True
-                trials.append(_State(n=n, fixed=fixed, rest=state.rest))
+                trials.append(_Partial(n=n, fixed=fixed, rest=state.rest))
         if not trials:
             break
         variances = _solve_rest(program, trials)
@@ -143,21 +146,23 @@ def _dive(program: Program, real: Array, least: int) -> list[Counts]:
     return list(ends.values())
 
 
-def _keep(program: Program, n: Counts, least: int, ends: dict[bytes, Counts], best: float) -> float:
+def _keep(
+    program: DesignProgram, n: Counts, least: int, ends: dict[bytes, Counts], best: float
+) -> float:
     """Fill up an end, keep it, and return the least variance so far."""
     filled = _fill(program, n, least)
     ends[filled.tobytes()] = filled
     return min(best, float(_variances(program, filled[None])[0]))
 
 
-def _room(program: Program, left: Array) -> Array:
+def _room(program: DesignProgram, left: Array) -> Array:
     """How many of each measurement what is left of the budgets could pay, as real numbers."""
     paid = program.costs > 0
     ratio = np.where(paid, left[..., None, :] / np.where(paid, program.costs, 1.0), np.inf)
     return np.asarray(ratio.min(axis=-1))
 
 
-def _choices(program: Program, state: _State, j: int, least: int) -> list[int]:
+def _choices(program: DesignProgram, state: _Partial, j: int, least: int) -> list[int]:
     """The whole numbers next to the real one that keep every budget."""
     floor = int(snap(state.rest[j : j + 1])[0])
     room = _room(program, program.budgets - state.n @ program.costs)[j]
@@ -169,10 +174,8 @@ def _choices(program: Program, state: _State, j: int, least: int) -> list[int]:
     return sorted(v for v in values if v <= most) or [0]
 
 
-def _solve_rest(program: Program, trials: list[_State]) -> Array:
-    """Solve what is not fixed for all trials at once; their ``rest`` is filled in, and their
-    variance returned.
-    """
+def _solve_rest(program: DesignProgram, trials: list[_Partial]) -> Array:
+    """Solve what is not fixed in all trials, whose ``rest`` is filled in; their variances."""
     fixed = np.array([t.fixed for t in trials])
     n = np.array([t.n for t in trials], dtype=np.float64)
     prior = program.prior + np.einsum("bj,jkl->bkl", n, program.information)
@@ -197,15 +200,13 @@ def _solve_rest(program: Program, trials: list[_State]) -> Array:
     return variances
 
 
-def _variances(program: Program, n: Counts) -> Array:
+def _variances(program: DesignProgram, n: Counts) -> Array:
     M = program.prior + np.einsum("bj,jkl->bkl", n.astype(np.float64), program.information)
     return target_variance(M, program.target)
 
 
-def _fill(program: Program, n: Counts, least: int) -> Counts:
-    """Spend what is left: again and again the measurement that lowers the variance most for its
-    share of what is left.
-    """
+def _fill(program: DesignProgram, n: Counts, least: int) -> Counts:
+    """Spend what is left on what lowers the variance most for its share of what is left."""
     n = n.copy()
     for _ in range(200):
         left = program.budgets * (1 + _SLACK) - n @ program.costs
@@ -228,7 +229,7 @@ def _fill(program: Program, n: Counts, least: int) -> Counts:
     return n
 
 
-def _exchange(program: Program, n: Counts, least: int) -> Counts:
+def _exchange(program: DesignProgram, n: Counts, least: int) -> Counts:
     """Give up some of one measurement and spend it on others, as long as that helps."""
     now = float(_variances(program, n[None])[0])
     for _ in range(40):
@@ -244,10 +245,8 @@ def _exchange(program: Program, n: Counts, least: int) -> Counts:
     return n
 
 
-def _exchanges(program: Program, n: Counts, least: int) -> Counts:
-    """All counts with one, two or all fewer of a measurement, and as many more of another as what
-    is then left allows.
-    """
+def _exchanges(program: DesignProgram, n: Counts, least: int) -> Counts:
+    """Counts with one, two or all fewer of a measurement, and as many more of another."""
     bought = np.repeat(np.flatnonzero(n), 3)
     step = np.arange(len(bought)) % 3
     less = n[bought] - np.where(step == 2, n[bought], 1 + step)
@@ -270,7 +269,7 @@ Chosen = Sequence[Measurement] | None
 """Some measurements, or None for all of the problem."""
 
 
-class Found(NamedTuple):
+class FoundPlan(NamedTuple):
     """Whole counts, what they give, and the real solution with its bound."""
 
     measurements: tuple[Measurement, ...]
@@ -296,7 +295,7 @@ class Planner:
         self.place = None if free is None else self.names.index(free)
         self.given = np.array(list(problem.budgets.values()), dtype=np.float64)
 
-    def find(self, chosen: Chosen, prior: Array) -> Found:
+    def find(self, chosen: Chosen, prior: Array) -> FoundPlan:
         """The best plan over ``chosen`` measurements (all, if None) with this information in hand."""
         cover = self._cover(chosen, prior)
         if self.wanted is None or self.place is None:
@@ -305,7 +304,7 @@ class Planner:
 
     def relaxed(
         self, chosen: Chosen, prior: Array, budgets: Array
-    ) -> tuple[tuple[Measurement, ...], Program, Allocation]:
+    ) -> tuple[tuple[Measurement, ...], DesignProgram, Allocation]:
         """The best real counts for these budgets, and what they count."""
         problem = self.problem
         if chosen is None and problem.generated:
@@ -327,17 +326,15 @@ class Planner:
 
     def _best(
         self, chosen: Chosen, prior: Array, budgets: Array, cover: Sequence[Measurement]
-    ) -> Found:
+    ) -> FoundPlan:
         measurements, program, real = self.relaxed(chosen, prior, budgets)
         seed = np.array([LEAST if m in cover else 0 for m in measurements], dtype=np.int64)
         n = round_counts(program, real, seeds=[seed] if cover else [])
         variance, spent = variance_of(program, n), n @ program.costs
-        return Found(measurements, n, variance, real, budgets, spent)
+        return FoundPlan(measurements, n, variance, real, budgets, spent)
 
     def _cover(self, chosen: Chosen, prior: Array) -> list[Measurement]:
-        """The cheapest measurements that cover what is not in hand; an error if there are none, or
-        if they break a budget.
-        """
+        """The cheapest measurements that cover what is not in hand; an error if none do."""
         problem = self.problem
         if np.isfinite(target_variance(prior[None], problem.target[None])[0]):
             return []
@@ -359,9 +356,7 @@ class Planner:
         return cover
 
     def _completion(self, chosen: Sequence[Measurement], prior: Array) -> list[Measurement]:
-        """Where what is in hand observes the target, but only beside other variables: as few
-        measurements as make it known.
-        """
+        """As few measurements as make the target known beside what is in hand."""
 
         def known(some: Sequence[Measurement]) -> bool:
             M = prior + sum(
@@ -405,7 +400,7 @@ class Planner:
         wanted: float,
         place: int,
         cover: Sequence[Measurement],
-    ) -> Found:
+    ) -> FoundPlan:
         budgets = self.given.copy()
         prices = np.array([m.cost[place] for m in self._listing(chosen)])
         if not (prices > 0).any():
@@ -439,7 +434,7 @@ class Planner:
                 break
         least = float(budgets[place])
 
-        def at(budget: float) -> Found:
+        def at(budget: float) -> FoundPlan:
             budgets[place] = budget
             return self._best(chosen, prior, budgets.copy(), cover)
 
@@ -454,10 +449,8 @@ class Planner:
         (family,) = self.problem.families
         return [family.measurement((i,), self.problem.names) for i in family.variables]
 
-    def _trimmed(self, found: Found, prior: Array, wanted: float) -> Found:
-        """Take away what the goal does not need, the most expensive first; then exchange one
-        measurement for cheaper ones while that saves.
-        """
+    def _trimmed(self, found: FoundPlan, prior: Array, wanted: float) -> FoundPlan:
+        """Take away what the goal does not need, then exchange measurements for cheaper ones."""
         program = self.problem.program(found.measurements, found.budgets, prior)
         prices = program.costs[:, self.place or 0]
         n = _fewest(program, found.n, prices, wanted)
@@ -557,10 +550,10 @@ def _one_of(*sets: set[int]) -> Callable[[set[int]], bool]:
     return lambda s: s in sets
 
 
-def _enough(at: Callable[[float], Found], least: float, wanted: float, cheapest: float) -> Found:
-    """Raise the budget a little until whole counts reach the goal, then lower it again as far as
-    they still do.
-    """
+def _enough(
+    at: Callable[[float], FoundPlan], least: float, wanted: float, cheapest: float
+) -> FoundPlan:
+    """Raise the budget until whole counts reach the goal, then lower it as far as they do."""
     low, step = least, max(cheapest, 1e-6 * least)
     for _ in range(40):
         high = low + step
@@ -584,7 +577,7 @@ def _enough(at: Callable[[float], Found], least: float, wanted: float, cheapest:
     return good
 
 
-def _fewest(program: Program, n: Counts, prices: Array, wanted: float) -> Counts:
+def _fewest(program: DesignProgram, n: Counts, prices: Array, wanted: float) -> Counts:
     """Counts lowered one by one, the most expensive first, while the variance stays as wanted."""
     n = n.copy()
     for j in np.argsort(-prices):
@@ -597,10 +590,8 @@ def _fewest(program: Program, n: Counts, prices: Array, wanted: float) -> Counts
     return n
 
 
-def _cheaper(program: Program, n: Counts, prices: Array, wanted: float) -> Counts | None:
-    """The cheapest counts that give up some of one measurement for more of another; None if nothing
-    is saved.
-    """
+def _cheaper(program: DesignProgram, n: Counts, prices: Array, wanted: float) -> Counts | None:
+    """The cheapest counts with less of one measurement and more of another; None if none save."""
     best = None
     cost = float(prices @ n)
     bought = np.flatnonzero(n).tolist()
@@ -617,11 +608,9 @@ def _cheaper(program: Program, n: Counts, prices: Array, wanted: float) -> Count
 
 
 def _raised(
-    program: Program, n: Counts, i: int, wanted: float, *, price: float, limit: float
+    program: DesignProgram, n: Counts, i: int, wanted: float, *, price: float, limit: float
 ) -> Counts | None:
-    """The counts with just enough more of measurement i, for less than ``limit``; None if there is
-    no such number.
-    """
+    """The counts with just enough more of measurement i for less than ``limit``; else None."""
     most = int(min(limit / price, 400.0)) if price > 0 else 0
     trial = n.copy()
     trial[i] = n[i] + most
@@ -637,9 +626,7 @@ def _raised(
 
 
 class BudgetPoint(NamedTuple):
-    """The best plan for one budget, in real numbers: counts and weights by set, before they are
-    rounded.
-    """
+    """The best plan for one budget in real numbers: counts and weights by set."""
 
     budget: float
     half_width: float

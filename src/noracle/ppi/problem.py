@@ -25,7 +25,7 @@ from noracle.ppi.measurements import (
     price_model,
     subsets,
 )
-from noracle.ppi.solver import Program
+from noracle.ppi.solver import DesignProgram
 from noracle.ppi.table import Scores, patterns, read_scores
 
 if TYPE_CHECKING:
@@ -138,10 +138,12 @@ class Problem:
             M += n * part.information(self.covariance)
         return M
 
-    def program(self, measurements: Sequence[Measurement], budgets: Array, prior: Array) -> Program:
+    def program(
+        self, measurements: Sequence[Measurement], budgets: Array, prior: Array
+    ) -> DesignProgram:
         """The allocation program over some measurements."""
         costs = np.array([m.cost for m in measurements], dtype=np.float64)
-        return Program(
+        return DesignProgram(
             information=information_of(measurements, self.covariance),
             costs=costs.reshape(len(measurements), len(budgets)),
             budgets=budgets,
@@ -270,9 +272,7 @@ _MODELS = (Additive, Maximum, Cascade)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Population:
-    """Covariance, mean and share of each stratum (one without a name where there are none), from a
-    pilot or as given.
-    """
+    """Covariance, mean and share of each stratum (or of one without a name)."""
 
     raters: tuple[str, ...]
     blocks: Mapping[str, Array]

@@ -25,7 +25,7 @@ NULL = 1e-11
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class DesignProgram:
     """One allocation problem over J measurements, m budgets and k variables.
 
     ``information`` (J, k, k) is what one more of each measurement adds to the information matrix,
@@ -41,7 +41,7 @@ class Program:
 
 
 class Allocation(NamedTuple):
-    """The answer to a :class:`Program` and its proof.
+    """The answer to a :class:`DesignProgram` and its proof.
 
     Real counts ``n`` (J,) within the budgets and their ``variance``; the ``lower_bound`` that no
     allocation can beat, and ``gap`` = variance/lower_bound − 1. It follows from ``prices`` u (m,),
@@ -59,9 +59,7 @@ class Allocation(NamedTuple):
 
 
 class AllocationBatch(NamedTuple):
-    """The answers to many problems, with one more leading axis; ``variance`` is infinite where the
-    target cannot be reached.
-    """
+    """The answers to many problems; ``variance`` is infinite where the target is out of reach."""
 
     n: Array
     variance: Array
@@ -91,9 +89,7 @@ def _check_numbers(G: Array, C: Array, b: Array, M0: Array, a: Array) -> None:
 
 
 class Scaled(NamedTuple):
-    """Problems in units in which budgets are 1, each count is a share of a budget and a reference
-    information matrix is I.
-    """
+    """Problems where budgets are 1, counts shares of them and a reference information is I."""
 
     G: Array  # (B, k, k, J + m): measurements last, then one for each budget, with G = 0
     C: Array
@@ -106,9 +102,7 @@ class Scaled(NamedTuple):
 
 
 def _scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
-    """Bring problems (leading axis) to these units; a target that nothing measures is marked and
-    replaced by a harmless one.
-    """
+    """Bring problems to these units; a target that nothing measures is marked and replaced."""
     size, J, k = G.shape[:3]
     shares = C / b[:, None, :]
     unit = np.maximum.reduce(shares, axis=-1)
@@ -142,16 +136,14 @@ def _scale(G: Array, C: Array, b: Array, M0: Array, a: Array) -> Scaled:
 
 
 def _unit_eigen(M: Array) -> tuple[Array, Array, Array]:
-    """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal, so that no
-    decision depends on the units.
-    """
+    """Scales d, eigenvalues and eigenvectors of D M D, which has a unit diagonal."""
     diagonal = M.diagonal(axis1=-2, axis2=-1)
     d = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(M * d[..., :, None] * d[..., None, :])
     return d, values, vectors
 
 
-def variance_of(program: Program, n: ArrayLike) -> float:
+def variance_of(program: DesignProgram, n: ArrayLike) -> float:
     """V(n) = aᵀ M(n)⁺ a, infinite if the target is not in the range of M(n)."""
     counts = np.asarray(n, dtype=np.float64)
     k = program.target.size
@@ -174,9 +166,7 @@ def target_variance(M: Array, a: Array) -> Array:
 
 
 def interior_variance(M: Array, a: Array) -> Array:
-    """As :func:`target_variance`, faster where M is far from singular; infinite where M is not a
-    number.
-    """
+    """As target_variance, faster where M is far from singular; infinite where it is NaN."""
     try:
         solved = np.linalg.solve(M, a[..., None])
     except np.linalg.LinAlgError:
@@ -232,7 +222,7 @@ class Best:
 
 
 @dataclasses.dataclass(slots=True)
-class _State:
+class _Iterate:
     """Where the problems stand that still go on. With J measurements and m budgets, L = J + m: a
     budget is one more measurement.
 
@@ -302,10 +292,8 @@ def _interior_point(s: Scaled, tolerance: float) -> Best:
     return best
 
 
-def _start(s: Scaled) -> _State:
-    """The budgets spent evenly on the measurements and one idle share, y to match, and prices half
-    as high again as would do.
-    """
+def _start(s: Scaled) -> _Iterate:
+    """Budgets spent evenly with one idle share, y to match, prices half as high again."""
     (size, J, m), k = s.C.shape, s.a.shape[-1]
     n = np.full((size, J + m), 1.0 / (J + 1))
     n[:, J:] = 1 - s.C.sum(axis=1) * (1.0 / (J + 1))
@@ -314,7 +302,7 @@ def _start(s: Scaled) -> _State:
     table[:, k:-2, J:] = np.eye(m)
     before = interior_variance(s.M0, s.a) if s.M0.any() else np.full(size, np.inf)
     z = np.zeros((size, k + m))
-    state = _State(np.arange(size), s.G, s.M0, s.a, before, n, n, z, s.M0, table)
+    state = _Iterate(np.arange(size), s.G, s.M0, s.a, before, n, n, z, s.M0, table)
     state.refresh()
     z[:, :k] = np.linalg.solve(state.M, s.a[..., None])[..., 0]
     state.refresh()
@@ -326,21 +314,17 @@ def _start(s: Scaled) -> _State:
 
 
 def _moved(before: Array, after: Array) -> Array:
-    """How much the budgets move the variance that is in hand, between a thousandth and 1: the gap
-    must be small beside that move.
-    """
+    """How much the budgets move the variance in hand, in [0.001, 1]: the scale of the gap."""
     return np.minimum(np.maximum(before / after - 1, 1e-3), 1.0)
 
 
-def _near(state: _State, total: Array, tolerance: float) -> bool:
-    """Whether the gap that Σ n s foretells (twice it, beside aᵀy) is small enough in some problem.
-    In these units V is at most 1.
-    """
+def _near(state: _Iterate, total: Array, tolerance: float) -> bool:
+    """Whether the gap that Σ n s foretells (twice it, beside aᵀy) is small in some problem."""
     gain = (state.a * state.z[:, : state.a.shape[-1]]).sum(axis=-1)
     return bool((2 * total[:, 0] <= tolerance * _moved(state.before, gain) * gain).any())
 
 
-def _look(state: _State, best: Best, wanted: Array, iteration: int) -> None:
+def _look(state: _Iterate, best: Best, wanted: Array, iteration: int) -> None:
     """Note the bounds at this point."""
     k, J = state.a.shape[-1], best.n.shape[-1]
     live, y, v = state.live, state.z[:, :k], state.z[:, k:]
@@ -359,7 +343,7 @@ def _look(state: _State, best: Best, wanted: Array, iteration: int) -> None:
     best.iterations[live] = iteration
 
 
-def _step(state: _State, wanted: Array, product: Array, total: Array) -> None:
+def _step(state: _Iterate, wanted: Array, product: Array, total: Array) -> None:
     """One step of all problems; ``product`` is n·s and ``total`` its sum."""
     table, n, slack, k = state.table, state.n, state.slack, state.a.shape[-1]
     A = table[:, :-2]
@@ -409,7 +393,7 @@ TOLERANCE = 1e-9
 _CHUNK = 1 << 19  # numbers of G that are worked on at once: they stay in the processor's cache
 
 
-def solve(program: Program, *, tolerance: float = TOLERANCE) -> Allocation:
+def solve(program: DesignProgram, *, tolerance: float = TOLERANCE) -> Allocation:
     """Solve one allocation problem to a certified gap, with at most k + m − 1 measurements taken
     (where rounding allows).
 
@@ -501,7 +485,7 @@ def _solve_chunk(tolerance: float, *given: Array) -> AllocationBatch:
     return AllocationBatch(best.n / s.unit, upper, lower, gap, prices, y, best.iterations)
 
 
-def _purify(program: Program, n: Array, y: Array, *, least: float, forced: bool) -> Array:
+def _purify(program: DesignProgram, n: Array, y: Array, *, least: float, forced: bool) -> Array:
     """The same costs and the same M(n) y with few measurements, by null vectors of their stacked
     rows.
 

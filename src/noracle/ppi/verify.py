@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -26,29 +26,21 @@ _SAMPLE = 20_000
 
 def verify_budget_plan(plan: Plan) -> bool:
     """Whether everything that the plan says of itself is so."""
-    said = plan.diagnostics
-    problem = said["problem"]
-    cov, a = (
-        np.array(problem["covariance"], dtype=np.float64),
-        np.array(problem["target"], dtype=np.float64),
-    )
-    M0 = _in_hand(problem, cov)
-    bought = {name: _named(problem, name) for name in plan.buy}
-    if any(one is None for one in bought.values()) or any(n < 2 for n in plan.buy.values()):
+    problem = plan.diagnostics["problem"]
+    cov, a = (np.array(problem[name], dtype=np.float64) for name in ("covariance", "target"))
+    held = [(entry["measurement"], entry["n"]) for entry in problem["have"]]
+    bought = [(_named(problem, name), n) for name, n in plan.buy.items()]
+    if any(one is None or n < 2 for one, n in bought):
         return False
-    measured = [
-        (one, n)
-        for one, n in zip(bought.values(), plan.buy.values(), strict=True)
-        if one is not None
-    ]
-    M = M0 + sum((n * _information(one, cov) for one, n in measured), np.zeros_like(cov))
-    variance = _variance(M, a)
+    measured = [(one, n) for one, n in bought if one is not None]
+    M0 = _total(held, cov)
+    variance = _variance(M0 + _total(measured, cov), a)
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
     return (
-        _close(variance, said["variance"])
+        _close(variance, plan.diagnostics["variance"])
         and _close(z * math.sqrt(variance), plan.predicted)
         and _affordable(plan, problem, measured)
-        and _unbiased(said, measured, problem, M0, cov, a, variance)
+        and _unbiased(plan.diagnostics, measured, M0, cov, a, variance)
         and _proved(plan, problem, M0, cov, a, variance, z)
     )
 
@@ -57,27 +49,25 @@ def _close(value: float, said: float, tolerance: float = 1e-7) -> bool:
     return abs(value - said) <= tolerance * max(abs(value), abs(said))
 
 
-def _information(one: Mapping[str, Any], cov: Array) -> Array:
-    """Hᵀ (H Σ Hᵀ + noise)⁻¹ H by an explicit inverse."""
-    H = (
-        np.zeros((len(one["observes"]), len(cov)))
-        if one.get("matrix") is None
-        else np.array(one["matrix"], dtype=np.float64)
-    )
-    if one.get("matrix") is None:
-        for row, i in enumerate(one["observes"]):
-            H[row, i] = 1.0
+def _seen(one: Mapping[str, Any], cov: Array) -> tuple[Array, Array]:
+    """H, and the covariance H Σ Hᵀ + noise of what is seen."""
+    H = np.eye(len(cov))[list(one["observes"])]
+    if one.get("matrix") is not None:
+        H = np.array(one["matrix"], dtype=np.float64)
     seen = H @ cov @ H.T
     if one.get("noise") is not None:
         seen = seen + np.array(one["noise"], dtype=np.float64)
+    return H, seen
+
+
+def _information(one: Mapping[str, Any], cov: Array) -> Array:
+    """Hᵀ (H Σ Hᵀ + noise)⁻¹ H by an explicit inverse."""
+    H, seen = _seen(one, cov)
     return np.asarray(H.T @ np.linalg.inv(seen) @ H, dtype=np.float64)
 
 
-def _in_hand(problem: Mapping[str, Any], cov: Array) -> Array:
-    M = np.zeros_like(cov)
-    for entry in problem["have"]:
-        M += entry["n"] * _information(entry["measurement"], cov)
-    return M
+def _total(measured: Sequence[tuple[Mapping[str, Any], int]], cov: Array) -> Array:
+    return sum((n * _information(one, cov) for one, n in measured), np.zeros_like(cov))
 
 
 def _variance(M: Array, a: Array) -> float:
@@ -90,38 +80,31 @@ def _variance(M: Array, a: Array) -> float:
     return float(a * d @ x)
 
 
-# --------------------------------------------------------------------------------------------------------------
-# what is sold
-
-
 def _price(entry: Mapping[str, Any], places: Sequence[int]) -> list[float]:
+    sums = [p["per_item"] + sum(p["sums"][i] for i in places) for p in entry["prices"]]
+    most = [max((p["largest"][i] for i in places), default=0.0) for p in entry["prices"]]
+    return [a + b for a, b in zip(sums, most, strict=True)]
+
+
+def _words(problem: Mapping[str, Any], family: Mapping[str, Any]) -> list[str]:
+    """What the variables of a family are called in names of sets."""
+    prefix, label = family["prefix"], family["label"]
     return [
-        p["per_item"]
-        + sum(p["sums"][i] for i in places)
-        + max((p["largest"][i] for i in places), default=0.0)
-        for p in entry["prices"]
+        family["called"] if i == label else problem["names"][i][len(prefix) :]
+        for i in family["variables"]
     ]
 
 
 def _member(
     problem: Mapping[str, Any], family: Mapping[str, Any], places: Sequence[int]
 ) -> dict[str, Any]:
-    chosen = [family["variables"][p] for p in places]
-    label = family["label"]
-    words = [
-        family["called"] if i == label else problem["names"][i][len(family["prefix"]) :]
-        for i in chosen
-    ]
-    name = family["prefix"] + "+".join(words)
-    noise = None
-    if label is not None and family["noise"]:
-        noise = [[family["noise"] if i == j == label else 0.0 for j in chosen] for i in chosen]
-    return {
-        "name": name,
-        "observes": chosen,
-        "noise": noise,
-        "cost": _capped(problem, name, _price(family, places)),
-    }
+    chosen, words = [family["variables"][p] for p in places], _words(problem, family)
+    name = family["prefix"] + "+".join(words[p] for p in places)
+    label, extra, noise = family["label"], family["noise"], None
+    if label is not None and extra:
+        noise = [[extra if i == j == label else 0.0 for j in chosen] for i in chosen]
+    cost = _capped(problem, name, _price(family, places))
+    return {"name": name, "observes": chosen, "noise": noise, "cost": cost}
 
 
 def _capped(problem: Mapping[str, Any], name: str, cost: Sequence[float]) -> list[float]:
@@ -137,87 +120,63 @@ def _named(problem: Mapping[str, Any], name: str) -> dict[str, Any] | None:
         if one["name"] == name:
             return {**one, "cost": _capped(problem, name, one["cost"])}
     for family in problem["families"]:
-        if not name.startswith(family["prefix"]):
-            continue
-        words = name[len(family["prefix"]) :].split("+")
-        spoken = [
-            family["called"]
-            if i == family["label"]
-            else problem["names"][i][len(family["prefix"]) :]
-            for i in family["variables"]
-        ]
-        if set(words) <= set(spoken) and (family["label"] is None or family["called"] in words):
-            return _member(problem, family, sorted(spoken.index(w) for w in words))
+        if name.startswith(family["prefix"]):
+            words, spoken = name[len(family["prefix"]) :].split("+"), _words(problem, family)
+            if set(words) <= set(spoken) and (family["label"] is None or family["called"] in words):
+                return _member(problem, family, sorted(spoken.index(w) for w in words))
     return None
 
 
+def _is_free(limit: float | None) -> bool:
+    return limit is None or math.isnan(limit)
+
+
 def price_of(plan: Plan, name: str) -> float:
-    """The price of one measurement of this name in the budget that the plan is about; NaN if there
-    is none.
-    """
+    """The price of a measurement in the budget that the plan is about; NaN if there is none."""
     problem = plan.diagnostics["problem"]
     one = _named(problem, name)
-    limits = list(problem["budgets"].values())
-    place = next((i for i, v in enumerate(limits) if v is None or math.isnan(v)), 0)
-    return math.nan if one is None else float(one["cost"][place])
+    return math.nan if one is None else float(one["cost"][_place(problem)])
+
+
+def _place(problem: Mapping[str, Any]) -> int:
+    """The budget that a plan is about: the free one, else the first."""
+    return next((i for i, v in enumerate(problem["budgets"].values()) if _is_free(v)), 0)
 
 
 def _affordable(
     plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple[Mapping[str, Any], int]]
 ) -> bool:
-    names = list(problem["budgets"])
-    spent = [sum(n * one["cost"][i] for one, n in measured) for i in range(len(names))]
+    spent = []
     for i, (name, limit) in enumerate(problem["budgets"].items()):
-        free = limit is None or math.isnan(limit)
-        if not free and spent[i] > limit * (1 + 1e-9):
+        spent.append(sum(n * one["cost"][i] for one, n in measured))
+        if not _is_free(limit) and spent[i] > limit * (1 + 1e-9):
             return False
         if abs(spent[i] - plan.diagnostics["spent"][name]) > 1e-9 * max(1.0, spent[i]):
             return False
-    free_names = [n for n, v in problem["budgets"].items() if v is None or math.isnan(v)]
-    place = names.index(free_names[0]) if free_names else 0
-    return bool(abs(spent[place] - plan.cost) <= 1e-9 * max(1.0, plan.cost))
-
-
-# --------------------------------------------------------------------------------------------------------------
-# unbiasedness
+    return bool(abs(spent[_place(problem)] - plan.cost) <= 1e-9 * max(1.0, plan.cost))
 
 
 def _unbiased(
     said: Mapping[str, Any],
     measured: Sequence[tuple[Mapping[str, Any], int]],
-    problem: Mapping[str, Any],
     M0: Array,
     cov: Array,
     a: Array,
     variance: float,
 ) -> bool:
     """The weights sum to the target, and the estimate with these weights has the promised variance."""
-    total = np.zeros_like(a)
-    spread = 0.0
+    total, spread = np.zeros_like(a), 0.0
     for one, n in measured:
         weights = np.array(list(said["weights"][one["name"]].values()), dtype=np.float64)
-        H = (
-            np.eye(len(a))[list(one["observes"])]
-            if one.get("matrix") is None
-            else np.array(one["matrix"], dtype=np.float64)
-        )
-        seen = H @ cov @ H.T + (
-            0.0 if one.get("noise") is None else np.array(one["noise"], dtype=np.float64)
-        )
+        H, seen = _seen(one, cov)
         total += H.T @ weights
         spread += float(weights @ seen @ weights) / n
-    share = np.array(
-        [said["weights_in_hand"].get(name, 0.0) for name in problem["names"]], dtype=np.float64
-    )
+    hand = [said["weights_in_hand"].get(name, 0.0) for name in said["problem"]["names"]]
+    share = np.array(hand, dtype=np.float64)
     # The rows in hand enter with the weights of their own best estimate: its covariance is M0⁺.
     spread += float(share @ np.linalg.lstsq(M0, share, rcond=1e-13)[0]) if share.any() else 0.0
-    return bool(np.abs(total + share - a).max() <= 1e-9 * max(1.0, np.abs(a).max())) and _close(
-        spread, variance, 1e-6
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# certificate
+    unbiased = bool(np.abs(total + share - a).max() <= 1e-9 * max(1.0, np.abs(a).max()))
+    return unbiased and _close(spread, variance, 1e-6)
 
 
 def _proved(
@@ -229,39 +188,29 @@ def _proved(
     variance: float,
     z: float,
 ) -> bool:
-    said = plan.diagnostics
-    names = list(problem["budgets"])
+    said, limits = plan.diagnostics, problem["budgets"]
     y = np.array(said["y"], dtype=np.float64)
-    u = np.maximum(np.array([said["prices"][n] for n in names], dtype=np.float64), 0.0)
-    limits = [problem["budgets"][n] for n in names]
-    free = [i for i, v in enumerate(limits) if v is None or math.isnan(v)]
+    u = np.maximum(np.array([said["prices"][n] for n in limits], dtype=np.float64), 0.0)
+    free = [i for i, v in enumerate(limits.values()) if _is_free(v)]
+    wanted = (plan.wanted / z) ** 2
     if free and said["least_budget"] == 0:
-        return variance <= (plan.wanted / z) ** 2 * (1 + 1e-9)
+        return variance <= wanted * (1 + 1e-9)
     f = _largest_ratio(problem, cov, y, u)
     if not (math.isfinite(f) and f > 0):
         return False
-    u = u * f
-    held = float(y @ M0 @ y)
+    u, held, gain = u * f, float(y @ M0 @ y), float(a @ y)
+    paid = sum(u[i] * v for i, v in enumerate(limits.values()) if i not in free)
     if not free:
-        total = held + float(np.dot(u, limits))
-        bound = float(a @ y) ** 2 / total if total > 0 else 0.0
-        return bool(
-            bound >= said["lower_bound"] * (1 - 1e-7)
-            and variance <= bound * (1 + said["gap"]) * (1 + 1e-7)
-        )
-    wanted = (plan.wanted / z) ** 2
-    others = sum(u[i] * limits[i] for i in range(len(names)) if i not in free)
+        bound = gain**2 / (held + paid) if held + paid > 0 else 0.0
+        good = bound >= said["lower_bound"] * (1 - 1e-7)
+        return bool(good and variance <= bound * (1 + said["gap"]) * (1 + 1e-7))
     if not u[free[0]] > 0:
         return False
-    least = (2 * float(a @ y) - held - others - wanted) / u[free[0]]
-    tolerance = 1e-3 if _total_sets(problem) > _MOST_WRITTEN else 1e-5
-    return bool(
-        variance <= wanted * (1 + 1e-9) and abs(least / said["least_budget"] - 1) <= tolerance
-    )
-
-
-def _total_sets(problem: Mapping[str, Any]) -> int:
-    return len(problem["listed"]) + sum(1 << len(f["variables"]) for f in problem["families"])
+    least = (2 * gain - held - paid - wanted) / u[free[0]]
+    sets = len(problem["listed"]) + sum(1 << len(f["variables"]) for f in problem["families"])
+    tolerance = 1e-3 if sets > _MOST_WRITTEN else 1e-5
+    near = abs(least / said["least_budget"] - 1) <= tolerance
+    return bool(near and variance <= wanted * (1 + 1e-9))
 
 
 def _largest_ratio(problem: Mapping[str, Any], cov: Array, y: Array, u: Array) -> float:
@@ -274,14 +223,14 @@ def _largest_ratio(problem: Mapping[str, Any], cov: Array, y: Array, u: Array) -
     for family in problem["families"]:
         size = len(family["variables"])
         if 1 << size <= _MOST_WRITTEN:
-            worst = max(worst, _over(problem, family, _all_places(size), cov, y, u))
+            sizes = range(1, size + 1)
+            every = (s for r in sizes for s in itertools.combinations(range(size), r))
+            worst = max(worst, _over(problem, family, every, cov, y, u))
             continue
         rng = np.random.default_rng(0)
-        drawn = (
-            tuple(np.flatnonzero(row).tolist())
-            for row in rng.random((_SAMPLE, size)) < rng.random((_SAMPLE, 1))
-        )
-        worst = max(worst, _over(problem, family, (d for d in drawn if d), cov, y, u), 1.0)
+        rows = rng.random((_SAMPLE, size)) < rng.random((_SAMPLE, 1))
+        drawn = (tuple(np.flatnonzero(row).tolist()) for row in rows if row.any())
+        worst = max(worst, _over(problem, family, drawn, cov, y, u), 1.0)
         if size <= 20 and not _bounded(family, cov, y, u, worst * (1 + 1e-3)):
             return math.inf
     return worst
@@ -291,48 +240,34 @@ def _ratio(used: float, paid: float) -> float:
     return 0.0 if used <= 0 else used / paid if paid > 0 else math.inf
 
 
-def _all_places(size: int) -> Iterator[tuple[int, ...]]:
-    return itertools.chain.from_iterable(
-        itertools.combinations(range(size), r) for r in range(1, size + 1)
-    )
-
-
 def _over(
     problem: Mapping[str, Any],
     family: Mapping[str, Any],
-    places: Iterator[tuple[int, ...]],
+    places: Iterable[tuple[int, ...]],
     cov: Array,
     y: Array,
     u: Array,
 ) -> float:
     """The largest ratio over some sets of a family; sets of one size are inverted together."""
     by_size: dict[int, list[tuple[int, ...]]] = {}
-    label = family["label"]
+    label, at = family["label"], family["variables"]
     for place in places:
-        if label is None or label in [family["variables"][p] for p in place]:
+        if label is None or label in [at[p] for p in place]:
             by_size.setdefault(len(place), []).append(place)
     worst = 0.0
-    for members in by_size.values():
-        for start in range(0, len(members), 4096):
-            part = members[start : start + 4096]
-            index = np.array([[family["variables"][p] for p in place] for place in part])
-            blocks = cov[index[:, :, None], index[:, None, :]] + (
-                0.0
-                if label is None
-                else family["noise"]
-                * np.einsum("bi,ij->bij", index == label, np.eye(index.shape[1]))
-            )
-            values = y[index]
-            used = np.einsum("bi,bij,bj->b", values, np.linalg.inv(blocks), values)
-            if problem["set_caps"]:
-                paid = np.array(
-                    [np.dot(_member(problem, family, place)["cost"], u) for place in part]
-                )
-            else:
-                paid = np.array([np.dot(_price(family, place), u) for place in part])
-            worst = max(
-                worst, *(_ratio(float(q), float(p)) for q, p in zip(used, paid, strict=True))
-            )
+    for size, members in by_size.items():
+        for part in (members[i : i + 4096] for i in range(0, len(members), 4096)):
+            index = np.array([[at[p] for p in place] for place in part])
+            blocks = cov[index[:, :, None], index[:, None, :]]
+            if label is not None:
+                noisy = np.einsum("bi,ij->bij", index == label, np.eye(size))
+                blocks = blocks + family["noise"] * noisy
+            used = np.einsum("bi,bij,bj->b", y[index], np.linalg.inv(blocks), y[index])
+            for q, place in zip(used.tolist(), part, strict=True):
+                cost = _price(family, place)
+                if problem["set_caps"]:
+                    cost = _member(problem, family, place)["cost"]
+                worst = max(worst, _ratio(q, float(np.dot(cost, u))))
     return worst
 
 
@@ -349,121 +284,86 @@ def _bounded(family: Mapping[str, Any], cov: Array, y: Array, u: Array, f: float
     return not found
 
 
-# ---------------------------------------------------------------------------- Check a plan of
-# labels in another way than it was made: scipy's Clopper–Pearson, items and labels drawn at random,
-# plain arithmetic.
-
-
 def verify_label_plan(plan: Plan) -> bool:
     """Whether the labels give what the plan says, at the price it says."""
     inputs = plan.inputs
-    bought = _by_kind(plan.buy)
+    bought: Counter[str] = Counter()
+    for name, n in plan.buy.items():
+        bought[name.rpartition("/")[2]] += n  # whatever the stratum
     cost = sum(float(inputs["costs"].get(kind, 1.0)) * n for kind, n in bought.items())
-    most = {
-        kind: n * (len(inputs.get("by_system") or ()) if kind == "grades" else 1)
-        for kind, n in inputs["caps"].items()
-    }
-    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or any(
-        n > most.get(kind, n) for kind, n in bought.items()
-    ):
+    systems = len(inputs.get("by_system") or ())
+    most = {kind: n * (systems if kind == "grades" else 1) for kind, n in inputs["caps"].items()}
+    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost):
+        return False
+    if any(n > most.get(kind, n) for kind, n in bought.items()):
+        return False
+    if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
         return False
     if plan.goal in ("half-width", "budget") and _is_drawn(plan):
-        return not (plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)) and _drawn_holds(
-            plan
-        )
+        return _drawn_holds(plan)
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     if plan.goal == "variance":
-        n_c, n_o = plan.buy["complementary"], int(inputs["match"])
-        ordinary, complementary = (
-            accuracy * (1 - accuracy) / n_o,
-            (accuracy + k - 2) * (1 - accuracy) / n_c,
-        )
+        ordinary = accuracy * (1 - accuracy) / int(inputs["match"])
+        complementary = (accuracy + k - 2) * (1 - accuracy) / plan.buy["complementary"]
         return complementary <= ordinary * (1 + 1e-9) or accuracy in (0.0, 1.0)
     if plan.goal == "power":
         ((kind, n),) = plan.buy.items()
-        again = simulated_power(
-            k,
-            float(inputs["difference"]),
-            float(inputs["disagreement"]),
-            kind,
-            n,
-            plan.confidence,
-            int(inputs["seed"]) + 1,
-            worlds=10_000,
-        )
-        return bool(again >= plan.wanted - 0.04)
-    if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
-        return False
-    again = _simulated_half_width(plan)
+        apart, differ = float(inputs["difference"]), float(inputs["disagreement"])
+        seed = int(inputs["seed"]) + 1
+        power = simulated_power(k, apart, differ, kind, n, plan.confidence, seed, worlds=10_000)
+        return bool(power >= plan.wanted - 0.04)
     limit = plan.wanted if plan.goal == "half-width" else plan.predicted
-    return bool(again <= limit * 1.04 + 1e-3)
+    return bool(_simulated_half_width(plan) <= limit * 1.04 + 1e-3)
 
 
 def _simulated_half_width(plan: Plan, worlds: int = 400) -> float:
-    """Mean half-width over simulated labels, each interval by scipy's binomial test or, for two
-    kinds, by a grid over A.
-    """
+    """Mean half-width over simulated labels, by scipy's binomial test or a grid over A."""
     from scipy.stats import binomtest
 
     inputs = plan.inputs
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     rng = np.random.default_rng(int(inputs["seed"]) + 2)
     aimed = 1 - float(inputs["epsilon"]) + float(inputs["epsilon"]) / k
-    bought = Counter({**plan.buy}) + Counter(
-        {kind: int(n) for kind, n in (inputs.get("have") or {}).items()}
-    )
-    n_o, n_c = bought["ordinary"] + int(bought["targeted"] * aimed), bought["complementary"]
-    questions = bought["question"]
-    n_o, n_c = n_o + round(questions / k), n_c + questions - round(questions / k)
-    q = (accuracy + k - 2) / (k - 1)
-    if not n_o or not n_c:
-        n, p, scale = (n_o, accuracy, 1) if n_o else (n_c, q, k - 1)
-        widths = []
-        seen, times = np.unique(rng.binomial(n, p, size=worlds), return_counts=True)
-        for s in seen:
-            found = binomtest(int(s), n).proportion_ci(plan.confidence, method="exact")
-            low, high = (min(max(1 - scale * (1 - x), 0.0), 1.0) for x in (found.low, found.high))
-            widths.append((high - low) / 2)
-        return float(np.average(widths, weights=times))
-    return _simulated_pair(plan, n_o, n_c, rng)
+    bought = Counter(plan.buy) + Counter(inputs.get("have") or {})
+    told = round(bought["question"] / k)
+    n_o = bought["ordinary"] + int(bought["targeted"] * aimed) + told
+    n_c = bought["complementary"] + bought["question"] - told
+    if n_o and n_c:
+        return _simulated_pair(plan, n_o, n_c, rng)
+    n, p, scale = (n_o, accuracy, 1) if n_o else (n_c, (accuracy + k - 2) / (k - 1), k - 1)
+    widths = []
+    seen, times = np.unique(rng.binomial(n, p, size=worlds), return_counts=True)
+    for s in seen:
+        found = binomtest(int(s), n).proportion_ci(plan.confidence, method="exact")
+        low, high = (min(max(1 - scale * (1 - x), 0.0), 1.0) for x in (found.low, found.high))
+        widths.append((high - low) / 2)
+    return float(np.average(widths, weights=times))
 
 
 def _simulated_pair(
     plan: Plan, n_o: int, n_c: int, rng: np.random.Generator, worlds: int = 100, draws: int = 4000
 ) -> float:
-    """Two kinds: equal-tailed limits, the counts ordered by the slope of the likelihood where it is
-    largest; tails by simulation.
-    """
-    k, accuracy, tail = (
-        int(plan.inputs["n_classes"]),
-        float(plan.inputs["accuracy"]),
-        (1 - plan.confidence) / 2,
-    )
-    grid = np.linspace(
-        max(0.0, accuracy - 6 * plan.predicted), min(1.0, accuracy + 6 * plan.predicted), 101
-    )[:, None]
+    """Two kinds: counts ordered by the slope of the likelihood, tails by simulation."""
+    k, accuracy = int(plan.inputs["n_classes"]), float(plan.inputs["accuracy"])
+    tail, far = (1 - plan.confidence) / 2, 6 * plan.predicted
+    grid = np.linspace(max(0.0, accuracy - far), min(1.0, accuracy + far), 101)[:, None]
     step = (grid[-1, 0] - grid[0, 0]) / (len(grid) - 1)
-    ordinary, complementary = (
-        rng.binomial(n, p, (len(grid), draws))
-        for n, p in ((n_o, grid), (n_c, (grid + k - 2) / (k - 1)))
-    )
+    ordinary = rng.binomial(n_o, grid, (len(grid), draws))
+    complementary = rng.binomial(n_c, (grid + k - 2) / (k - 1), (len(grid), draws))
+    drawn = rng.binomial(n_o, accuracy, worlds)
+    others = rng.binomial(n_c, (accuracy + k - 2) / (k - 1), worlds)
     widths = []
-    for s_o, s_c in zip(
-        rng.binomial(n_o, accuracy, worlds),
-        rng.binomial(n_c, (accuracy + k - 2) / (k - 1), worlds),
-        strict=True,
-    ):
-        likely = _most_likely(k, n_o + n_c, int(s_o), int(s_c))
+    for s_o, s_c in zip(drawn.tolist(), others.tolist(), strict=True):
+        likely = _most_likely(k, n_o + n_c, s_o, s_c)
         at = min(max(likely, 1e-6), 1 - 1e-6)
-        weight = (
-            at * (k - 1) / (at + k - 2)
-        )  # of a complementary success, if an ordinary one weighs 1
+        # The weight of a complementary success, if an ordinary one weighs 1.
+        weight = at * (k - 1) / (at + k - 2)
         more = ordinary + weight * complementary - (s_o + weight * s_c)
         tie = 1e-6 * weight
-        above = (
-            (more >= -tie).mean(axis=1) >= tail if likely > 0 else True
-        )  # nothing is below an estimate of 0
-        kept = grid[((more <= tie).mean(axis=1) >= tail) & above, 0]
+        within = (more <= tie).mean(axis=1) >= tail
+        if likely > 0:  # nothing is below an estimate of 0
+            within &= (more >= -tie).mean(axis=1) >= tail
+        kept = grid[within, 0]
         low, high = (kept[0] - step / 2, kept[-1] + step / 2) if len(kept) else (0.0, 0.0)
         widths.append((min(high, 1.0) - max(low, 0.0)) / 2)
     return float(np.mean(widths))
@@ -475,34 +375,15 @@ def _most_likely(k: int, n: int, s_o: int, s_c: int) -> float:
     return (math.sqrt(beta**2 + 4 * n * (k - 2) * s_o) - beta) / (2 * n)
 
 
-# -------------------------------------------------------------------------------------------------------
-# items drawn at random
-
-
-def _by_kind(buy: Mapping[str, int]) -> Counter[str]:
-    """Labels by kind, whatever their stratum."""
-    found: Counter[str] = Counter()
-    for name, n in buy.items():
-        found[name.rpartition("/")[2]] += n
-    return found
-
-
 def _is_drawn(plan: Plan) -> bool:
-    """Whether the plan has a population, several systems or evidence, so that no closed form is
-    there to hold it against.
-    """
+    """Whether a population, several systems or evidence leave no closed form to hold against."""
     inputs = plan.inputs
-    return (
-        inputs.get("planner") == "evidence"
-        or inputs.get("n_items") is not None
-        or int(inputs.get("n_systems") or 1) > 1
-    )
+    counted = inputs.get("planner") == "evidence" or inputs.get("n_items") is not None
+    return counted or int(inputs.get("n_systems") or 1) > 1
 
 
 class _Item(NamedTuple):
-    """An item with its place, the answers to it (the first system is the one in question) and the
-    true class.
-    """
+    """An item with its place, the answers (of the system in question first) and the true class."""
 
     cell: Cell
     answers: tuple[int | None, ...]
@@ -511,9 +392,7 @@ class _Item(NamedTuple):
 
 
 def _drawn_holds(plan: Plan, worlds: int = 16) -> bool:
-    """Whether the mean half-width of default estimates is as planned, and made as planned, over
-    labels that are drawn item by item.
-    """
+    """Whether default estimates of drawn labels are as wide as planned, and made as planned."""
     from noracle.accuracy import estimate_accuracy
 
     rng = np.random.default_rng(int(plan.inputs["seed"]) + 2)
@@ -532,40 +411,35 @@ def _drawn_holds(plan: Plan, worlds: int = 16) -> bool:
 def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
     """Counts of one system over items, answers and labels that are drawn as the plan supposes them."""
     inputs = plan.inputs
+    name, buy, have = "system", plan.buy, dict(inputs.get("have") or {})
+    whole, held = inputs.get("n_items") is not None, Counter[Tally]()
     if inputs.get("planner") == "evidence":
         counts = AccuracyCounts.from_dict(inputs["evidence"])
         rows: Mapping[str, Any] = inputs["by_system"]
         name = max(rows, key=lambda s: (rows[s]["n"], rows[s]["predicted"], s))
-        own = counts.of(name)
+        own, n = counts.of(name), int(rows[name]["n"])
         if not own.whole:  # a sample of more items, as many as are wanted
-            more = {cell: n + int(rows[name]["n"]) for cell, n in own.answered.items()}
+            more = {cell: size + n for cell, size in own.answered.items()}
             own = dataclasses.replace(own, items=more, answered=more)
-        items, held = _left_items(own, float(rows[name]["accuracy"]), rng), Counter(own.tallies)
+        items = _left_items(own, float(rows[name]["accuracy"]), rng)
         sizes, answered, whole, have = own.items, own.answered, counts.whole, {}
+        held.update(own.tallies)
+        buy = {"grades": n} if "grades" in buy else buy
     else:
-        items, held = _new_items(plan, rng), Counter[Tally]()
+        items = _new_items(plan, rng)
         sizes = answered = Counter(item.cell for item in items)
-        whole, have, name = (
-            inputs.get("n_items") is not None,
-            dict(inputs.get("have") or {}),
-            "system",
-        )
     pool = [items[i] for i in rng.permutation(len(items))]
     epsilon = float(inputs["epsilon"])
-    buy = {"grades": int(inputs["by_system"][name]["n"])} if "grades" in plan.buy else plan.buy
-    for wanted in (have, buy):
-        for name_of_kind, n in wanted.items():
-            stratum, _, kind = name_of_kind.rpartition("/")
-            fit = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum]
-            mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
-            for i, label in _labels(pool, mine, kind, epsilon, rng):
-                item = pool[i]
-                met = label.meet(
-                    item.answers[0], system=name, chance=_chance(item, item.answers[0], epsilon)
-                )
-                held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
-            taken = set(mine)
-            pool = [item for i, item in enumerate(pool) if i not in taken]
+    for kind_of, n in (*have.items(), *buy.items()):
+        stratum, _, kind = kind_of.rpartition("/")
+        fit = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum]
+        mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
+        for i, label in _labels(pool, mine, kind, epsilon, rng):
+            item, answer = pool[i], pool[i].answers[0]
+            met = label.meet(answer, system=name, chance=_chance(item, answer, epsilon))
+            held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
+        taken = set(mine)
+        pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
     return AccuracyCounts(
         tallies=dict(held),
@@ -610,11 +484,8 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
         if rng.random() < item.propensity:
             return item.answers[0], item.propensity
         return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
-    asked = (
-        int(rng.integers(k))
-        if rng.random() < epsilon or not given
-        else given[int(rng.integers(len(given)))]
-    )
+    uniform = rng.random() < epsilon or not given
+    asked = int(rng.integers(k)) if uniform else given[int(rng.integers(len(given)))]
     return asked, _chance(item, asked, epsilon)
 
 
@@ -623,33 +494,24 @@ def _chance(item: _Item, asked: int | None, epsilon: float) -> float:
     k, given = item.cell.n_classes, [a for a in item.answers if a is not None]
     if item.propensity is not None and asked == item.answers[0]:
         return item.propensity
-    return (1 - epsilon) * (
-        sum(a == asked for a in given) / len(given) if given else 1 / k
-    ) + epsilon / k
+    votes = sum(a == asked for a in given) / len(given) if given else 1 / k
+    return (1 - epsilon) * votes + epsilon / k
 
 
 def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
-    """The population of a plan that starts from numbers: as many right answers as guessed, up to
-    rounding, in every world.
-    """
-    inputs = plan.inputs
-    told = inputs["n_classes"]
-    total = int(
-        inputs.get("n_items")
-        or 4 * (sum(plan.buy.values()) + sum((inputs.get("have") or {}).values()))
-    )
-    mix = (
-        {int(k): int(n) for k, n in told.items()}
-        if isinstance(told, Mapping)
-        else {int(told): total}
-    )
+    """The items of a plan that starts from numbers, with as many right answers as guessed."""
+    inputs, told = plan.inputs, plan.inputs["n_classes"]
+    labels = sum(plan.buy.values()) + sum((inputs.get("have") or {}).values())
+    total = int(inputs.get("n_items") or 4 * labels)
+    mix = told if isinstance(told, Mapping) else {told: total}
+    mix = {int(k): int(n) for k, n in mix.items()}
     strata = inputs.get("strata") or {"": total}
     classes, names = (
         rng.permutation(np.repeat(list(of), list(of.values()))) for of in (mix, strata)
     )
-    systems = int(inputs.get("n_systems") or 1)
-    right = rng.random((total, systems)) < float(inputs["accuracy"])
-    right[:, 0] = rng.permutation(np.arange(total) < round(float(inputs["accuracy"]) * total))
+    accuracy, systems = float(inputs["accuracy"]), int(inputs.get("n_systems") or 1)
+    right = rng.random((total, systems)) < accuracy
+    right[:, 0] = rng.permutation(np.arange(total) < round(accuracy * total))
     items = []
     for k, name, row in zip(classes.tolist(), names.tolist(), right.tolist(), strict=True):
         truth = int(rng.integers(k))
@@ -665,11 +527,11 @@ def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generato
     from noracle.ppi.expected import aimed_votes, held_votes
 
     votes = held_votes(counts.tallies, aimed_votes(0.05))
-    asked: Counter[Cell] = Counter()
-    met: Counter[Cell] = Counter()
+    asked, met = Counter[Cell](), Counter[Cell]()
     for t, n in counts.tallies.items():
-        asked[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
-        met[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n * t.answered
+        cell = Cell(t.system, t.n_classes, t.stratum, t.weight)
+        asked[cell] += n
+        met[cell] += n * t.answered
     items = []
     for cell, n in counts.items.items():
         k = max(cell.n_classes, 2)  # of answers that are graded only right and wrong are told apart

@@ -79,55 +79,50 @@ def fit_raters(
     p = _rate("accuracy", accuracy)
     if not 0 < p < 1:
         raise ArgumentError(f"accuracy must lie between 0 and 1; got {p}.")
-    wanted = 1 / size + (1 - 1 / size) * _finite("kappa", kappa)
+    if not math.isfinite(kappa):
+        raise ArgumentError(f"kappa must be a number; got {kappa}.")
+    wanted, shared = 1 / size + (1 - 1 / size) * kappa, 0.0
+
+    def kappa_of(agreement: float) -> float:
+        return (agreement - 1 / size) / (1 - 1 / size)
+
+    def agreed(rho: float, shared: float = 0.0) -> float:
+        return _agreement(p, _both_right(p, rho), shared, size)
+
     if given_right is not None:
         if not p <= given_right <= 1:
             raise ArgumentError(
                 f"given_right must be in [accuracy, 1] = [{p}, 1]; got {given_right}. Raters err together here, not apart."
             )
         both = p * given_right
-        correlation = (
-            find_root(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14)
-            if p * p < both < p
-            else float(both >= p)
-        )
+        correlation = float(both >= p)
+        if p * p < both < p:
+            correlation = find_root(lambda rho: _both_right(p, rho) - both, 0.0, 1.0, xtol=1e-14)
         wrong = 1 - 2 * p + both
         same = (wanted - both) / wrong if wrong > 1e-12 else math.nan
-        square = (
-            (same - 1 / (size - 1)) * (size - 1) / (size - 2)
-            if size > 2
-            else 0.0
-            if abs(same - 1) < 1e-3
-            else math.nan
-        )
+        square = 0.0 if abs(same - 1) < 1e-3 else math.nan  # of two classes one is wrong
+        if size > 2:
+            square = (same - 1 / (size - 1)) * (size - 1) / (size - 2)
         if not 0 <= square <= 1:
-            span = [_agreement(p, both, s, size) for s in (0.0, 1.0)]
-            low, high = ((v - 1 / size) / (1 - 1 / size) for v in span)
+            low, high = (kappa_of(_agreement(p, both, s, size)) for s in (0.0, 1.0))
             raise ArgumentError(
                 f"kappa must be in [{low:.4f}, {high:.4f}] at this accuracy and given_right; got {kappa}."
             )
         shared = math.sqrt(square)
     else:
-        shared = 0.0
-        low, high = (_agreement(p, _both_right(p, rho), 0.0, size) for rho in (0.0, 1.0))
+        low, high = agreed(0.0), agreed(1.0)
         if not low <= wanted <= high:
-            span = [(v - 1 / size) / (1 - 1 / size) for v in (low, high)]
             raise ArgumentError(
-                f"kappa must be in [{span[0]:.4f}, {span[1]:.4f}] at accuracy {p}; got {kappa}. Pass given_right."
+                f"kappa must be in [{kappa_of(low):.4f}, {kappa_of(high):.4f}] at accuracy {p}; got {kappa}. Pass given_right."
             )
-        correlation = find_root(
-            lambda rho: _agreement(p, _both_right(p, rho), 0.0, size) - wanted,
-            0.0,
-            1.0,
-            xtol=1e-14,
-        )
-    agreement = _agreement(p, _both_right(p, correlation), shared, size)
+        correlation = find_root(lambda rho: agreed(rho) - wanted, 0.0, 1.0, xtol=1e-14)
+    found = agreed(correlation, shared)
     return RaterModel(
         accuracy=p,
         correlation=correlation,
         shared=shared,
-        agreement=agreement,
-        kappa=(agreement - 1 / size) / (1 - 1 / size),
+        agreement=found,
+        kappa=kappa_of(found),
     )
 
 
@@ -178,17 +173,8 @@ def simulate_raters(
     >>> table["item"][:3], table["rater"][:3], len(table["label"])
     ([0, 0, 1], ['ann', 'bob', 'ann'], 8)
     """
-    matrix = draw_ratings(
-        items,
-        raters=raters,
-        n_classes=n_classes,
-        correlation=correlation,
-        shared=shared,
-        confusion=confusion,
-        n_per_item=n_per_item,
-        missing=missing,
-        seed=seed,
-    )
+    errors = n_classes, correlation, shared, confusion, seed
+    matrix = draw_ratings(items, raters, n_per_item, missing, *errors)
     ids, labels = _names(items, n_classes)
     names = list(raters)
     rows, columns = np.nonzero(matrix >= 0)
@@ -202,18 +188,14 @@ def simulate_raters(
 
 def draw_ratings(
     items: Items,
-    *,
     raters: Mapping[str, float],
-    n_classes: int | None = None,
-    correlation: float = 0.0,
-    shared: float = 0.0,
-    confusion: Sequence[Sequence[float]] | None = None,
     n_per_item: int | None = None,
     missing: float = 0.0,
-    seed: int = 0,
+    *errors: Any,
+    **named: Any,
 ) -> Whole:
-    """As :func:`simulate_raters`, as a matrix: one row an item, one column a rater, places in the
-    labels, -1 where there is none.
+    """As :func:`simulate_raters`, as a matrix: one row per item, one column per rater, places in
+    the labels, -1 where there is none.
     """
     if not raters:
         raise ArgumentError(
@@ -223,7 +205,7 @@ def draw_ratings(
     chosen = len(raters) if n_per_item is None else n_per_item
     if not 1 <= chosen <= len(raters):
         raise ArgumentError(f"n_per_item must be in [1, {len(raters)}]; got {chosen}.")
-    given, rng = _draw(items, raters, n_classes, correlation, shared, confusion, seed, 2)
+    given, rng = _draw(items, raters, 2, *errors, **named)
     if chosen < len(raters):
         places = rng.random(given.shape).argsort(axis=1)
         given[places >= chosen] = -1
@@ -266,7 +248,7 @@ def simulate_systems(
             "systems must name at least one system; got none. Pass e.g. systems={'agent': 0.9}."
         )
     silent = _rate("no_answer", no_answer)
-    given, rng = _draw(items, systems, n_classes, correlation, shared, confusion, seed, 3)
+    given, rng = _draw(items, systems, 3, n_classes, correlation, shared, confusion, seed)
     given[rng.random(given.shape) < silent] = -1
     ids, labels = _names(items, n_classes)
     return {
@@ -297,11 +279,10 @@ def simulate_detector(
     seen = rng.binomial(task.counts, _rate("found", found))
     right = rng.binomial(seen, _rate("named", named))
     called = right.copy()
+    uniform = np.full(size - 1, 1 / (size - 1))
     for c in range(size):
         wrong = np.delete(np.arange(size), c)
-        called[:, wrong] += rng.multinomial(
-            seen[:, c] - right[:, c], np.full(size - 1, 1 / (size - 1))
-        )
+        called[:, wrong] += rng.multinomial(seen[:, c] - right[:, c], uniform)
     answer = (called + rng.random(called.shape) / 2).argmax(axis=1)
     return {
         "item": list(task.items),
@@ -313,15 +294,15 @@ def simulate_detector(
 def _draw(
     items: Items,
     rates: Mapping[str, float],
-    n_classes: int | None,
-    correlation: float,
-    shared: float,
-    confusion: Sequence[Sequence[float]] | None,
-    seed: int,
     stream: int,
+    n_classes: int | None = None,
+    correlation: float = 0.0,
+    shared: float = 0.0,
+    confusion: Sequence[Sequence[float]] | None = None,
+    seed: int = 0,
 ) -> tuple[Whole, np.random.Generator]:
-    """Codes, one row an item and one column a rater or system."""
-    from noracle.bounds.binomial import ndtri
+    """Codes, one row per item and one column per rater or system."""
+    from noracle.bounds.special import ndtri
 
     rho, decoys = _rate("correlation", correlation), _rate("shared", shared)
     accuracy = np.array([_rate(name, value) for name, value in rates.items()])
@@ -402,9 +383,8 @@ def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
 def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
     if isinstance(items, Task):
         return list(items.items), list(items.options)
-    return list(items) if isinstance(items, Mapping) else list(range(len(items))), list(
-        range(int(n_classes or 0))
-    )
+    ids = list(items) if isinstance(items, Mapping) else list(range(len(items)))
+    return ids, list(range(int(n_classes or 0)))
 
 
 def _both_right(p: float, rho: float) -> float:
@@ -422,10 +402,4 @@ def _agreement(p: float, both: float, shared: float, size: int) -> float:
 def _rate(name: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise ArgumentError(f"{name} must be in [0, 1]; got {value}.")
-    return float(value)
-
-
-def _finite(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise ArgumentError(f"{name} must be a number; got {value}.")
     return float(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -15,9 +15,9 @@ import numpy as np
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts
-from noracle.counts.count import ENOUGH
-from noracle.counts.tally import Cell, Tally, Verdict, tally
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.counts.label import Cell, Tally, Verdict, tally
+from noracle.counts.met import ENOUGH
+from noracle.errors import ArgumentError, broken, refuse
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
 from noracle.evidence.labels import read_key
@@ -141,61 +141,46 @@ def rehearse(
     (200, True, True)
     """
     choose("protocol", protocol, ("question", "complementary", "grades"))
-    for name, rate in (("false_no", false_no), ("false_yes", false_yes), ("unsure", unsure)):
-        if not 0 <= rate <= 1:
-            raise ArgumentError(f"{name} must be in [0, 1]; got {rate}.")
-    if worlds < 1:
-        raise ArgumentError(f"worlds must be at least 1; got {worlds}.")
-    if protocol != "complementary" and (n_ordinary or n_ruled_out != 1):
-        raise ArgumentError(
-            f"n_ordinary and n_ruled_out must go with protocol='complementary'; got {protocol!r}."
-        )
     choose("design", design, ("uniform", "targeted"))
-    if design == "targeted" and (protocol != "question" or not 0 < epsilon <= 1):
-        raise ArgumentError(
-            f"design='targeted' must go with protocol='question' and epsilon in (0, 1]; got {protocol!r} and {epsilon}."
-        )
-    if isinstance(answers, Evidence):
-        if items is not None or n_classes is not None or classes is not None:
-            raise ArgumentError(
-                "items, n_classes and classes must be left out where answers are evidence; got both."
-            )
-        evidence = answers
-    else:
-        evidence = Evidence.from_tables(answers, items=items, n_classes=n_classes, classes=classes)
-    stage = _Stage(evidence, read_key(key, key_column), systems)
-    size = len(stage.items) - n_ordinary if n is None else n
-    if not 0 < size <= len(stage.items) - n_ordinary or n_ordinary < 0:
-        raise ArgumentError(
-            f"n and n_ordinary must be at most {len(stage.items)} together, the items with answers and a key; got {n}."
-        )
-    if not 1 <= n_ruled_out < int(stage.n_classes.min()):
-        raise ArgumentError(
-            f"n_ruled_out must be in [1, {int(stage.n_classes.min())}); got {n_ruled_out}."
-        )
     noise = _Noise(false_no, false_yes, unsure)
+    alone = protocol != "complementary" and (n_ordinary or n_ruled_out != 1)
+    astray = design == "targeted" and (protocol != "question" or not 0 < epsilon <= 1)
+    there = isinstance(answers, Evidence)
+    twice = there and (items is not None or n_classes is not None or classes is not None)
+    refuse(
+        {
+            **{f"{n} must be in [0, 1]; got {v}.": not 0 <= v <= 1 for n, v in vars(noise).items()},
+            f"worlds must be at least 1; got {worlds}.": worlds < 1,
+            f"n_ordinary and n_ruled_out must go with protocol='complementary'; got {protocol!r}.": alone,
+            f"design='targeted' must go with protocol='question' and epsilon in (0, 1]; got {protocol!r} and {epsilon}.": astray,
+            "items, n_classes and classes must be left out where answers are evidence; got both.": twice,
+        }
+    )
+    evidence = (
+        answers
+        if isinstance(answers, Evidence)
+        else Evidence.from_tables(answers, items=items, n_classes=n_classes, classes=classes)
+    )
+    stage = _Stage(evidence, read_key(key, key_column), systems)
+    left, fewest = len(stage.items) - n_ordinary, int(stage.n_classes.min())
+    size = left if n is None else n
+    room, few = 0 < size <= left and n_ordinary >= 0, 1 <= n_ruled_out < fewest
+    refuse(
+        {
+            f"n and n_ordinary must be at most {len(stage.items)} together, the items with answers and a key; got {n}.": not room,
+            f"n_ruled_out must be in [1, {fewest}); got {n_ruled_out}.": not few,
+        }
+    )
     share = epsilon if design == "targeted" else 1.0
-    hits = dict.fromkeys(stage.systems, 0)
-    widths = dict.fromkeys(stage.systems, 0.0)
-    first: tuple[Columns, list[Estimate]] | None = None
+    found: list[list[Estimate]] = []
+    labels: Columns = {}
     for world in range(worlds):
         rng = np.random.default_rng([seed, world])
         draw = stage.questions(rng, size, share, noise) if protocol == "question" else None
         draw = draw or stage.labels(rng, protocol, size, n_ordinary, n_ruled_out, noise)
-        found = [
-            stage.estimate(draw, s, confidence, checked=world == 0, seed=seed)
-            for s in range(len(stage.systems))
-        ]
-        for estimate in found:
-            hits[estimate.subject] += _covers(estimate, stage.accuracy[estimate.subject])
-            widths[estimate.subject] += estimate.width / worlds
-        if first is None:
-            first = stage.table(draw), found
-    labels, estimates = first if first is not None else ({}, [])
-    told = tuple(
-        _told(e, stage.accuracy[e.subject], hits[e.subject], widths[e.subject], worlds)
-        for e in estimates
-    )
+        labels = labels or stage.table(draw)
+        found.append([stage.estimate(draw, s, confidence, seed, world) for s in stage.systems])
+    told = tuple(_told(of, stage.accuracy[of[0].subject]) for of in zip(*found, strict=True))
     notes = list(stage.notes)
     if false_no or false_yes:
         notes.append("some verdicts are wrong, as asked for, and the estimates take them as right")
@@ -215,16 +200,13 @@ def _covers(estimate: Estimate, accuracy: float) -> bool:
     return estimate.low - 1e-9 <= accuracy <= estimate.high + 1e-9
 
 
-def _told(estimate: Estimate, accuracy: float, hits: int, width: float, worlds: int) -> Estimate:
-    """The estimate with what the key says."""
-    covers = _covers(estimate, accuracy)
-    about = {
-        "accuracy": accuracy,
-        "covers": covers,
-        "rehearsals": worlds,
-        "coverage": hits / worlds,
-        "mean_width": width,
-    }
+def _told(estimates: Sequence[Estimate], accuracy: float) -> Estimate:
+    """The estimate of the first rehearsal with what the key says of all of them."""
+    first, worlds = estimates[0], len(estimates)
+    hits = sum(_covers(e, accuracy) for e in estimates)
+    width, covers = sum(e.width / worlds for e in estimates), _covers(first, accuracy)
+    about = {"accuracy": accuracy, "covers": covers, "rehearsals": worlds}
+    about |= {"coverage": hits / worlds, "mean_width": width}
     notes = [f"the key says {accuracy:.3f}: the interval {'covers' if covers else 'misses'} it"]
     if worlds > 1:
         low, high = clopper_pearson(hits, worlds, 0.025, 0.025)
@@ -233,14 +215,11 @@ def _told(estimate: Estimate, accuracy: float, hits: int, width: float, worlds: 
         notes.append(
             f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}"
         )
-    return dataclasses.replace(
-        estimate,
-        diagnostics={**estimate.diagnostics, "key": about},
-        notes=(*estimate.notes, *notes),
-    )
+    diagnostics = {**first.diagnostics, "key": about}
+    return dataclasses.replace(first, diagnostics=diagnostics, notes=(*first.notes, *notes))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class _Noise:
     false_no: float
     false_yes: float
@@ -253,8 +232,7 @@ class _Noise:
         return np.where(v < self.unsure, _UNSURE, said.astype(np.int64))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Draw:
+class _Draw(NamedTuple):
     """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades
     ``said`` has one row for each system.
 
@@ -277,96 +255,67 @@ class _Stage:
         self, evidence: Evidence, key: Mapping[Any, Any], systems: Sequence[str] | None
     ) -> None:
         if evidence.answers is None:
-            raise EvidenceError(fault("evidence", "must have answers", "none"))
+            raise broken("evidence", "must have answers", "none")
         evidence.check()
         rows = fetch(evidence.answers.select("item", "system", "answer"))
         known = sorted({str(row[1]) for row in rows})
         strange = [s for s in systems or () if s not in known]
         if strange:
-            raise EvidenceError(fault("systems", f"must be among {known}", strange))
+            raise broken("systems", f"must be among {known}", strange)
         self.systems = tuple(known if systems is None else dict.fromkeys(systems))
         self._some_systems = len(self.systems) < len(known)
         given = {row[0] for row in rows}
         key = _same_items(key, given)
-        self.notes: list[str] = []
-        if evidence.repeats is not None:
-            self.notes.append("answers have repeats: the first run of each item is used")
         self.items = sorted(given & key.keys())
         if not self.items:
-            shown = [
+            first, second = (
                 ", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) or "nothing"
                 for found in (given, key)
-            ]
-            raise EvidenceError(
-                fault(
-                    "key",
-                    "must have items of the answers",
-                    f"none: answers have {shown[0]}, the key has {shown[1]}",
-                )
             )
-        self.counts = {
-            "items": len(self.items),
-            "without_key": len(given - key.keys()),
-            "key_without_answers": len(key.keys() - given),
-        }
-        if self.counts["without_key"]:
-            self.notes.append(
-                f"{self.counts['without_key']} items of the answers have no key and are left out"
-            )
+            came = f"none: answers have {first}, the key has {second}"
+            raise broken("key", "must have items of the answers", came)
+        without, more = len(given - key.keys()), len(key.keys() - given)
+        n_items = len(self.items)
+        self.counts = {"items": n_items, "without_key": without, "key_without_answers": more}
         answers = [row[2] for row in rows if row[2] is not None]
         text = evidence.class_kind == "text" if answers else isinstance(key[self.items[0]], str)
         truths, note = _same_classes([key[i] for i in self.items], answers, text=text)
-        self.notes += [note] if note else []
+        notes = {
+            "answers have repeats: the first run of each item is used": evidence.repeats
+            is not None,
+            f"{without} items of the answers have no key and are left out": without,
+            note: note,
+        }
+        self.notes = [said for said, holds in notes.items() if holds]
         self._names = _class_names(evidence, {*answers, *truths}, text=text)
         place = {name: k for k, name in enumerate(self._names)}
-        where = {item: i for i, item in enumerate(self.items)}
         cells = _cells(evidence, self.items, len(self._names))
         self.n_classes = np.array([c.n_classes for c in cells], dtype=np.int64)
         self.truth = np.array([place[t] for t in truths], dtype=np.int64)
-        outside = [
-            item
-            for item, t, k in zip(
-                self.items, self.truth.tolist(), self.n_classes.tolist(), strict=True
-            )
-            if t >= k
-        ]
+        outside = [self.items[i] for i in np.flatnonzero(self.truth >= self.n_classes)]
         if outside:
-            remedy = "Correct it or the item's n_classes."
-            raise EvidenceError(
-                fault(
-                    "key",
-                    "must be a class of its item",
-                    "others",
-                    where=outside[:5],
-                    total=len(outside),
-                    remedy=remedy,
-                )
-            )
-        self.answers = np.full((len(self.systems), len(self.items)), _NOT_ASKED, dtype=np.int64)
+            rule, remedy = "must be a class of its item", "Correct it or the item's n_classes."
+            few, total = outside[:5], len(outside)
+            raise broken("key", rule, "others", where=few, total=total, remedy=remedy)
+        self.answers = np.full((len(self.systems), n_items), _NOT_ASKED, dtype=np.int64)
+        where = {item: i for i, item in enumerate(self.items)}
         column = {s: i for i, s in enumerate(self.systems)}
         for item, system, answer in rows:
             if str(system) in column and item in where:
-                self.answers[column[str(system)], where[item]] = (
-                    _NONE if answer is None else place[answer]
-                )
-        kinds = sorted(set(cells))
-        self._kinds = kinds
-        index = {cell: i for i, cell in enumerate(kinds)}
+                code = _NONE if answer is None else place[answer]
+                self.answers[column[str(system)], where[item]] = code
+        self._kinds = sorted(set(cells))
+        index = {cell: i for i, cell in enumerate(self._kinds)}
         self._kind = np.array([index[c] for c in cells], dtype=np.int64)
         weight = np.array([c.weight for c in cells])
         self.accuracy = {}
         for name, own in zip(self.systems, self.answers, strict=True):
             asked = own != _NOT_ASKED
-            self.accuracy[name] = (
-                float(weight[asked & (own == self.truth)].sum() / weight[asked].sum())
-                if asked.any()
-                else 0.0
-            )
+            right = float(weight[asked & (own == self.truth)].sum())
+            self.accuracy[name] = right / float(weight[asked].sum()) if asked.any() else 0.0
 
     def questions(self, rng: np.random.Generator, n: int, share: float, noise: _Noise) -> _Draw:
-        """One question about each of n random items: a share of them uniform, the others in
-        proportion to the answers.
-        """
+        """One question about each of n random items: a share uniform, others by the answers."""
         places = rng.permutation(len(self.items))[:n]
         k = self.n_classes[places][:, None]
         classes = np.arange(int(self.n_classes.max()))
@@ -374,22 +323,13 @@ class _Stage:
         for own in self.answers[:, places] if share < 1 else ():
             votes[np.flatnonzero(own >= 0), own[own >= 0]] += 1
         total = votes.sum(axis=1, keepdims=True)
-        chances = np.where(
-            total > 0, (1 - share) * votes / np.maximum(total, 1) + share / k, 1 / k
-        ) * (classes < k)
-        asked = np.minimum(
-            (np.cumsum(chances, axis=1) <= rng.random((n, 1))).sum(axis=1), k[:, 0] - 1
-        )
+        mixed = (1 - share) * votes / np.maximum(total, 1) + share / k
+        chances = np.where(total > 0, mixed, 1 / k) * (classes < k)
+        below = (np.cumsum(chances, axis=1) <= rng.random((n, 1))).sum(axis=1)
+        asked = np.minimum(below, k[:, 0] - 1)
         aimed = bool((np.abs(chances * k - 1) > 1e-9)[np.arange(n), asked].any())
         said = noise.verdicts(rng, asked == self.truth[places])
-        return _Draw(
-            protocol="question",
-            places=places,
-            asked=asked[:, None],
-            said=said,
-            chances=chances,
-            aimed=aimed,
-        )
+        return _Draw("question", places, asked[:, None], said, chances, aimed)
 
     def labels(
         self,
@@ -404,16 +344,11 @@ class _Stage:
         places = rng.permutation(len(self.items))[: n + n_ordinary]
         truth, k = self.truth[places], self.n_classes[places]
         if protocol == "grades":
-            right = self.answers[:, places] == truth
+            own = self.answers[:, places]
             said = np.where(
-                self.answers[:, places] < 0, _NO, noise.verdicts(rng, right)
-            )  # no answer is seen to be none
-            return _Draw(
-                protocol=protocol,
-                places=places,
-                asked=np.zeros((len(places), 0), dtype=np.int64),
-                said=said,
-            )
+                own < 0, _NO, noise.verdicts(rng, own == truth)
+            )  # none is seen to be so
+            return _Draw(protocol, places, np.zeros((len(places), 0), dtype=np.int64), said)
         # Wrong classes in a random order: each has a random number, the true one comes last, or
         # first where it is ruled out by mistake.
         order = rng.random((len(places), int(self.n_classes.max())))
@@ -423,7 +358,7 @@ class _Stage:
         asked = np.argsort(order, axis=1, kind="stable")[:, :n_ruled_out]
         said = np.where(rng.random(len(places)) < noise.unsure, _UNSURE, _NO)
         asked[n:], said[n:] = truth[n:, None], np.where(said[n:] == _UNSURE, _UNSURE, _YES)
-        return _Draw(protocol=protocol, places=places, asked=asked, said=said)
+        return _Draw(protocol, places, asked, said)
 
     def table(self, draw: _Draw) -> Columns:
         """The labels as a user would have them."""
@@ -440,46 +375,32 @@ class _Stage:
                 "system": [self.systems[s] for _, s in pairs],
                 "verdict": [_GRADES[int(draw.said[s, i])] for i, s in pairs],
             }
-        chances = (
-            np.zeros((len(items), int(self.n_classes.max())))
-            if draw.chances is None
-            else draw.chances
-        )
-        rows = [
-            (item, self._names[c], _WORDS[said], chance[c])
-            for item, asked, said, chance in zip(
-                items, draw.asked.tolist(), draw.said.tolist(), chances.tolist(), strict=True
-            )
-            for c in dict.fromkeys(asked)
-        ]
-        columns = (
-            "item",
-            "class",
-            "verdict",
-            *(("propensity",) if draw.protocol == "question" else ()),
-        )
-        return {name: [row[i] for row in rows] for i, name in enumerate(columns)}
+        table: Columns = {"item": [], "class": [], "verdict": [], "propensity": []}
+        facts = zip(items, draw.asked.tolist(), draw.said.tolist(), strict=True)
+        for i, (item, asked, said) in enumerate(facts):
+            for c in dict.fromkeys(asked):
+                chance = 0.0 if draw.chances is None else float(draw.chances[i, c])
+                row = item, self._names[c], _WORDS[said], chance
+                for column, value in zip(table.values(), row, strict=True):
+                    column.append(value)
+        if draw.chances is None:
+            del table["propensity"]
+        return table
 
     def estimate(
-        self, draw: _Draw, s: int, confidence: float, *, checked: bool, seed: int
+        self, draw: _Draw, system: str, confidence: float, seed: int, world: int
     ) -> Estimate:
-        """What the labels of a draw say of a system."""
-        protocol: Literal["question", "sets"] = (
-            "question" if draw.protocol == "question" else "sets"
-        )
-        counts = self._counts(draw, s)
+        """What the labels of a draw say of a system; checked in the first world."""
         return estimate_accuracy(
-            counts,
+            self._counts(draw, self.systems.index(system)),
             confidence=confidence,
-            checks="auto" if checked else "none",
-            protocol=protocol,
+            checks="none" if world else "auto",
+            protocol="question" if draw.protocol == "question" else "sets",
             seed=seed,
         )
 
     def _counts(self, draw: _Draw, s: int) -> AccuracyCounts:
-        """How the answers of a system met the labels. A grade is an ordinary label of the answer:
-        right or wrong.
-        """
+        """How the answers of a system met the labels; a grade is an ordinary label."""
         name, every = self.systems[s], self.answers[s]
         own, kind = every[draw.places], self._kind[draw.places]
         if draw.protocol == "grades":
@@ -494,20 +415,14 @@ class _Stage:
         if draw.aimed and draw.chances is not None:
             rows = np.arange(len(own))
             inverse = (hit / draw.chances[rows, draw.asked[:, 0]]).tolist()
-            if (
-                len(own) >= ENOUGH and not self._some_systems
-            ):  # else estimates cannot tell how questions were aimed
-                chance = [
-                    p if a >= 0 else None
-                    for p, a in zip(draw.chances[rows, own].tolist(), own.tolist(), strict=True)
-                ]
+            # Else estimates cannot tell how questions were aimed.
+            if len(own) >= ENOUGH and not self._some_systems:
+                known = zip(draw.chances[rows, own].tolist(), own.tolist(), strict=True)
+                chance = [p if a >= 0 else None for p, a in known]
         tallies: Counter[Tally] = Counter()
-        facts = zip(
-            *(x.tolist() for x in (there, kind, said, hit, own >= 0)), inverse, chance, strict=True
-        )
-        for (was_asked, k, verdict, is_hit, answered, weight, own_chance), n in Counter(
-            facts
-        ).items():
+        columns = [x.tolist() for x in (there, kind, said, hit, own >= 0)]
+        facts = Counter(zip(*columns, inverse, chance, strict=True))
+        for (was_asked, k, verdict, is_hit, answered, weight, own_chance), n in facts.items():
             if was_asked:
                 met = tally(
                     self._kinds[k]._replace(system=name),
@@ -528,15 +443,12 @@ class _Stage:
                 place = self._kinds[k]._replace(system=name)
                 asked[place] += 1
                 answered_items[place] += answer >= 0
+        questions: Literal["recorded", "uniform"] = "recorded" if draw.aimed else "uniform"
         return AccuracyCounts(
             tallies=dict(tallies),
             items=dict(asked),
             answered=dict(answered_items),
-            propensities="none"
-            if draw.protocol != "question"
-            else "recorded"
-            if draw.aimed
-            else "uniform",
+            propensities=questions if draw.protocol == "question" else "none",
         )
 
 
@@ -545,111 +457,71 @@ def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cel
     if evidence.items is None:
         return [Cell("", n_classes)] * len(items)
     there = [c for c in ("n_classes", "stratum", "weight") if c in evidence.items.columns]
-    found = {
-        row[0]: dict(zip(there, row[1:], strict=True))
-        for row in fetch(evidence.items.select("item", *there))
-    }
-    about = [found[item] for item in items]
-    return [
-        Cell(
-            "",
-            int(a.get("n_classes") or n_classes),
-            a.get("stratum") or "",
-            float(a.get("weight") or 1.0),
-        )
-        for a in about
-    ]
+    rows = fetch(evidence.items.select("item", *there))
+    found = {item: dict(zip(there, rest, strict=True)) for item, *rest in rows}
+
+    def cell(n_classes: Any = None, stratum: Any = None, weight: Any = None) -> Cell:
+        return Cell("", int(n_classes or usual), stratum or "", float(weight or 1.0))
+
+    usual = n_classes
+    return [cell(**found[item]) for item in items]
 
 
 def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[Any]:
     """All classes, in their order."""
+    guessed = any("n_classes" in line for line in evidence.inferred)
+    told = int(evidence.n_classes or 0)
+    names: Sequence[Any]
     if evidence.classes is not None:
-        names: Sequence[Any] = evidence.classes
+        names = evidence.classes
     elif not text:
-        told = (
-            0
-            if any("n_classes" in line for line in evidence.inferred)
-            else int(evidence.n_classes or 0)
-        )
+        told = 0 if guessed else told
         if evidence.has_own_n_classes and evidence.items is not None:
             told = int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])
         names = range(told or max(int(c) for c in seen) + 1)
     else:
         names = sorted(seen)
-        told = int(evidence.n_classes or 0)
-        if not any("n_classes" in line for line in evidence.inferred) and told != len(names):
-            raise EvidenceError(
-                fault(
-                    "classes",
-                    f"must be given where {told} classes are not all seen",
-                    list(names)[:6],
-                )
-            )
+        if not guessed and told != len(names):
+            rule = f"must be given where {told} classes are not all seen"
+            raise broken("classes", rule, list(names)[:6])
     strange = sorted(seen - set(names), key=str)
     if strange:
-        raise EvidenceError(
-            fault(
-                "key",
-                f"must be one of the {len(names)} classes",
-                strange[:5],
-                remedy="Correct it or pass n_classes or classes.",
-            )
+        rule, remedy = (
+            f"must be one of the {len(names)} classes",
+            "Correct it or pass n_classes or classes.",
         )
+        raise broken("key", rule, strange[:5], remedy=remedy)
     return names
 
 
 def _same_items(key: Mapping[Any, Any], given: set[Any]) -> Mapping[Any, Any]:
-    """The key with ids of the type that the answers have, where they are the same but for their
-    type.
-    """
-    if (
-        key
-        and given
-        and isinstance(next(iter(given)), str)
-        and not isinstance(next(iter(key)), str)
-    ):
+    """The key with ids of the type that the answers have."""
+    if not key or not given:
+        return key
+    text = isinstance(next(iter(given)), str)
+    if text and not isinstance(next(iter(key)), str):
         return {str(item): label for item, label in key.items()}
-    if (
-        key
-        and given
-        and not isinstance(next(iter(given)), str)
-        and all(isinstance(i, str) and i.strip().isdecimal() for i in key)
-    ):
+    if not text and all(isinstance(i, str) and i.strip().isdecimal() for i in key):
         return {int(item): label for item, label in key.items()}
     return key
 
 
 def _same_classes(truths: list[Any], answers: list[Any], *, text: bool) -> tuple[list[Any], str]:
     """The key as classes of the answers: letters stand for places."""
-    letters = all(
-        isinstance(t, str)
-        and len(t.strip()) == 1
-        and t.strip().upper().isascii()
-        and t.strip().isalpha()
-        for t in truths
-    )
-    if not text and letters:
-        return [
-            ord(t.strip().upper()) - ord("A") for t in truths
-        ], "letters of the key are taken as places: A is class 0"
-    if not text and all(isinstance(t, str) and t.strip().isdecimal() for t in truths):
-        return [int(t) for t in truths], ""
-    if (
-        text
-        and all(isinstance(t, int) for t in truths)
-        and all(len(a) == 1 and a.isascii() and a.isupper() for a in answers)
-    ):
-        return [
-            chr(ord("A") + t) for t in truths
-        ], "places of the key are taken as letters: class 0 is A"
+    words = [t.strip().upper() for t in truths if isinstance(t, str)]
+    if not text and len(words) == len(truths):
+        if all(len(w) == 1 and w.isascii() and w.isalpha() for w in words):
+            places = [ord(w) - ord("A") for w in words]
+            return places, "letters of the key are taken as places: A is class 0"
+        if all(w.isdecimal() for w in words):
+            return [int(t) for t in truths], ""
+    letters = all(len(a) == 1 and a.isascii() and a.isupper() for a in answers) if text else False
+    if letters and all(isinstance(t, int) for t in truths):
+        named = [chr(ord("A") + t) for t in truths]
+        return named, "places of the key are taken as letters: class 0 is A"
     if any(isinstance(t, str) != text for t in truths):
-        found = f"{'text' if text else 'whole numbers'} in the answers and {truths[0]!r} in the key"
-        raise EvidenceError(
-            fault(
-                "key",
-                "must be written as the answers are",
-                found,
-                remedy="Write both as text or as whole numbers.",
-            )
-        )
+        kind = "text" if text else "whole numbers"
+        came = f"{kind} in the answers and {truths[0]!r} in the key"
+        remedy = "Write both as text or as whole numbers."
+        raise broken("key", "must be written as the answers are", came, remedy=remedy)
     return truths, ""

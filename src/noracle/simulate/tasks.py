@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import ArgumentError
+from noracle.errors import refuse
 
 Kind = Literal["colour", "shape"]
 Columns = dict[str, list[Any]]
@@ -119,14 +119,8 @@ class Task:
         other = rng.integers(len(SHAPES if self.kind == "colour" else COLOURS), size=len(kinds))
         x, y, radius = _places(rng, len(kinds))
         colour, shape = (kinds, other) if self.kind == "colour" else (other, kinds)
-        return {
-            "x": x,
-            "y": y,
-            "radius": radius,
-            "angle": rng.random(len(kinds)),
-            "colour": colour,
-            "shape": shape,
-        }
+        values = x, y, radius, rng.random(len(kinds)), colour, shape
+        return dict(zip(("x", "y", "radius", "angle", "colour", "shape"), values, strict=True))
 
     def image(self, place: int) -> NDArray[np.uint8]:
         """The picture as an array of height × width × 3."""
@@ -134,10 +128,7 @@ class Task:
 
     def images(self) -> NDArray[np.uint8]:
         """All pictures, in the order of ``items``."""
-        out = np.empty((len(self.items), self.size, self.size, 3), dtype=np.uint8)
-        for place in range(len(self.items)):
-            out[place] = self.image(place)
-        return out
+        return np.stack([self.image(place) for place in range(len(self.items))])
 
     def png(self, place: int) -> bytes:
         """The picture as the bytes of a PNG file."""
@@ -163,14 +154,12 @@ class Task:
         colours, corners = list(COLOURS.values()), list(SHAPES.values())
         seen = self.objects(place)
         line = max(1, scale // 128)
-        for x, y, r, angle, colour, shape in zip(
-            *(seen[name].tolist() for name in seen), strict=True
-        ):
-            _draw(draw, outline(x, y, r, corners[shape], angle) * scale, _OUTLINE)
-            inner = r - line / scale / (
-                math.cos(math.pi / corners[shape]) if corners[shape] else 1.0
-            )
-            _draw(draw, outline(x, y, inner, corners[shape], angle) * scale, colours[colour])
+        rows = zip(*(values.tolist() for values in seen.values()), strict=True)
+        for x, y, r, angle, colour, shape in rows:
+            n = corners[shape]
+            inner = r - line / scale / (math.cos(math.pi / n) if n else 1.0)
+            _draw(draw, outline(x, y, r, n, angle) * scale, _OUTLINE)
+            _draw(draw, outline(x, y, inner, n, angle) * scale, colours[colour])
         return picture.reduce(2)
 
 
@@ -215,20 +204,17 @@ def simulate_task(
     >>> task.image(0).shape, next(iter(task)).png[1:4]
     ((128, 128, 3), b'PNG')
     """
-    if task not in get_args(Kind):
-        raise ArgumentError(f"task must be one of {', '.join(get_args(Kind))}; got {task!r}.")
-    if n_items < 1:
-        raise ArgumentError(f"n_items must be at least 1; got {n_items}.")
-    if not 0 <= difficulty <= 1:
-        raise ArgumentError(f"difficulty must be in [0, 1]; got {difficulty}.")
-    if not 1 <= n_objects[0] <= n_objects[1] <= 60:
-        raise ArgumentError(
-            f"n_objects must be two numbers in [1, 60], the smaller first; got {n_objects}."
-        )
-    if not 32 <= size <= 2048:
-        raise ArgumentError(f"size must be in [32, 2048] pixels; got {size}.")
-    if seed < 0:
-        raise ArgumentError(f"seed must be at least 0; got {seed}.")
+    kinds, span = get_args(Kind), 1 <= n_objects[0] <= n_objects[1] <= 60
+    refuse(
+        {
+            f"task must be one of {', '.join(kinds)}; got {task!r}.": task not in kinds,
+            f"n_items must be at least 1; got {n_items}.": n_items < 1,
+            f"difficulty must be in [0, 1]; got {difficulty}.": not 0 <= difficulty <= 1,
+            f"n_objects must be two numbers in [1, 60], the smaller first; got {n_objects}.": not span,
+            f"size must be in [32, 2048] pixels; got {size}.": not 32 <= size <= 2048,
+            f"seed must be at least 0; got {seed}.": seed < 0,
+        }
+    )
     options = _OPTIONS[task]
     empty = Task(
         kind=task,
@@ -240,10 +226,8 @@ def simulate_task(
         size=int(size),
         seed=int(seed),
     )
-    counts = np.array(
-        [np.bincount(_scene(empty, i)[1], minlength=len(options)) for i in range(n_items)],
-        dtype=np.int64,
-    )
+    rows = [np.bincount(_scene(empty, i)[1], minlength=len(options)) for i in range(n_items)]
+    counts = np.array(rows, dtype=np.int64)
     counts.flags.writeable = False
     return dataclasses.replace(empty, counts=counts)
 
@@ -255,9 +239,8 @@ def _scene(task: Task, place: int) -> tuple[np.random.Generator, Whole]:
     n = int(rng.integers(task.n_objects[0], task.n_objects[1] + 1))
     while True:
         favoured = rng.integers(classes)
-        kinds = np.where(
-            rng.random(n) < (1 - task.difficulty) / 2, favoured, rng.integers(classes, size=n)
-        )
+        plain = rng.random(n) >= (1 - task.difficulty) / 2
+        kinds = np.where(plain, rng.integers(classes, size=n), favoured)
         ranked = np.sort(np.bincount(kinds, minlength=classes))
         if ranked[-1] > ranked[-2]:
             return rng, kinds
@@ -266,9 +249,7 @@ def _scene(task: Task, place: int) -> tuple[np.random.Generator, Whole]:
 def _places(
     rng: np.random.Generator, n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Centres and radii, each object drawn until it neither covers another nor is covered too much;
-    it shrinks when there is no room.
-    """
+    """Centres and radii, drawn until nothing is covered too much; an object may shrink."""
     x, y, radius, covered = np.zeros(n), np.zeros(n), rng.uniform(*_RADII, size=n), np.zeros(n)
     for i in range(n):
         tries = 0
@@ -300,10 +281,7 @@ def outline(x: float, y: float, radius: float, corners: int, angle: float) -> ND
 
 def _draw(draw: Any, points: NDArray[np.float64], colour: tuple[int, int, int]) -> None:
     shape = [(float(a), float(b)) for a, b in points]
-    if len(shape) == 2:
-        draw.ellipse(shape, fill=colour)
-    else:
-        draw.polygon(shape, fill=colour)
+    (draw.ellipse if len(shape) == 2 else draw.polygon)(shape, fill=colour)
 
 
 def _lens(d: float, r: float, s: float) -> float:
@@ -313,9 +291,5 @@ def _lens(d: float, r: float, s: float) -> float:
     if d <= abs(r - s):
         return math.pi * min(r, s) ** 2
     a = (d * d + r * r - s * s) / (2 * d)
-    b = d - a
-    return (
-        r * r * math.acos(max(-1.0, min(1.0, a / r)))
-        + s * s * math.acos(max(-1.0, min(1.0, b / s)))
-        - d * math.sqrt(max(0.0, r * r - a * a))
-    )
+    first, second = (math.acos(max(-1.0, min(1.0, x))) for x in (a / r, (d - a) / s))
+    return r * r * first + s * s * second - d * math.sqrt(max(0.0, r * r - a * a))

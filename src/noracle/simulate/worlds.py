@@ -97,14 +97,8 @@ def simulate_world(
     rng = np.random.default_rng(seed)
     sizes = [check_n_classes(k) for k in ([n_classes] if isinstance(n_classes, int) else n_classes)]
     rates = dict(systems or {"agent": 0.8})
-    for name, value in (
-        ("no_answer", no_answer),
-        ("false_no", false_no),
-        ("false_yes", false_yes),
-        ("unsure", unsure),
-        ("bias", bias),
-        *rates.items(),
-    ):
+    shares = {"no_answer": no_answer, "false_no": false_no, "false_yes": false_yes}
+    for name, value in {**shares, "unsure": unsure, "bias": bias, **rates}.items():
         if not 0 <= value <= 1:
             raise ArgumentError(f"{name} must be in [0, 1]; got {value}.")
     if n_items < 1 or n_ordinary + n_complementary > n_items or (n_questions or 0) > n_items:
@@ -144,9 +138,8 @@ def simulate_world(
             asked = int((y[i] + 1) % k[i]) if rng.random() < bias else int(rng.integers(k[i]))
             truth = asked == y[i]
             flipped = rng.random() < (false_no if truth else false_yes)
-            say(
-                i, asked, "unsure" if rng.random() < unsure else "yes" if truth != flipped else "no"
-            )
+            verdict = "yes" if truth != flipped else "no"
+            say(i, asked, "unsure" if rng.random() < unsure else verdict)
     items: Columns = {"item": list(range(n_items)), "n_classes": k.tolist()}
     return World(
         answers=answers,

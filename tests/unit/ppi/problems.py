@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.ppi.measurements import Measurement, SetPrices, information_of, subsets
-from noracle.ppi.solver import Program, dual_bound, target_variance
+from noracle.ppi.solver import DesignProgram, dual_bound, target_variance
 
 Array = NDArray[np.float64]
 FAMILIES = ("factor", "wishart", "nested")
@@ -19,12 +19,12 @@ COSTS = ("additive", "fee", "cascade", "maximum")
 
 def make_program(
     information: Any, costs: Any, budgets: Any, prior: Any | None, target: Any
-) -> Program:
+) -> DesignProgram:
     """A program from arrays of the obvious shapes; costs (J,) and one number for the budget are
     understood.
     """
     a, C = np.asarray(target, dtype=np.float64), np.asarray(costs, dtype=np.float64)
-    return Program(
+    return DesignProgram(
         information=np.asarray(information, dtype=np.float64),
         costs=C[:, None] if C.ndim == 1 else C,
         budgets=np.atleast_1d(np.asarray(budgets, dtype=np.float64)),
@@ -33,7 +33,7 @@ def make_program(
     )
 
 
-def certified_bound(program: Program, y: Array, prices: Array) -> float:
+def certified_bound(program: DesignProgram, y: Array, prices: Array) -> float:
     """The lower bound that y and the prices prove; 0 if they prove nothing."""
     v, u = np.asarray(y, dtype=np.float64), np.maximum(np.asarray(prices, dtype=np.float64), 0.0)
     used = program.information @ v @ v
@@ -70,7 +70,7 @@ def set_prices(rng: np.random.Generator, k: int, kind: str) -> SetPrices:
     return SetPrices(per_item=0.0, sums=zero, largest=tuple(price))
 
 
-def problem(seed: int) -> Program:
+def problem(seed: int) -> DesignProgram:
     """One of the seeded problems: k = 3 to 8, all sets, one budget, rows in hand, or two or three
     budgets.
     """
@@ -96,7 +96,7 @@ def problem(seed: int) -> Program:
     return make_program(information_of(measured, S), costs, budgets, prior, target)
 
 
-def referee(program: Program) -> float:
+def referee(program: DesignProgram) -> float:
     """The least variance by cvxpy and CLARABEL on the scaled semidefinite program."""
     import warnings
 
@@ -121,7 +121,7 @@ def referee(program: Program) -> float:
     return float(sdp.value) * value
 
 
-def brute_force(program: Program, least: int = 2) -> tuple[float, NDArray[np.int64]]:
+def brute_force(program: DesignProgram, least: int = 2) -> tuple[float, NDArray[np.int64]]:
     """The best whole counts, each 0 or at least ``least``, by trying all."""
     found: list[NDArray[np.int64]] = []
     n = np.zeros(len(program.costs), dtype=np.int64)

@@ -10,11 +10,11 @@ import pytest
 
 from noracle.ppi.measurements import Measurement, information_of, subsets
 from noracle.ppi.plan import covariance_loss
-from noracle.ppi.solver import Program, solve
+from noracle.ppi.solver import DesignProgram, solve
 from tests.unit.ppi.problems import COSTS, FAMILIES, covariance, make_program, set_prices
 
 
-def program_for(S: np.ndarray, prices: np.ndarray, budget: float) -> Program:
+def program_for(S: np.ndarray, prices: np.ndarray, budget: float) -> DesignProgram:
     sets = list(subsets(len(S)))
     measured = [Measurement(name="", observes=s, cost=()) for s in sets]
     return make_program(

@@ -8,11 +8,11 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Measurement, information_of
 from noracle.ppi.planner import round_counts, snap, within
-from noracle.ppi.solver import Program, solve, variance_of
+from noracle.ppi.solver import DesignProgram, solve, variance_of
 from tests.unit.ppi.problems import brute_force, make_program
 
 
-def small_problem(seed: int) -> Program:
+def small_problem(seed: int) -> DesignProgram:
     """Few sets, few affordable counts, good raters: all can be tried, and whole numbers matter."""
     rng = np.random.default_rng([36, seed])
     k = 2 + seed % 2

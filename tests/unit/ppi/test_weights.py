@@ -60,21 +60,6 @@ def test_weights_sum_to_the_target_and_are_least_squares(seed: int) -> None:
     assert float(found.variance) == pytest.approx(spent, rel=1e-9)
 
 
-def test_prior_information_takes_its_share() -> None:
-    rng = np.random.default_rng(1)
-    cov = random_cov(rng, 3)
-    target = np.array([1.0, 0.0, 0.0])
-    prior = 250 * np.linalg.inv(cov)
-    found = blue_weights(cov, [(1,), (1, 2)], [400, 100], target, prior=prior)
-    total = found.prior.copy()
-    total[1] += found.samples[0][0]
-    total[1:] += found.samples[1]
-    assert np.abs(total - target).max() <= 1e-10
-    same = blue_weights(cov, [(0, 1, 2), (1,), (1, 2)], [250, 400, 100], target)
-    assert float(found.variance) == pytest.approx(float(same.variance))
-    assert np.allclose(found.prior, same.samples[0])
-
-
 def test_two_columns_may_share_a_mean() -> None:
     cov = np.diag([1.0, 4.0])
     design = np.array([[1.0], [1.0]])
