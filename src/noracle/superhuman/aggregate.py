@@ -164,9 +164,7 @@ def _chosen(
     ties: Ties,
     seed: int,
 ) -> AggregatedLabels:
-    """The best label of each item; items are sorted, so that the order of the rows does not decide
-    ties.
-    """
+    """The best label of each item; items are sorted, so that row order does not decide ties."""
     order = sorted(range(len(items)), key=lambda i: items[i])
     ordered = weights[order]
     best = ordered >= ordered.max(axis=1, keepdims=True) * (1 - _TIED)
@@ -222,9 +220,7 @@ def _crowd(
 
 
 def _mean_diagonal(errors: Any) -> Any:
-    """How often a rater gives the true label, each label counting equally, by the matrices of Dawid
-    and Skene.
-    """
+    """How often a rater gives the true label, each label counting equally, by Dawid and Skene."""
     import pandas as pd
 
     return pd.Series(

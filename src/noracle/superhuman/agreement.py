@@ -47,9 +47,7 @@ class Coefficient:
         return len(self.n_items) * n_boot > _MOST_DRAWS
 
     def resampled(self, n_boot: int, rng: np.random.Generator) -> Floats:
-        """Values on ``n_boot`` samples of as many items, drawn with replacement; with very many
-        kinds there are very many items, and sums come from the normal law that resampling tends to.
-        """
+        """Values on ``n_boot`` resamples of the items; normal limit of the sums if many kinds."""
         total = int(self.n_items.sum())
         share = self.n_items / total
         if self.too_many(n_boot):
@@ -64,9 +62,7 @@ class Coefficient:
         return np.concatenate([self.value(drawn @ self.features) for drawn in draws])
 
     def reach(self, error: float) -> tuple[float, float]:
-        """How far the value may go if a share 1 - error^(1/n) of the items are of a kind that was
-        not seen.
-        """
+        """How far the value may go if a share 1 - error^(1/n) of items are of an unseen kind."""
         total, sums = int(self.n_items.sum()), self.n_items @ self.features
         share = 1 - error ** (1 / total)
         mixed = (1 - share) * sums + share * total * self.unseen
@@ -102,9 +98,7 @@ def _kinds(votes: Whole) -> Whole:
 
 
 def _unseen(votes: Whole) -> Whole:
-    """Kinds that may not have been seen: all votes for one label, and votes for as many as there
-    are.
-    """
+    """Kinds that may not have been seen: all votes for one label, or spread over many."""
     votes = _kinds(votes)
     size, most = votes.shape[1], int(votes.sum(axis=1).max(initial=1))
     united = most * np.eye(size, dtype=np.int64)
@@ -124,9 +118,7 @@ def pairwise(votes: Whole, n_items: Whole) -> Coefficient:
 
 
 def fleiss(votes: Whole, n_items: Whole) -> Coefficient:
-    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l p_l², p_l the mean over items
-    of the share of votes for l.
-    """
+    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l (mean share of l)²."""
 
     def features(kinds: Whole) -> Floats:
         return np.column_stack([*agreements(kinds), kinds / kinds.sum(axis=1, keepdims=True)])
@@ -181,9 +173,7 @@ def krippendorff(
 
 
 def cohen(table: Whole) -> Coefficient:
-    """(p - p_e)/(1 - p_e) of two raters: p the share of items on which they agree, p_e the sum of
-    products of their shares.
-    """
+    """(p - p_e)/(1 - p_e) of two raters: p how often they agree, p_e how often by chance."""
     size = len(table)
     cells = np.flatnonzero(table)
     every = np.eye(size * size)
@@ -196,9 +186,7 @@ def cohen(table: Whole) -> Coefficient:
 
 
 def mean_cohen(codes: NDArray[np.int16], n_items: Whole, size: int) -> Coefficient:
-    """The mean of Cohen's kappa over all pairs of raters for which it is defined; ``codes`` has a
-    row for each kind of item.
-    """
+    """The mean of Cohen's kappa over pairs of raters; ``codes`` has a row per kind of item."""
     n_raters = codes.shape[1]
     pairs = list(itertools.combinations(range(n_raters), 2))
     one = np.arange(size)
@@ -275,9 +263,7 @@ WORST = "normal, pairs fully correlated"
 
 
 class _Limits(NamedTuple):
-    """A mean of coefficients, half the width of its interval, and the largest standard error that
-    it can have.
-    """
+    """A mean of coefficients, half the width of its interval, and its largest standard error."""
 
     value: float
     half: float
@@ -491,9 +477,7 @@ def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
 
 
 def _worst(counts: RatingCounts, confidence: float) -> _Measured:
-    """From tables of pairs alone: the standard error of a mean is at most the mean of the standard
-    errors.
-    """
+    """From tables of pairs: the error of a mean is at most the mean of the errors."""
     from noracle.bounds.special import ndtri
 
     method, notes = _mean_words(counts)

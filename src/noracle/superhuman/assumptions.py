@@ -48,9 +48,7 @@ class KnownItems:
     def from_arrays(
         cls, ratings: ArrayLike, known: ArrayLike, *, answers: Mapping[str, ArrayLike] | None = None
     ) -> Self:
-        """From a matrix of codes (rows items, columns raters; -1 missing) and the code of the true
-        label of each item (-1 unknown).
-        """
+        """From codes (items × raters; -1 missing) and the code of each true label (-1 unknown)."""
         given, truth = np.asarray(ratings, dtype=np.int64), np.asarray(known, dtype=np.int64)
         said = {name: np.asarray(a, dtype=np.int64) for name, a in (answers or {}).items()}
         if given.ndim != 2:
@@ -79,9 +77,7 @@ class KnownItems:
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, known: object) -> Self:
-        """From ratings and a table ``item``, ``label`` or a mapping of items to labels; known items
-        without ratings are left out.
-        """
+        """From ratings and known labels; known items without ratings are left out."""
         ratings.check()
         text = ratings.frame.collect_schema()["item"] == nw.String
         words = ratings.label_kind == "text"
@@ -126,9 +122,7 @@ class KnownItems:
         )
 
     def plurality(self, seed: int) -> Whole:
-        """The most frequent label of each item, ties drawn at random; -1 without votes. No answer
-        of a system is looked at.
-        """
+        """The most frequent label of each item, ties drawn without the system; -1 without votes."""
         if not self.votes.size:
             return np.full(len(self.votes), -1, dtype=np.int64)
         best = self.votes == self.votes.max(axis=1, keepdims=True)
@@ -372,9 +366,7 @@ def _mean(values: list[float]) -> float:
 
 
 def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float) -> Check:
-    """Exact binomial test of y against G among the items where G is wrong and the system said one
-    of them.
-    """
+    """Exact binomial test of y against G where G is wrong and the system said one of them."""
     answer = items.answers[system]
     wrong = (vote >= 0) & (vote != items.truth)
     right, same = (int((wrong & (answer == said)).sum()) for said in (items.truth, vote))

@@ -232,17 +232,13 @@ def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) ->
 
 
 def vertex_bound(rates: Reals, weights: Reals) -> float:
-    """U* by all vertices of the polyhedron in -log p; the number of systems of equations grows fast
-    with the annotators.
-    """
+    """U* by all vertices of the polyhedron in -log p; slow with many annotators."""
     every = np.arange(len(rates))[None, :]
     return float(min(1.0, group_bounds(rates, every, weights)[0]))
 
 
 def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> Reals:
-    """The largest Σ w_i p_i over each group of annotators (weights 1 unless given), by all
-    vertices.
-    """
+    """The largest Σ w_i p_i over each group (weights 1 unless given), by all vertices."""
     n_groups, size = groups.shape
     weight = np.ones(len(rates)) if weights is None else weights
     inverses, rows = _systems(size)
@@ -259,9 +255,7 @@ def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> R
 
 @lru_cache(maxsize=LARGEST_ENUMERATED)
 def _systems(size: int) -> tuple[Reals, Whole]:
-    """Inverses of all regular systems of ``size`` tight rows, and which rows they are: x_i = 0
-    first, then the pairs.
-    """
+    """Inverses of all regular systems of ``size`` tight rows (x_i = 0, pairs), and the rows."""
     single = np.eye(size)
     pairs = [single[i] + single[j] for i, j in combinations(range(size), 2)]
     equations = np.vstack([single, *pairs])
@@ -272,9 +266,7 @@ def _systems(size: int) -> tuple[Reals, Whole]:
 
 
 def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
-    """A bound by groups that cover all annotators, best by one linear program; valid also where the
-    program is solved only roughly.
-    """
+    """A bound by groups that cover all annotators; valid also if solved only roughly."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
@@ -295,9 +287,7 @@ def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
 
 
 def _triples(rates: Reals) -> Whole:
-    """All triples, or for many annotators those within blocks: of all levels of agreement and, if
-    not too many, of like levels.
-    """
+    """All triples, or for many annotators those within blocks of mixed and of like agreement."""
     size = len(rates)
     if size <= LARGEST_COMPLETE:
         return np.array(list(combinations(range(size), 3)))

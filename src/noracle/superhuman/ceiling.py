@@ -400,9 +400,7 @@ def _pairwise(counts: RatingCounts, error: float) -> _Bound:
 def _agreement_rates(
     counts: RatingCounts, size: int, error: float, *, uneven: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P_ij at the sample and its upper limits, all at once at ``error``; 1 for two who share no
-    item.
-    """
+    """P_ij at the sample and joint upper limits at ``error``; 1 for two who share no item."""
     total = int(counts.n_items.sum())
     shared = {pair: int(t.sum()) for pair, t in counts.pairs.items() if t.sum()}
     rates, limits = np.ones((size, size)), np.ones((size, size))

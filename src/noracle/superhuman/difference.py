@@ -49,9 +49,7 @@ _STEPS = 200
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """What a test found: the difference, its lower limit and the p-value of "the difference is at
-    most the margin".
-    """
+    """The difference, its lower limit, and the p-value of "it is at most the margin"."""
 
     value: float
     low: float
@@ -63,8 +61,7 @@ class Tested:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VoteSample:
-    """Items with the same match, ties and votes counted together; ``shared`` says that a match
-    among t tied labels counts 1/t.
+    """Items with the same match, ties and votes together; if ``shared``, one of t tied counts 1/t.
 
     ``clusters`` are the same items by cluster, where the cluster is the unit; then ties are shared.
     """
@@ -135,11 +132,9 @@ class VoteSample:
 def sample_of(
     counts: RatingCounts, system: str, *, ties: Ties, seed: int
 ) -> tuple[VoteSample, tuple[Row, ...]]:
-    """Matches with the most frequent label, and the rows before ties were broken at random (the
-    same rows where they are shared).
+    """Matches with the most frequent label, and the rows before ties were broken at random.
 
-    A tie is broken without the system: an answer among t tied labels is the drawn one with
-    probability 1/t, item by item.
+    An answer among t tied labels is the drawn one with probability 1/t, whatever the system.
     """
     hits = counts.hits(system)
     rows = _grouped(hits, counts.n_items - hits, counts.tied, counts)
@@ -165,9 +160,7 @@ def _rows_of(counted: Counter[tuple[int, int, int, int]]) -> tuple[Row, ...]:
 
 
 def sample_of_matches(matches: Whole, counts: RatingCounts) -> VoteSample:
-    """Matches with another aggregate than the plurality: row p has the items of kind p that match
-    it and those that do not.
-    """
+    """Matches with another aggregate: by kind, items that match and items that do not."""
     if matches.shape != (len(counts.n_items), 2) or np.any(matches.sum(axis=1) != counts.n_items):
         rule = "must split the items of every kind of votes in two"
         raise EvidenceError(fault("matches", rule, f"shape {matches.shape}"))
@@ -186,9 +179,7 @@ def _grouped(hits: Whole, misses: Whole, tied: Whole, counts: RatingCounts) -> t
 
 
 def _draw_ties(rows: Sequence[Row], seed: int) -> tuple[Row, ...]:
-    """Break ties at random: of n answers among t tied labels a Binomial(n, 1/t) number are the
-    drawn label, row by row.
-    """
+    """Of n answers among t tied labels, a Binomial(n, 1/t) number are the drawn label."""
     rng = np.random.default_rng(seed)
     drawn: Counter[tuple[int, int, int, int]] = Counter()
     for hit, tied, top, votes, n in rows:
@@ -202,12 +193,10 @@ def _draw_ties(rows: Sequence[Row], seed: int) -> tuple[Row, ...]:
 
 
 def p_by_betting(sample: VoteSample, margin: float) -> float:
-    """One over the wealth of betting that the mean is above the margin, mixed over fixed fractions.
-    Valid at every look.
+    """One over the wealth of bets of fixed fractions that the mean is above; valid at every look.
 
-    The bets do not look at the data, so the order of the items does not matter (Waudby-Smith and
-    Ramdas 2024). Where items come in clusters, the bet is on the sum of Z - mean over a cluster,
-    over the size of the largest one.
+    Bets do not look at the data, so order does not matter (Waudby-Smith and Ramdas 2024). Clusters
+    are bet on as a whole: the sum of Z - mean, over the size of the largest one.
     """
     if not sample.clusters:
         return min(1.0, math.exp(-max(log_wealth(sample.scores(), margin), 0.0)))
@@ -232,9 +221,7 @@ def _low_by_betting(sample: VoteSample, error: float) -> float:
 
 
 def p_by_bernstein(sample: VoteSample, margin: float) -> float:
-    """By the empirical Bernstein bound (Maurer and Pontil 2009): finite-sample, at a number of
-    items fixed beforehand.
-    """
+    """Empirical Bernstein (Maurer and Pontil 2009), at a number of items fixed beforehand."""
     return bernstein_above(*sample.moments(), sample.n, WIDTH, margin)
 
 
@@ -243,9 +230,7 @@ def _low_by_bernstein(sample: VoteSample, error: float) -> float:
 
 
 def p_by_t(sample: VoteSample, margin: float) -> float:
-    """By Student's t: asymptotic; 1 without spread. Where items come in clusters, with the CR2
-    variance.
-    """
+    """Student's t: asymptotic; 1 without spread. Clusters have the CR2 variance."""
     mean, variance, freedom = _t_moments(sample)
     return float(stdtr(freedom, (margin - mean) / math.sqrt(variance))) if variance > 0 else 1.0
 
@@ -256,9 +241,7 @@ def _low_by_t(sample: VoteSample, error: float) -> float:
 
 
 def _t_moments(sample: VoteSample) -> tuple[float, float, float]:
-    """Mean, variance of the mean, and degrees of freedom; for clusters
-    :func:`~noracle.bounds.clusters.cr2` of whole clusters.
-    """
+    """Mean, variance of the mean (CR2 for clusters), and degrees of freedom."""
     if not sample.clusters:
         mean, variance = sample.moments()
         return mean, variance / max(sample.n, 1), sample.n - 1
@@ -347,16 +330,12 @@ class Ceiling:
 
     @property
     def exact(self) -> bool:
-        """Whether the statistic has two values only, so that its sum is binomial: all agree, or all
-        but one do.
-        """
+        """Whether the statistic has two values only, so that its sum is binomial."""
         k = self.n_votes
         return k is not None and k > 1 and -(-k // (self.n_labels or k)) == k - 1
 
     def tail(self, threshold: float) -> float:
-        """P-value of "the ceiling is at least this threshold": exact binomial where possible, else
-        Chernoff's bound.
-        """
+        """P-value of "the ceiling is at least this": exact binomial if possible, else Chernoff."""
         if threshold > 1:
             return 0.0
         # Chernoff's bound takes agreement in [0, 1], as published comparisons do; the share of the
@@ -389,9 +368,7 @@ def bound_at(name: CeilingName, mean: float, n_votes: int | None) -> float:
 
 
 def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> float:
-    """The mean of the statistic at which the ceiling has this value: the inverse of
-    :func:`bound_at`.
-    """
+    """The mean of the statistic at this ceiling: the inverse of :func:`bound_at`."""
     if name == "plurality" or n_votes is None:
         return ceiling
     k = n_votes
@@ -406,9 +383,7 @@ def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> floa
 
 
 class Apart(NamedTuple):
-    """Matches of the system and the ceiling of the annotators: exact tails of both, or the paper's
-    scores.
-    """
+    """Matches and ceiling, tested by exact tails of both or by the paper's scores."""
 
     test: str
     hits: int
@@ -428,9 +403,7 @@ class Apart(NamedTuple):
         return rate - self.ceiling.value
 
     def score(self, margin: float) -> float:
-        """The paper's confidence; its split is chosen after the fact, so that the error is up to
-        twice 1 - S.
-        """
+        """The paper's S; its split is chosen after the fact: the error is up to 2(1 - S)."""
         score = hms_score if self.test == "paper-hms" else oms_score
         return score(self.match_rate, self.ceiling.value, self.n, margin=margin)
 

@@ -215,9 +215,7 @@ def conclude(
 
 
 def _needed(p_at: Callable[[float], float], n_items: int, error: float) -> int | None:
-    """How many items would do at the same rates: doubling, then bisection to one per cent; None if
-    none would.
-    """
+    """How many items would do at the same rates, to one per cent; None if none would."""
     low, high = 1.0, 2.0
     while p_at(high) > error:
         low, high = high, 2 * high
