@@ -51,9 +51,7 @@ _DEEPEST = 200
 
 
 class Ruling(NamedTuple):
-    """``alarm``, ``consistent`` or ``undecided``; with the counts of a witness, and whether an
-    alarm rests on the solver alone.
-    """
+    """A verdict, the counts of a witness, and whether an alarm rests on the solver alone."""
 
     status: str
     given: Whole | None = None
@@ -165,9 +163,7 @@ def _about(statement: Statement | Linear) -> set[str] | None:
 
 
 def restricted(spec: Spec, classifiers: Sequence[str]) -> Spec:
-    """The claims that are about these classifiers only; one about every classifier stays, and means
-    these.
-    """
+    """The claims about these classifiers only; one about every classifier means these."""
     keep = [s for s in spec.statements if (_about(s) or set()) <= set(classifiers)]
     return Spec(statements=tuple(keep))
 
@@ -175,9 +171,7 @@ def restricted(spec: Spec, classifiers: Sequence[str]) -> Spec:
 def each_named(
     spec: Spec | str | Mapping[str, Spec | str] | None, classifiers: Sequence[str]
 ) -> Spec:
-    """A specification in which every claim says whose it is; a mapping gives each trusted
-    classifier its own.
-    """
+    """Claims that each name a classifier; a mapping gives trusted classifiers their own."""
     if spec is None:
         return NOTHING
     parts = spec.items() if isinstance(spec, Mapping) else [(None, spec)]
@@ -200,15 +194,7 @@ def each_named(
 
 
 def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tuple[int, int]]:
-    """Prevalence ranges that are whole numbers in [0, Q] and agree with each other and with the
-    known labels.
-
-    Raises
-    ------
-    ArgumentError
-        That says which range contradicts what. Otherwise the contradiction would look like an
-        alarm.
-    """
+    """Ranges in [0, Q] that agree with each other and with the known labels, or an error."""
     Q = sketch.n_items
     found: dict[str, tuple[int, int]] = {}
     for label, given in (prevalence or {}).items():
@@ -287,11 +273,9 @@ def _fits(sets: Flags, n: Whole, lows: Whole, highs: Whole) -> bool:
 def largest_prevalences(
     uses: Sequence[Sequence[int]], spec: Spec, classifiers: Sequence[str], labels: Sequence[str]
 ) -> list[int] | None:
-    """The most items that can have each label if all claims hold, from uses alone; None where the
-    spec is not of strict accuracies.
+    """The most items that can have each label, from uses alone; None unless accuracies are strict.
 
-    A classifier that used label l in m items is right in at most m of them: q·m - p·Q_l ≥ 1 or Q_l
-    = 0.
+    A classifier that used label l in m items has q·m - p·Q_l ≥ 1, or Q_l = 0.
     """
     n_items = sum(uses[0])
     most = [n_items] * len(labels)
@@ -308,9 +292,7 @@ def largest_prevalences(
 
 
 def _tightest(program: IntegerProgram, uses: Whole) -> Array:
-    """Weights 1/p on the tightest row of each label: where Σ_l q_l m_l / p_l < Q they prove what
-    the closed form proves.
-    """
+    """Weights 1/p on the tightest row of each label, which often prove the closed form."""
     best: dict[int, tuple[float, int, int]] = {}
     for k, row in enumerate(program.rows):
         if row.unless is not None and row.pieces[1].coefficient < 0:
@@ -633,9 +615,7 @@ def _tree(program: IntegerProgram, deadline: float) -> Node | None:
 
 
 def search(base: IntegerProgram, *, most: int, deadline: float) -> Decided:
-    """Branch on conditions, prevalences and cells until every case is proved impossible or counts
-    are found.
-    """
+    """Split into cases until each is proved impossible, or counts are found."""
     nodes = 0
     found: Whole | None = None
 
@@ -678,9 +658,7 @@ def search(base: IntegerProgram, *, most: int, deadline: float) -> Decided:
 
 
 def _choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
-    """What to split on, and whether to look above first: a condition that the relaxed counts evade,
-    a broken prevalence, a broken sum, a broken cell.
-    """
+    """What to split on (a condition, a sum, a cell), and whether to look above first."""
     program, patterns = case.program, case.base.sketch.patterns
     values, answered = program.values(given)
     k, i, r = program.unless
@@ -710,9 +688,7 @@ def _choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
 
 
 def round_counts(program: IntegerProgram, allowed: Flags, given: Array) -> Whole:
-    """Whole counts near ``given``: largest remainders, then single items moved while that helps the
-    rows.
-    """
+    """Whole counts near ``given``: largest remainders, then single items moved."""
     whole = np.floor(given + _NEAR).astype(np.int64)
     rest = program.sketch.n - whole.sum(axis=1)
     part = np.where(allowed, given - whole, -1.0)

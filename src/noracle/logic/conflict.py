@@ -36,9 +36,7 @@ class _Court:
         return self.known[key].status
 
     def core(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """An alarmed set with classifiers taken away while the alarm stays; and those whose removal
-        was not decided.
-        """
+        """An alarmed set without those it does not need, and those whose removal was undecided."""
         keep, unsure = list(names), []
         for name in names:
             rest = [c for c in keep if c != name]

@@ -122,9 +122,7 @@ def estimate_with_crowd(
 def _posterior(
     coded: Mapping[tuple[int, ...], int], n_classes: int, method: str, n_iter: int
 ) -> tuple[NDArray[np.float64], bool]:
-    """For each pattern the distribution over true labels; the mean over its items. Also whether the
-    fit settled.
-    """
+    """For each pattern the mean distribution over true labels; also whether the fit settled."""
     try:
         import crowdkit.aggregation as crowd
         import pandas as pd

@@ -181,9 +181,7 @@ def _known(claims: Claims, group: int, label: int) -> Claims:
 
 
 def _relaxed(claims: Claims, part: float) -> tuple[IntegerProgram, Solved | None]:
-    """The linear program with "at least" for "more than", so that no claim depends on which labels
-    occur.
-    """
+    """The linear program with "at least" for "more than", so that no row is conditional."""
     rows = (r if r.unless is None else r._replace(at_least=0, unless=None) for r in claims.rows)
     program = IntegerProgram(claims.sketch, tuple(rows))
     if entries(program) > MOST_ENTRIES:
@@ -193,9 +191,7 @@ def _relaxed(claims: Claims, part: float) -> tuple[IntegerProgram, Solved | None
 
 
 def _order(claims: Claims, open_: Places) -> tuple[float, Places]:
-    """The slack that all claims can have at once, and the groups in the order of what their
-    multipliers promise.
-    """
+    """The slack of all claims at once, and the groups in the order of what they promise."""
     sketch = claims.sketch
     promised: Array = sketch.n[open_].astype(np.float64)
     slack = float("nan")

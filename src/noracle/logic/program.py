@@ -56,9 +56,7 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Σ pieces ≥ ``at_least``; if ``unless`` = (classifier, label), only where that classifier
-    answered an item of that label.
-    """
+    """Σ pieces ≥ at_least; void if classifier unless[0] answered no item of label unless[1]."""
 
     pieces: tuple[Piece, ...]
     at_least: int
@@ -68,9 +66,7 @@ class Row(NamedTuple):
 def rows_of(
     sketch: Sketch, spec: Spec, prevalence: Mapping[str, tuple[int, int]] | None = None
 ) -> tuple[Row, ...]:
-    """The rows of the statements in order (classifiers outside, labels inside), then low and high
-    of each prevalence.
-    """
+    """Rows of the statements (classifiers outside, labels inside), then of the prevalences."""
     rows: list[Row] = []
     answered = sketch.uses.sum(axis=1).tolist()
     for s in spec.statements:
@@ -204,9 +200,7 @@ class IntegerProgram:
         return np.flatnonzero(match)
 
     def scores(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """Σ_k weight_k c_k(g, l): what one item of group g adds if its label is l (groups ×
-        labels).
-        """
+        """Σ_k weight_k c_k(g, l): what one item of group g adds if its label is l."""
         row, coefficient, *at = self._single
         kind = weights.dtype
         table = np.zeros((len(self.codes), self.R + 1, self.R), dtype=kind)
@@ -224,9 +218,7 @@ class IntegerProgram:
         return found
 
     def values(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Σ c n of every row for counts n_{g,l} (groups × labels), and how many items of each label
-        each classifier answered.
-        """
+        """Σ c n of every row for counts n_{g,l}, and the items of each label each one answered."""
         seen = np.empty((len(self.codes), self.R + 1, self.R))
         for i, column in enumerate(self.codes):
             for r in range(self.R):
@@ -263,9 +255,7 @@ class IntegerProgram:
         return values, table[:, 1:].sum(axis=1)
 
     def columns(self, groups: Places) -> tuple[Whole, Whole]:
-        """Coefficients c_k(g, l) for some groups (groups × labels × rows), and whether such an item
-        counts for each condition.
-        """
+        """Coefficients c_k(g, l) for some groups, and which conditions such an item meets."""
         row, coefficient, classifier, answer, label = self._single
         found = np.zeros((len(groups), self.R, len(self.rows)), dtype=np.int64)
         line, place = np.nonzero(self.codes[classifier][:, groups] == answer[:, None])
@@ -320,9 +310,7 @@ class IntegerProgram:
 
 
 class Leaf(NamedTuple):
-    """Whole weights by row, the group whose items bring further rows into force (None: not needed),
-    D(w) and B(w).
-    """
+    """Weights by row, the group that brings further rows into force (or None), D(w) and B(w)."""
 
     weights: Whole
     group: int | None
@@ -383,9 +371,7 @@ class Case:
 
     @cached_property
     def in_force(self) -> Flags:
-        """Rows that surely count: unconditional, or the classifier surely answered an item of the
-        label.
-        """
+        """Rows that surely count: unconditional, or surely answered on that label."""
         sketch, program = self.base.sketch, self.program
         low = np.zeros(program.R, dtype=np.int64)
         for row in program.rows:
@@ -413,9 +399,7 @@ class Case:
         return np.where(self.in_force, low, np.minimum(0.0, low))
 
     def weighed(self, weights: Whole) -> Leaf | None:
-        """D(w) and B(w) in whole numbers; None if they could leave 64 bits. Every group must have
-        an allowed label.
-        """
+        """D(w) and B(w) in whole numbers; None if they could leave 64 bits."""
         program, n = self.program, self.base.sketch.n
         terms = zip(weights.tolist(), program.sizes, program.rows, strict=True)
         bound = sum(int(w) * (size + abs(r.at_least)) for w, size, r in terms)

@@ -110,9 +110,7 @@ class _Finder:
             self.low = value
 
     def guess(self) -> None:
-        """The linear program: multipliers of the rows for a proved bound, and counts near its
-        optimum.
-        """
+        """The linear program: multipliers that prove a bound, and counts near its optimum."""
         claims, wanted = self.claims, self.wanted
         program = IntegerProgram(claims.sketch, claims.rows)
         if entries(program) > MOST_ENTRIES or time.monotonic() >= claims.deadline:
@@ -138,9 +136,7 @@ class _Finder:
 
     @property
     def is_exact(self) -> bool:
-        """No fraction with so small a denominator lies above the attained value and within the
-        proved bound.
-        """
+        """Whether no fraction with so small a denominator lies between the two."""
         return self.low is not None and (
             self.low >= self.high or successor(self.low, self.wanted.answered) > self.high
         )
@@ -161,9 +157,7 @@ class _Finder:
 
 
 def _largest(claims: Claims, wanted: Share, *, exact: bool) -> End:
-    """The largest possible value of a share, under claims, prevalences and what is known of the
-    items.
-    """
+    """The largest possible value of a share."""
     undefined = End(Fraction(0), "undefined")
     if not wanted.answered:
         return undefined

@@ -33,9 +33,7 @@ _loaded = threading.Event()
 
 
 class Solved(NamedTuple):
-    """``status``: solved, infeasible or limit. ``given`` are counts (groups × labels), ``weights``
-    the multipliers of the rows.
-    """
+    """Solved, infeasible or limit; counts (groups × labels) and multipliers of the rows."""
 
     status: str
     given: Array
@@ -44,9 +42,7 @@ class Solved(NamedTuple):
 
 
 def ready(deadline: float) -> bool:
-    """Whether the solvers of scipy are loaded before the deadline; they load in a thread, so that a
-    short limit is kept.
-    """
+    """Whether scipy's solvers are loaded in time; in a thread, so that a short limit is kept."""
     if not _loaded.is_set():
         thread = threading.Thread(target=_load, daemon=True)
         thread.start()
@@ -67,9 +63,7 @@ def entries(program: IntegerProgram) -> int:
 
 
 def is_tame(program: IntegerProgram) -> bool:
-    """Whether floats are far from misjudging a row, so that a solver's word may be taken where
-    there is nothing to check.
-    """
+    """Whether floats are far from misjudging a row, so that a solver's word may be taken."""
     return max(program.sizes) * program.sketch.n_items < _TAME
 
 
@@ -176,9 +170,7 @@ def largest_share(
 
 
 def integral(case: Case, deadline: float) -> Solved:
-    """The integer program of a case: any counts that keep all rows, with a switch z for each
-    condition.
-    """
+    """The integer program of a case: counts that keep all rows, a switch for each condition."""
     from scipy import sparse
 
     program, sketch = case.program, case.base.sketch

@@ -71,9 +71,7 @@ class Statement:
 
 
 class Term(NamedTuple):
-    """Coefficient, the answers that classifiers gave (None: no answer), and the true label (None:
-    any).
-    """
+    """Coefficient, answers of classifiers (None: no answer), and the true label (None: any)."""
 
     coefficient: int
     answers: tuple[tuple[str, str | None], ...]

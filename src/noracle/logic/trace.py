@@ -287,9 +287,7 @@ def threshold(
 
 
 def _border(status: Callable[[int], str], denominator: int) -> tuple[int, int]:
-    """The largest k that is consistent (-1: none seen) and the smallest that alarms
-    (``denominator``: none does).
-    """
+    """The largest consistent k (-1: none) and the smallest that alarms (``denominator``: none)."""
     fine, fires = -1, denominator
     while fires - fine > 1:
         k = (fine + fires) // 2

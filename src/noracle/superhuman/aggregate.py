@@ -170,21 +170,19 @@ def _chosen(
     ties: Ties,
     seed: int,
 ) -> AggregatedLabels:
-    """The best label of each item; items are sorted, so that the order of the rows does not decide
-    ties.
-    """
+    """The best label of each item; items are sorted, so that row order does not decide ties."""
     order = sorted(range(len(items)), key=lambda i: items[i])
     ordered = weights[order]
     best = ordered >= ordered.max(axis=1, keepdims=True) * (1 - _TIED)
     tied = best.sum(axis=1) > 1
     drawn = np.random.default_rng(seed).random(ordered.shape)
     places = np.where(best, drawn, -1.0).argmax(axis=1)
-    chosen: dict[Any, Label | None] = {}
-    for row, i in enumerate(order):
-        chosen[items[i]] = None if tied[row] and ties == "none" else labels[int(places[row])]
-    return AggregatedLabels(
-        labels=chosen, method=method, ties=ties, seed=seed, n_tied=int(tied.sum())
-    )
+    chosen: dict[Any, Label | None] = {
+        items[i]: None if tied[row] and ties == "none" else labels[int(places[row])]
+        for row, i in enumerate(order)
+    }
+    n_tied = int(tied.sum())
+    return AggregatedLabels(labels=chosen, method=method, ties=ties, seed=seed, n_tied=n_tied)
 
 
 def _crowd(
@@ -204,13 +202,8 @@ def _crowd(
     rows = sorted(fetch(_long(ratings)), key=lambda row: (row[0], str(row[1])))
     items = list(dict.fromkeys(row[0] for row in rows))
     number = {item: f"item{i}" for i, item in enumerate(items)}
-    table = pd.DataFrame(
-        {
-            "task": [number[r[0]] for r in rows],
-            "worker": [f"rater{r[1]}" for r in rows],
-            "label": [place[r[2]] for r in rows],
-        }
-    )
+    named_rows = [(number[item], f"rater{rater}", place[label]) for item, rater, label in rows]
+    table = pd.DataFrame(named_rows, columns=["task", "worker", "label"])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what pandas thinks of code that is not ours
         if method == "weighted":
@@ -222,37 +215,24 @@ def _crowd(
         else:
             model = MACE(random_state=seed).fit(table)
             skills = pd.Series(np.asarray(model.spamming_)[:, 1], index=table["worker"].unique())
-    posterior = model.probas_.reindex(
-        index=[number[i] for i in items], columns=list(place.values())
-    )
+    index = [number[i] for i in items]
+    posterior = model.probas_.reindex(index=index, columns=list(place.values()))
     weights = posterior.fillna(0.0).to_numpy(dtype=np.float64)
     if not np.isfinite(weights).all() or (weights.max(axis=1) <= 0).any():
-        raise EvidenceError(
-            fault(
-                "ratings",
-                f"must be enough to fit {method!r}",
-                "items without a weight",
-                remedy="Use 'majority'.",
-            )
-        )
-    return (
-        items,
-        weights,
-        {str(rater).removeprefix("rater"): float(skills[rater]) for rater in sorted(skills.index)},
-    )
+        rule, came = f"must be enough to fit {method!r}", "items without a weight"
+        raise EvidenceError(fault("ratings", rule, came, remedy="Use 'majority'."))
+    named = {str(r).removeprefix("rater"): float(skills[r]) for r in sorted(skills.index)}
+    return items, weights, named
 
 
 def _mean_diagonal(errors: Any) -> Any:
-    """How often a rater gives the true label, each label counting equally, by the matrices of Dawid
-    and Skene.
-    """
+    """How often a rater gives the true label, each label counting equally, by Dawid and Skene."""
     import pandas as pd
 
-    raters = errors.index.unique(0)
     return pd.Series(
         {
             r: np.mean([errors.loc[(r, label), label] for label in errors.loc[r].index])
-            for r in raters
+            for r in errors.index.unique(0)
         }
     )
 

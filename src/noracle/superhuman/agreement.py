@@ -46,39 +46,26 @@ class Coefficient:
         return len(self.n_items) * n_boot > _MOST_DRAWS
 
     def resampled(self, n_boot: int, rng: np.random.Generator) -> Floats:
-        """Values on ``n_boot`` samples of as many items, drawn with replacement."""
+        """Values on ``n_boot`` resamples of the items; normal limit of the sums if many kinds."""
         total = int(self.n_items.sum())
         share = self.n_items / total
-        kinds = len(share)
         if self.too_many(n_boot):
-            return self.value(self._normal_sums(n_boot, rng))
-        step = max(1, _AT_ONCE // kinds)
-        parts = []
-        for start in range(0, n_boot, step):
-            drawn = rng.multinomial(total, share, size=min(step, n_boot - start))
-            parts.append(self.value(drawn.astype(np.float64) @ self.features))
-        return np.concatenate(parts)
-
-    def _normal_sums(self, n_boot: int, rng: np.random.Generator) -> Floats:
-        """Sums from the normal law that resampling tends to; with very many kinds there are very
-        many items.
-        """
-        total = int(self.n_items.sum())
-        share = self.n_items / total
-        mean = share @ self.features
-        centred = self.features - mean
-        spread, axes = np.linalg.eigh((centred * share[:, None]).T @ centred)
-        steps = rng.standard_normal((n_boot, len(spread))) * np.sqrt(np.maximum(spread, 0.0))
-        return np.asarray(total * mean + np.sqrt(total) * (steps @ axes.T))
+            mean = share @ self.features
+            centred = self.features - mean
+            spread, axes = np.linalg.eigh((centred * share[:, None]).T @ centred)
+            steps = rng.standard_normal((n_boot, len(spread))) * np.sqrt(np.maximum(spread, 0.0))
+            return self.value(total * mean + np.sqrt(total) * (steps @ axes.T))
+        step = max(1, _AT_ONCE // len(share))
+        sizes = [min(step, n_boot - start) for start in range(0, n_boot, step)]
+        draws = (rng.multinomial(total, share, size=size).astype(np.float64) for size in sizes)
+        return np.concatenate([self.value(drawn @ self.features) for drawn in draws])
 
     def reach(self, error: float) -> tuple[float, float]:
-        """How far the value may go if a share 1 - error^(1/n) of the items are of a kind that was
-        not seen.
-        """
-        total = int(self.n_items.sum())
+        """How far the value may go if a share 1 - error^(1/n) of items are of an unseen kind."""
+        total, sums = int(self.n_items.sum()), self.n_items @ self.features
         share = 1 - error ** (1 / total)
-        mixed = (1 - share) * (self.n_items @ self.features) + share * total * self.unseen
-        values = self.value(np.vstack([self.n_items @ self.features, mixed]))
+        mixed = (1 - share) * sums + share * total * self.unseen
+        values = self.value(np.vstack([sums, mixed]))
         return float(np.nanmin(values)), float(np.nanmax(values))
 
 
@@ -87,58 +74,59 @@ def agreements(votes: Whole) -> tuple[Floats, Floats]:
     n = votes.sum(axis=1)
     paired = n > 1
     pairs = np.where(paired, n * (n - 1), 1)
-    return np.where(paired, (votes * (votes - 1)).sum(axis=1) / pairs, 0.0), paired.astype(
-        np.float64
-    )
+    agreed = np.where(paired, (votes * (votes - 1)).sum(axis=1) / pairs, 0.0)
+    return agreed, paired.astype(np.float64)
 
 
-def _kinds(votes: Whole) -> tuple[Whole, Whole]:
-    """The kinds, with columns for labels that nobody used where there is one label only, and kinds
-    that may not have been seen.
-    """
+def _of_kinds(
+    votes: Whole,
+    n_items: Whole,
+    features: Callable[[Whole], Floats],
+    value: Callable[[Floats], Floats],
+) -> Coefficient:
+    kinds, unseen = features(_kinds(votes)), features(_unseen(votes))
+    return Coefficient(features=kinds, n_items=n_items, unseen=unseen, value=value)
+
+
+def _kinds(votes: Whole) -> Whole:
+    """The kinds, with columns for labels that nobody used where there is one label only."""
+    if votes.shape[1] > 1:
+        return votes
     most = int(votes.sum(axis=1).max(initial=1))
-    if votes.shape[1] == 1:
-        votes = np.pad(votes, ((0, 0), (0, min(max(most, 2), 50) - 1)))
-    size = votes.shape[1]
+    return np.pad(votes, ((0, 0), (0, min(max(most, 2), 50) - 1)))
+
+
+def _unseen(votes: Whole) -> Whole:
+    """Kinds that may not have been seen: all votes for one label, or spread over many."""
+    votes = _kinds(votes)
+    size, most = votes.shape[1], int(votes.sum(axis=1).max(initial=1))
     united = most * np.eye(size, dtype=np.int64)
     order = np.argsort(-votes.sum(axis=0), kind="stable")
-    divided = np.zeros(size, dtype=np.int64)
-    np.add.at(divided, order[np.arange(most) % size], 1)
-    return votes, np.vstack([united[order[: min(size, 50)]], divided])
+    divided = np.bincount(order[np.arange(most) % size], minlength=size)
+    return np.vstack([united[order[: min(size, 50)]], divided])
 
 
 def pairwise(votes: Whole, n_items: Whole) -> Coefficient:
     """Mean over items with two votes or more of the share of pairs that agree."""
-
-    def features(kinds: Whole) -> Floats:
-        return np.stack(agreements(kinds), axis=1)
-
-    kinds, unseen = _kinds(votes)
-    return Coefficient(
-        features=features(kinds),
-        n_items=n_items,
-        unseen=features(unseen),
-        value=lambda s: _ratio(s[:, 0], s[:, 1]),
+    return _of_kinds(
+        votes,
+        n_items,
+        lambda kinds: np.stack(agreements(kinds), axis=1),
+        lambda sums: _ratio(sums[:, 0], sums[:, 1]),
     )
 
 
 def fleiss(votes: Whole, n_items: Whole) -> Coefficient:
-    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l p_l², p_l the mean over items
-    of the share of votes for l.
-    """
+    """(P - P_e)/(1 - P_e): P the mean pairwise agreement, P_e = Σ_l (mean share of l)²."""
 
     def features(kinds: Whole) -> Floats:
-        shares = kinds / kinds.sum(axis=1, keepdims=True)
-        return np.column_stack([*agreements(kinds), shares])
+        return np.column_stack([*agreements(kinds), kinds / kinds.sum(axis=1, keepdims=True)])
 
     def value(sums: Floats) -> Floats:
         shares = sums[:, 2:] / sums[:, 2:].sum(axis=1, keepdims=True)
         return _kappa(_ratio(sums[:, 0], sums[:, 1]), (shares**2).sum(axis=1))
 
-    kinds, unseen = _kinds(votes)
-    return Coefficient(
-        features=features(kinds), n_items=n_items, unseen=features(unseen), value=value
-    )
+    return _of_kinds(votes, n_items, features, value)
 
 
 def krippendorff(
@@ -151,53 +139,40 @@ def krippendorff(
     x_d)² with ``values``, and with ``ordinal`` the squared difference of mid-ranks, which depend on
     the sample.
     """
-    kinds, unseen = _kinds(votes)
-    size = kinds.shape[1]
-    given = (
-        None
-        if values is None
-        else np.asarray([*values, *[0.0] * (size - len(values))], dtype=np.float64)
-    )
-    distances = 1.0 - np.eye(size) if given is None else (given[:, None] - given[None, :]) ** 2
+    size = _kinds(votes).shape[1]
+    distances = 1.0 - np.eye(size)
+    if values is not None:
+        given = np.array([*values, *[0.0] * (size - len(values))], dtype=np.float64)
+        distances = (given[:, None] - given[None, :]) ** 2
+
+    def apart(margins: Floats) -> Floats:
+        return np.asarray(np.einsum("bc,cd,bd->b", margins, distances, margins, optimize=True))
 
     def features(of: Whole) -> Floats:
         n = of.sum(axis=1)
         paired = np.where((n > 1)[:, None], of, 0).astype(np.float64)
-        rest = np.maximum(n - 1, 1)[:, None, None]
+        rest = np.maximum(n - 1, 1)
         if not ordinal:
-            return np.column_stack(
-                [
-                    paired,
-                    np.einsum("pc,cd,pd->p", paired, distances, paired, optimize=True)
-                    / rest[:, 0, 0],
-                ]
-            )
-        crossed = paired[:, :, None] * paired[:, None, :] / rest
+            return np.column_stack([paired, apart(paired) / rest])
+        crossed = paired[:, :, None] * paired[:, None, :] / rest[:, None, None]
         return np.column_stack([paired, crossed.reshape(len(of), -1)])
 
     def value(sums: Floats) -> Floats:
         margins = sums[:, :size]
         if not ordinal:
-            observed, expected = (
-                sums[:, size],
-                np.einsum("bc,cd,bd->b", margins, distances, margins, optimize=True),
-            )
+            observed, expected = sums[:, size], apart(margins)
         else:
             ranks = np.cumsum(margins, axis=1) - margins / 2
-            apart = (ranks[:, :, None] - ranks[:, None, :]) ** 2
-            observed = (sums[:, size:].reshape(apart.shape) * apart).sum(axis=(1, 2))
-            expected = (margins[:, :, None] * margins[:, None, :] * apart).sum(axis=(1, 2))
+            squares = (ranks[:, :, None] - ranks[:, None, :]) ** 2
+            observed = (sums[:, size:].reshape(squares.shape) * squares).sum(axis=(1, 2))
+            expected = (margins[:, :, None] * margins[:, None, :] * squares).sum(axis=(1, 2))
         return np.asarray(1 - (margins.sum(axis=1) - 1) * _ratio(observed, expected))
 
-    return Coefficient(
-        features=features(kinds), n_items=n_items, unseen=features(unseen), value=value
-    )
+    return _of_kinds(votes, n_items, features, value)
 
 
 def cohen(table: Whole) -> Coefficient:
-    """(p - p_e)/(1 - p_e) of two raters: p the share of items on which they agree, p_e the sum of
-    products of their shares.
-    """
+    """(p - p_e)/(1 - p_e) of two raters: p how often they agree, p_e how often by chance."""
     size = len(table)
     cells = np.flatnonzero(table)
     every = np.eye(size * size)
@@ -210,18 +185,15 @@ def cohen(table: Whole) -> Coefficient:
 
 
 def mean_cohen(codes: NDArray[np.int16], n_items: Whole, size: int) -> Coefficient:
-    """The mean of Cohen's kappa over all pairs of raters for which it is defined; ``codes`` has a
-    row for each kind of item.
-    """
+    """The mean of Cohen's kappa over pairs of raters; ``codes`` has a row per kind of item."""
     n_raters = codes.shape[1]
     pairs = list(itertools.combinations(range(n_raters), 2))
     one = np.arange(size)
 
     def features(of: NDArray[np.int16]) -> Floats:
         shown = (of[:, :, None] == one).astype(np.float64)
-        return np.hstack(
-            [(shown[:, i, :, None] * shown[:, j, None, :]).reshape(len(of), -1) for i, j in pairs]
-        )
+        tables = (shown[:, i, :, None] * shown[:, j, None, :] for i, j in pairs)
+        return np.hstack([table.reshape(len(of), -1) for table in tables])
 
     def value(sums: Floats) -> Floats:
         every = kappas(sums.reshape(-1, size, size)).reshape(-1, len(pairs))
@@ -230,10 +202,8 @@ def mean_cohen(codes: NDArray[np.int16], n_items: Whole, size: int) -> Coefficie
 
     united = np.repeat(one[:, None], n_raters, axis=1)
     divided = (np.arange(n_raters) % size)[None, :]
-    unseen = np.vstack([united, divided]).astype(np.int16)
-    return Coefficient(
-        features=features(codes), n_items=n_items, unseen=features(unseen), value=value
-    )
+    unseen = features(np.vstack([united, divided]).astype(np.int16))
+    return Coefficient(features=features(codes), n_items=n_items, unseen=unseen, value=value)
 
 
 def kappas(tables: Floats) -> Floats:
@@ -256,13 +226,9 @@ def kappa_errors(tables: Floats) -> Floats:
     agreed = np.trace(shares, axis1=1, axis2=2)[:, None, None]
     chance = (rows * columns).sum(axis=1)[:, None, None]
     with np.errstate(divide="ignore", invalid="ignore"):
+        by_chance = columns[:, :, None] + rows[:, None, :] - 2 * chance
         pull = (np.eye(tables.shape[1]) - agreed) / (1 - chance)
-        pull = (
-            pull
-            - (1 - agreed)
-            * (columns[:, :, None] + rows[:, None, :] - 2 * chance)
-            / (1 - chance) ** 2
-        )
+        pull = pull - (1 - agreed) * by_chance / (1 - chance) ** 2
         return np.asarray(np.sqrt((shares * pull**2).sum(axis=(1, 2)) / total))
 
 
@@ -272,13 +238,9 @@ def _kappa(agreed: Floats, chance: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(
-            np.where(below == 0, np.nan, above / np.where(below == 0, 1.0, below)), dtype=np.float64
-        )
-
-
-# ----------------------------------------------------------------------------
+    found = np.full(np.shape(below), np.nan)
+    np.divide(above, below, out=found, where=below != 0)
+    return found
 
 
 Statistic = Literal["pairwise", "cohen", "fleiss", "krippendorff"]
@@ -300,16 +262,14 @@ WORST = "normal, pairs fully correlated"
 
 
 class _Limits(NamedTuple):
-    """A mean of coefficients, half the width of its interval, and the largest standard error that
-    it can have.
-    """
+    """A mean of coefficients, half the width of its interval, and its largest standard error."""
 
     value: float
     half: float
     se: float
 
 
-class _Found(NamedTuple):
+class _Measured(NamedTuple):
     """What is computed on, and what must be said about it."""
 
     coefficient: Coefficient
@@ -401,64 +361,51 @@ def estimate_agreement(
         raise ArgumentError(f"n_boot must be a whole number of at least 100; got {n_boot!r}.")
     if statistic == "cohen":
         counts, found = _cohen(ratings, raters, confidence)
-    else:
-        counts = (
-            ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings, systems=())
-        )
-        found = _of_votes(counts, statistic, metric)
-    return _estimate(counts, found, statistic, confidence, n_boot, seed)
+        return _estimate(counts, found, statistic, confidence, n_boot, seed)
+    if not isinstance(ratings, RatingCounts):
+        ratings = count_ratings(ratings, systems=())
+    found = _of_votes(ratings, statistic, metric)
+    return _estimate(ratings, found, statistic, confidence, n_boot, seed)
 
 
-def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Found:
+def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured:
     _refuse_empty(counts)
     votes, n_items, n = counts.votes, counts.n_items, counts.n_ratings
     reason = NO_PAIR if int(n.max()) < 2 else ONE_LABEL
-    same = int(n.min()) == int(n.max())
-    subject = (
-        f"{int(n.max())} ratings an item"
-        if same
-        else f"{int(n.min())} to {int(n.max())} ratings an item"
-    )
+    least, most = int(n.min()), int(n.max())
+    several = f"{least} to {most}" if least < most else f"{most}"
     notes: list[str] = []
     single = int(n_items[n < 2].sum())
     if single:
         used = "only for the shares of the labels" if statistic == "fleiss" else "not at all"
         notes.append(f"{single} items with one rating are used {used}")
     if statistic == "pairwise":
-        return _Found(
+        found, method = (
             pairwise(votes, n_items),
-            subject,
             "mean over items of the share of pairs that agree",
-            tuple(notes),
-            reason,
         )
-    if statistic == "fleiss":
-        if not same:
+    elif statistic == "fleiss":
+        if least < most:
             notes.append(
                 "items have different numbers of ratings: the shares of labels are means of the items' shares"
             )
-        return _Found(
-            fleiss(votes, n_items),
-            subject,
-            "against the overall shares of the labels",
-            tuple(notes),
-            reason,
+        found, method = fleiss(votes, n_items), "against the overall shares of the labels"
+    else:
+        values = _numbers(counts) if metric == "interval" else None
+        if metric == "ordinal":
+            notes.append(_order(counts))
+        found = krippendorff(votes, n_items, values=values, ordinal=metric == "ordinal")
+        method = f"{metric} differences"
+    return _Measured(found, f"{several} ratings an item", method, tuple(notes), reason)
+
+
+def _order(counts: RatingCounts) -> str:
+    inferred = any("label" in line for line in counts.inferred)
+    if inferred and any(isinstance(label, str) for label in counts.labels):
+        raise ArgumentError(
+            "labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings."
         )
-    values = None
-    if metric == "interval":
-        values = _numbers(counts)
-    if metric == "ordinal":
-        if any("label" in line for line in counts.inferred) and any(
-            isinstance(label, str) for label in counts.labels
-        ):
-            raise ArgumentError(
-                "labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings."
-            )
-        notes.append(
-            f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
-        )
-    found = krippendorff(votes, n_items, values=values, ordinal=metric == "ordinal")
-    return _Found(found, subject, f"{metric} differences", tuple(notes), reason)
+    return f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
 
 
 def _numbers(counts: RatingCounts) -> list[float]:
@@ -476,7 +423,7 @@ def _numbers(counts: RatingCounts) -> list[float]:
 
 def _cohen(
     ratings: Ratings | RatingCounts, raters: tuple[str, str] | None, confidence: float
-) -> tuple[RatingCounts, _Found]:
+) -> tuple[RatingCounts, _Measured]:
     if isinstance(ratings, Ratings):
         ratings.check()
         known = ratings.seen_raters()
@@ -484,15 +431,14 @@ def _cohen(
         part = ratings if raters is None else _only(ratings, raters)
         labels = ratings.seen_labels()
         _, codes = code_matrix(part, labels)
-        counts = RatingCounts.from_arrays(
-            codes, labels=labels, raters=part.seen_raters(), pairs=True
-        )
+        seen = part.seen_raters()
+        counts = RatingCounts.from_arrays(codes, labels=labels, raters=seen, pairs=True)
         if raters is None and len(known) > 2 and codes.size <= _MOST_CELLS:
             kinds, _, n = kinds_of(codes.astype(np.int64) + 1)
             n_pairs = len(known) * (len(known) - 1) // 2
             if len(kinds) * n_pairs * len(labels) ** 2 <= _MOST_CELLS:
                 found = mean_cohen((kinds - 1).astype(np.int16), n, len(labels))
-                return counts, _Found(found, f"{len(known)} raters", *_mean_words(counts))
+                return counts, _Measured(found, f"{len(known)} raters", *_mean_words(counts))
     else:
         counts = ratings
     _refuse_empty(counts)
@@ -509,63 +455,50 @@ def _cohen(
     i, j = counts.raters.index(first), counts.raters.index(second)
     table = counts.pairs.get((min(i, j), max(i, j)))
     if table is None:
-        raise EvidenceError(
-            fault(
-                "raters", "must have rated common items", f"{first!r} and {second!r}, who have none"
-            )
-        )
-    return counts, _Found(
-        cohen(table),
-        f"{first} and {second}",
-        "two raters on the items that both rated",
-    )
+        came = f"{first!r} and {second!r}, who have none"
+        raise EvidenceError(fault("raters", "must have rated common items", came))
+    method = "two raters on the items that both rated"
+    return counts, _Measured(cohen(table), f"{first} and {second}", method)
 
 
 def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
-    every = (
-        kappas(np.stack([t.astype(np.float64) for t in counts.pairs.values()]))
-        if counts.pairs
-        else np.array([math.nan])
-    )
-    n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(counts.pairs)
-    left = n_all - int((~np.isnan(every)).sum())
+    tables = [t.astype(np.float64) for t in counts.pairs.values()]
+    n_known = int((~np.isnan(kappas(np.stack(tables)))).sum()) if tables else 0
+    n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(tables)
     notes = [
         "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
     ]
-    if left:
-        notes.append(f"{left} of {n_all} pairs are left out: no common items, or one label only")
+    if n_all > n_known:
+        notes.append(
+            f"{n_all - n_known} of {n_all} pairs are left out: no common items, or one label only"
+        )
     return "mean over pairs of raters", tuple(notes)
 
 
-def _worst(counts: RatingCounts, confidence: float) -> _Found:
-    """From tables of pairs alone: the standard error of a mean is at most the mean of the standard
-    errors.
-    """
-    from noracle.bounds.binomial import ndtri
+def _worst(counts: RatingCounts, confidence: float) -> _Measured:
+    """From tables of pairs: the error of a mean is at most the mean of the errors."""
+    from noracle.bounds.special import ndtri
 
     method, notes = _mean_words(counts)
     subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"
     parts = [cohen(t) for t in counts.pairs.values()]
-    values = np.array([part.estimate for part in parts])
-    known = ~np.isnan(values)
-    if not known.any():
-        return _Found(parts[0], subject, method, notes)
-    errors = kappa_errors(
-        np.stack(
-            [t.astype(np.float64) for t, k in zip(counts.pairs.values(), known, strict=True) if k]
-        )
-    )
+    known = [
+        (part, table.astype(np.float64))
+        for part, table in zip(parts, counts.pairs.values(), strict=True)
+        if not math.isnan(part.estimate)
+    ]
+    if not known:
+        return _Measured(parts[0], subject, method, notes)
+    values = np.array([part.estimate for part, _ in known])
+    errors = kappa_errors(np.stack([table for _, table in known]))
     error = (1 - confidence) / 2
     halves = float(-ndtri(error)) * errors
-    for i, (part, value) in enumerate(
-        zip([p for p, k in zip(parts, known, strict=True) if k], values[known], strict=True)
-    ):
-        if errors[i] < 1e-12:
-            low, high = part.reach(error)
-            halves[i] = max(high - value, value - low)
+    for i in np.flatnonzero(errors < 1e-12):
+        low, high = known[i][0].reach(error)
+        halves[i] = max(high - values[i], values[i] - low)
     more = "who rated what on the same item was not used: the interval holds however the pairs are correlated, and may be too wide"
-    worst = _Limits(float(values[known].mean()), float(halves.mean()), float(errors.mean()))
-    return _Found(parts[0], subject, method, (*notes, more), worst=worst)
+    worst = _Limits(float(values.mean()), float(halves.mean()), float(errors.mean()))
+    return _Measured(parts[0], subject, method, (*notes, more), worst=worst)
 
 
 def _pair(counts: RatingCounts) -> tuple[str, str]:
@@ -578,13 +511,12 @@ def _pair(counts: RatingCounts) -> tuple[str, str]:
 
 def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
     """The ratings of two raters; the rows were checked before."""
-    known: dict[str, Any] = {"checked": True}
+    changed: dict[str, Any] = {"frame": ratings.used, "first": None, "_known": {"checked": True}}
     if ratings.form == "wide":
-        return dataclasses.replace(
-            ratings, frame=ratings.used, first=None, raters=tuple(raters), _known=known
-        )
-    frame = ratings.used.filter(nw.col("rater").is_in(list(raters)))
-    return dataclasses.replace(ratings, frame=frame, first=None, _known=known)
+        changed["raters"] = tuple(raters)
+    else:
+        changed["frame"] = ratings.used.filter(nw.col("rater").is_in(list(raters)))
+    return dataclasses.replace(ratings, **changed)
 
 
 def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> None:
@@ -602,7 +534,12 @@ def _refuse_empty(counts: RatingCounts) -> None:
 
 
 def _estimate(
-    counts: RatingCounts, found: _Found, statistic: str, confidence: float, n_boot: int, seed: int
+    counts: RatingCounts,
+    found: _Measured,
+    statistic: str,
+    confidence: float,
+    n_boot: int,
+    seed: int,
 ) -> Estimate:
     coefficient = found.coefficient
     notes = list(found.notes)
@@ -619,9 +556,8 @@ def _estimate(
     n, enough, rule = _rule_of_thumb(counts)
     if not enough and not math.isnan(value):
         notes.append(f"few items for an interval that needs many: {rule}")
-    rests = Assumption(
-        name="iid items", detail=f"items are a random sample; n = {n}, rule of thumb: {rule}"
-    )
+    detail = f"items are a random sample; n = {n}, rule of thumb: {rule}"
+    rests = Assumption(name="iid items", detail=detail)
     return Estimate(
         quantity=NAMES[statistic],
         subject=found.subject,
@@ -669,8 +605,5 @@ def _rule_of_thumb(counts: RatingCounts) -> tuple[int, bool, str]:
         f"{ENOUGH_ITEMS} items with two ratings or more, {ENOUGH_OF_EACH} of them off the commonest degree of agreement and "
         f"{ENOUGH_OF_EACH} with a rating off the commonest label"
     )
-    return (
-        n,
-        n >= ENOUGH_ITEMS and min(apart, other) >= ENOUGH_OF_EACH,
-        f"{rule} (here {n}, {apart} and {other})",
-    )
+    enough = n >= ENOUGH_ITEMS and min(apart, other) >= ENOUGH_OF_EACH
+    return n, enough, f"{rule} (here {n}, {apart} and {other})"

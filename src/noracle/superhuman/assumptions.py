@@ -47,118 +47,86 @@ class KnownItems:
     def from_arrays(
         cls, ratings: ArrayLike, known: ArrayLike, *, answers: Mapping[str, ArrayLike] | None = None
     ) -> Self:
-        """From a matrix of codes (rows items, columns raters; -1 missing) and the code of the true
-        label of each item (-1 unknown).
-        """
+        """From codes (items × raters; -1 missing) and the code of each true label (-1 unknown)."""
         given, truth = np.asarray(ratings, dtype=np.int64), np.asarray(known, dtype=np.int64)
         said = {name: np.asarray(a, dtype=np.int64) for name, a in (answers or {}).items()}
         if given.ndim != 2:
-            raise EvidenceError(
-                fault("ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions")
-            )
-        for name, column in {
-            "known": truth,
-            **{f"answers[{s!r}]": a for s, a in said.items()},
-        }.items():
+            came = f"{given.ndim} dimensions"
+            raise EvidenceError(fault("ratings", "must be a matrix of items and raters", came))
+        columns = {"known": truth, **{f"answers[{s!r}]": a for s, a in said.items()}}
+        for name, column in columns.items():
             if column.shape != (len(given),):
-                raise EvidenceError(
-                    fault(
-                        name,
-                        f"must have one entry for each of {len(given)} items",
-                        f"shape {column.shape}",
-                    )
-                )
+                rule = f"must have one entry for each of {len(given)} items"
+                raise EvidenceError(fault(name, rule, f"shape {column.shape}"))
         size = 1 + max([int(a.max(initial=-1)) for a in (given, truth, *said.values())], default=-1)
         keep = truth >= 0
         given, truth, said = given[keep], truth[keep], {s: a[keep] for s, a in said.items()}
-        names = tuple(str(i) for i in range(given.shape[1]))
+        row, column = np.nonzero(given >= 0)
+        votes = np.zeros((len(given), size), dtype=np.int64)
+        np.add.at(votes, (row, given[row, column]), 1)
         return cls(
             items=tuple(np.flatnonzero(keep).tolist()),
             labels=tuple(range(size)),
-            raters=names,
+            raters=tuple(str(i) for i in range(given.shape[1])),
             ratings=given,
-            votes=_tally(given, size),
+            votes=votes,
             truth=truth,
             answers=said,
         )
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, known: object) -> Self:
-        """From ratings and a table ``item``, ``label`` or a mapping of items to labels; known items
-        without ratings are left out.
-        """
+        """From ratings and known labels; known items without ratings are left out."""
         ratings.check()
-        wanted = read_known(known).items()
         text = ratings.frame.collect_schema()["item"] == nw.String
+        words = ratings.label_kind == "text"
         truth_of = {
-            _as(item, text=text, what="item"): _as(
-                label, text=ratings.label_kind == "text", what="label"
-            )
-            for item, label in wanted
+            _as(item, text=text, what="item"): _as(label, text=words, what="label")
+            for item, label in read_known(known).items()
         }
         rows = _rated(ratings, truth_of)
         items = sorted({row[0] for row in rows})
         if not items:
-            raise EvidenceError(
-                fault(
-                    "known",
-                    "must name items that were rated",
-                    f"{len(truth_of)} others",
-                    remedy="Compare the item ids.",
-                )
-            )
+            came, remedy = f"{len(truth_of)} others", "Compare the item ids."
+            rule = "must name items that were rated"
+            raise EvidenceError(fault("known", rule, came, remedy=remedy))
         place = {item: i for i, item in enumerate(items)}
         answered = _answered(ratings, place)
-        seen: set[Any] = (
-            {truth_of[i] for i in items}
-            | {row[2] for row in rows}
-            | {a for said in answered.values() for a in said.values()}
-        )
+        seen: set[Any] = {truth_of[i] for i in items} | {row[2] for row in rows}
+        seen |= {a for said in answered.values() for a in said.values()}
         first = ratings.labels or ()
         labels = (*first, *sorted(seen - set(first)))
-        code = {label: k for k, label in enumerate(labels)}
+        code: dict[Any, int] = {label: k for k, label in enumerate(labels)}
         raters = tuple(sorted({str(row[1]) for row in rows if row[1] is not None}))
         column = {name: j for j, name in enumerate(raters)}
-        matrix, votes = (
-            np.full((len(items), len(raters)), -1, dtype=np.int64),
-            np.zeros((len(items), len(labels)), dtype=np.int64),
-        )
+        matrix = np.full((len(items), len(raters)), -1, dtype=np.int64)
+        votes = np.zeros((len(items), len(labels)), dtype=np.int64)
         for item, rater, label, n in rows:
             votes[place[item], code[label]] += n
             if rater is not None:
                 matrix[place[item], column[str(rater)]] = code[label]
-        answers = {
-            system: np.array([code[said[i]] if i in said else -1 for i in items], dtype=np.int64)
-            for system, said in answered.items()
-        }
-        truth = np.array([code[truth_of[i]] for i in items], dtype=np.int64)
+        code[None] = -1
+
+        def coded(said: Mapping[Any, Any]) -> Whole:
+            return np.array([code[said.get(i)] for i in items], dtype=np.int64)
+
         return cls(
             items=tuple(items),
             labels=labels,
             raters=raters,
             ratings=matrix,
             votes=votes,
-            truth=truth,
-            answers=answers,
+            truth=coded(truth_of),
+            answers={system: coded(said) for system, said in answered.items()},
         )
 
     def plurality(self, seed: int) -> Whole:
-        """The most frequent label of each item, ties drawn at random; -1 without votes. No answer
-        of a system is looked at.
-        """
+        """The most frequent label of each item, ties drawn without the system; -1 without votes."""
         if not self.votes.size:
             return np.full(len(self.votes), -1, dtype=np.int64)
         best = self.votes == self.votes.max(axis=1, keepdims=True)
         drawn = np.where(best, np.random.default_rng(seed).random(best.shape), -1.0).argmax(axis=1)
         return np.where(self.votes.sum(axis=1) > 0, drawn, -1)
-
-
-def _tally(ratings: Whole, size: int) -> Whole:
-    votes = np.zeros((len(ratings), size), dtype=np.int64)
-    for column in ratings.T:
-        said = column >= 0
-        votes[np.flatnonzero(said), column[said]] += 1
-    return votes
 
 
 def _as(value: Any, *, text: bool, what: str) -> Any:
@@ -167,11 +135,8 @@ def _as(value: Any, *, text: bool, what: str) -> Any:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise EvidenceError(
-            fault(
-                f"known.{what}", "must be a whole number, as in the ratings", type(value).__name__
-            )
-        ) from None
+        rule = "must be a whole number, as in the ratings"
+        raise EvidenceError(fault(f"known.{what}", rule, type(value).__name__)) from None
 
 
 def _only(frame: Frame, items: Sequence[Any]) -> Frame:
@@ -181,42 +146,29 @@ def _only(frame: Frame, items: Sequence[Any]) -> Frame:
 def _rated(ratings: Ratings, truth: Mapping[Any, Any]) -> list[tuple[Any, str | None, Any, int]]:
     """Item, rater, label and how many, of the known items."""
     frame = _only(ratings.used, list(truth))
+    found: list[tuple[Any, str | None, Any, int]]
     if ratings.form == "wide":
         names = ratings.raters or ()
         wide = fetch(frame.select("item", *names))
-        return [
-            (r[0], names[j], v, 1)
-            for r in wide
-            if r[0] in truth
-            for j, v in enumerate(r[1:])
-            if v is not None
-        ]
-    if ratings.form == "votes":
-        return [
-            (i, None, label, int(n))
-            for i, label, n in fetch(frame.select("item", "label", "n"))
-            if i in truth and n
-        ]
-    return [
-        (i, rater, label, 1)
-        for i, rater, label in fetch(frame.select("item", "rater", "label"))
-        if i in truth
-    ]
+        found = [(i, name, v, 1) for i, *said in wide for name, v in zip(names, said, strict=True)]
+    elif ratings.form == "votes":
+        votes = fetch(frame.select("item", "label", "n"))
+        found = [(i, None, label, int(n)) for i, label, n in votes]
+    else:
+        long = fetch(frame.select("item", "rater", "label"))
+        found = [(i, rater, label, 1) for i, rater, label in long]
+    return [row for row in found if row[0] in truth and row[2] is not None and row[3]]
 
 
 def _answered(ratings: Ratings, place: Mapping[Any, int]) -> dict[str, dict[Any, Any]]:
     found: dict[str, dict[Any, Any]] = {}
     if ratings.answers is not None:
-        for item, system, answer in fetch(
-            _only(ratings.answers.select("item", "system", "answer"), list(place))
-        ):
+        given = _only(ratings.answers.select("item", "system", "answer"), list(place))
+        for item, system, answer in fetch(given):
             own = found.setdefault(str(system), {})
             if item in place and answer is not None:
                 own[item] = answer
     return found
-
-
-# ----------------------------------------------------------------------------
 
 
 def check_assumptions(
@@ -327,10 +279,6 @@ def _codes(items: KnownItems, aggregate: Mapping[Any, int | str | None] | ArrayL
     return np.array([code.get(aggregate.get(i), strange) for i in items.items], dtype=np.int64)
 
 
-# -------------------------------------------------------------------------------------------------------------------
-# (2)
-
-
 def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
     size = len(items.raters)
     if size < 2:
@@ -384,11 +332,8 @@ def _pair_part(
 ) -> dict[str, Any]:
     """One row of the paper's Table 1 (a), with limits on P_ij - p_i·p_j."""
     both = (said[:, i] >= 0) & (said[:, j] >= 0)
-    agree, first, second = (
-        (said[both, i] == said[both, j]).astype(float),
-        right[both, i].astype(float),
-        right[both, j].astype(float),
-    )
+    agree = (said[both, i] == said[both, j]).astype(float)
+    first, second = right[both, i].astype(float), right[both, j].astype(float)
     half = len(agree) // 2
     s, t = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
     z = (agree[s] + agree[t]) / 2 - (first[s] * second[t] + first[t] * second[s]) / 2
@@ -419,50 +364,40 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
-# -------------------------------------------------------------------------------------------------------------------
-# (6)
-
-
 def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float) -> Check:
-    """Exact binomial test of y against G among the items where G is wrong and the system said one
-    of them.
-    """
+    """Exact binomial test of y against G where G is wrong and the system said one of them."""
     answer = items.answers[system]
     wrong = (vote >= 0) & (vote != items.truth)
-    right, same = (
-        int((wrong & (answer == items.truth)).sum()),
-        int((wrong & (answer == vote)).sum()),
-    )
+    right, same = (int((wrong & (answer == said)).sum()) for said in (items.truth, vote))
     n, deciding, n_wrong = int((vote >= 0).sum()), right + same, int(wrong.sum())
     nothing = int((wrong & (answer < 0)).sum())
     other = n_wrong - deciding - nothing
-    low_share, high_share = (
-        clopper_pearson(right, deciding, 1 - confidence, 1 - confidence) if deciding else (0.0, 1.0)
-    )
-    p_value = (
-        float(betainc(deciding - right, right + 1, 0.5))
-        if same
-        else (1.0 if deciding else math.nan)
-    )
+    tail = 1 - confidence
+    low_share, high_share = clopper_pearson(right, deciding, tail, tail) if deciding else (0.0, 1.0)
+    p_value = 1.0 if deciding else math.nan
+    if same:
+        p_value = float(betainc(deciding - right, right + 1, 0.5))
     values, times = np.array([1.0, -1.0, 0.0]), np.array([right, same, n_wrong - deciding])
-    low, high = betting_interval(
-        _differences(values, times), 1 - confidence, 1 - confidence, floor=-1.0, ceiling=1.0
-    )
+    low, high = betting_interval(_differences(values, times), tail, tail, floor=-1.0, ceiling=1.0)
     supported = deciding > 0 and low_share >= 0.5
     said = f"where the vote is wrong ({n_wrong} of {n} items) {system!r} is right {right} times and repeats it {same} times"
     verdict = "fails" if p_value < 1e-3 else "supported" if supported else "undecided"
+    shares = {
+        "right": right,
+        "same_as_vote": same,
+        "other_wrong": other,
+        "no_answer": nothing,
+        "difference": right - same,
+    }
     part: dict[str, Any] = {
         "what": "the vote is wrong",
         "n": n_wrong,
-        "right": right / n_wrong if n_wrong else math.nan,
-        "same_as_vote": same / n_wrong if n_wrong else math.nan,
-        "other_wrong": other / n_wrong if n_wrong else math.nan,
-        "no_answer": nothing / n_wrong if n_wrong else math.nan,
-        "difference": (right - same) / n_wrong if n_wrong else math.nan,
+        **{name: k / n_wrong if n_wrong else math.nan for name, k in shares.items()},
         "low": low,
         "high": high,
         "p_value": p_value,
     }
+    nobody = "no item where the vote is wrong and the system gave the true label or the vote"
     return Check(
         name="errors of the vote",
         assumption=SIX,
@@ -483,7 +418,5 @@ def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float
             "accuracy_minus_match_rate": (right - same) / n if n else math.nan,
         },
         notes=("limits are one-sided", "the known items must be a random sample of the items"),
-        reason=""
-        if deciding
-        else "no item where the vote is wrong and the system gave the true label or the vote",
+        reason="" if deciding else nobody,
     )

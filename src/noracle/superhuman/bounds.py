@@ -11,7 +11,7 @@ item has one true label. v is the mean share of ordered pairs of votes that agre
 each a population value: a sample of items needs a limit of its own
 (:func:`noracle.superhuman.estimate_ceiling`). ``free``, ``quadratic`` and ``paper`` rise with v and
 are concave in v. With one vote an item they are 1: they say nothing. ``empirical_bound`` is what
-the paper reports beside its bound; it is not a bound. ``floor_bound`` assumes more of annotators.
+the paper reports beside its bound; it is not a bound.
 
 References
 ----------
@@ -21,7 +21,7 @@ Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
@@ -53,10 +53,8 @@ def plurality_bound(top: ArrayLike, n_ratings: ArrayLike, n_items: ArrayLike = 1
     >>> round(plurality_bound([3, 2, 1], 3, [80, 15, 5]), 4)
     0.9167
     """
-    share, n = np.broadcast_arrays(
-        np.asarray(top, dtype=float) / np.asarray(n_ratings, dtype=float),
-        np.asarray(n_items, dtype=float),
-    )
+    shares = np.asarray(top, dtype=float) / np.asarray(n_ratings, dtype=float)
+    share, n = np.broadcast_arrays(shares, np.asarray(n_items, dtype=float))
     return float((share * n).sum() / n.sum()) if n.sum() > 0 else float("nan")
 
 
@@ -134,28 +132,11 @@ def empirical_bound(agreement: Value) -> Value:
     return _root(agreement)
 
 
-def floor_bound(agreement: float, n_ratings: int, *, floor: float) -> float:
-    """U_a = ((1 + a) + sqrt((1 + a)² + 4K((K - 1)v - a)))/(2K), where every annotator has an
-    accuracy of at least a.
-
-    This one needs assumption (2), p_i·p_j <= P_ij for persons i, j, and the floor a. With s = Σ
-    p_i: s² - Σ p_i² <= K(K - 1)v, and (p_i - a)(1 - p_i) >= 0 gives Σ p_i² <= (1 + a)s - Ka. Solve
-    for s. At a = 0 it is U_r.
-
-    Examples
-    --------
-    >>> round(floor_bound(0.939**2, 3, floor=0.5), 4)
-    0.9454
-    """
-    _check(agreement, n_ratings)
-    if not 0 <= floor <= 1 or (n_ratings > 1 and floor * floor > agreement):
-        raise ArgumentError(
-            f"floor must be in [0, sqrt(agreement)], else assumption (2) fails; got {floor} with agreement {agreement}."
-        )
-    if n_ratings == 1:
-        return 1.0
-    inside = (1 + floor) ** 2 + 4 * n_ratings * ((n_ratings - 1) * agreement - floor)
-    return min(1.0, float((1 + floor + max(inside, 0.0) ** 0.5) / (2 * n_ratings)))
+FROM_AGREEMENT: dict[str, Callable[[float, int], float]] = {
+    "free": free_bound,
+    "quadratic": quadratic_bound,
+    "paper": paper_bound,
+}
 
 
 def _real_top(agreement: Value, n_ratings: int) -> Value:
@@ -175,8 +156,7 @@ def _check(agreement: float | NDArray[np.float64], n_ratings: int) -> None:
         raise ArgumentError(f"n_ratings must be at least 1; got {n_ratings}.")
 
 
-# ---------------------------------------------------------------------------- The best bound on the
-# mean accuracy of persons who agree at least as often as if they were independent.
+# The best bound on the mean accuracy of persons who agree at least as often as if they were independent.
 
 
 Reals = NDArray[np.float64]
@@ -252,16 +232,13 @@ def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) ->
 
 
 def vertex_bound(rates: Reals, weights: Reals) -> float:
-    """U* by all vertices of the polyhedron in -log p; the number of systems of equations grows fast
-    with the annotators.
-    """
-    return float(min(1.0, group_bounds(rates, np.arange(len(rates))[None, :], weights)[0]))
+    """U* by all vertices of the polyhedron in -log p; slow with many annotators."""
+    every = np.arange(len(rates))[None, :]
+    return float(min(1.0, group_bounds(rates, every, weights)[0]))
 
 
 def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> Reals:
-    """The largest Σ w_i p_i over each group of annotators (weights 1 unless given), by all
-    vertices.
-    """
+    """The largest Σ w_i p_i over each group (weights 1 unless given), by all vertices."""
     n_groups, size = groups.shape
     weight = np.ones(len(rates)) if weights is None else weights
     inverses, rows = _systems(size)
@@ -270,24 +247,18 @@ def group_bounds(rates: Reals, groups: Whole, weights: Reals | None = None) -> R
     needs = np.concatenate([np.zeros((n_groups, size)), pairs], axis=1)
     x = np.einsum("sij,gsj->gsi", inverses, needs[:, rows])
     slack = 1e-9
-    feasible = (x >= -slack).all(axis=2) & (
-        x[:, :, first] + x[:, :, second] >= pairs[:, None, :] - slack
-    ).all(axis=2)
-    sums = np.einsum("gsi,gi->gs", np.exp(-np.maximum(x, 0.0)), weight[groups])
-    return np.asarray(np.where(feasible, sums, -np.inf).max(axis=1), dtype=np.float64)
+    sums = x[:, :, first] + x[:, :, second]
+    feasible = (x >= -slack).all(axis=2) & (sums >= pairs[:, None, :] - slack).all(axis=2)
+    values = np.einsum("gsi,gi->gs", np.exp(-np.maximum(x, 0.0)), weight[groups])
+    return np.asarray(np.where(feasible, values, -np.inf).max(axis=1), dtype=np.float64)
 
 
 @lru_cache(maxsize=LARGEST_ENUMERATED)
 def _systems(size: int) -> tuple[Reals, Whole]:
-    """Inverses of all regular systems of ``size`` tight rows, and which rows they are: x_i = 0
-    first, then the pairs.
-    """
-    equations = np.vstack(
-        [
-            np.eye(size),
-            *(np.eye(size)[i] + np.eye(size)[j] for i, j in combinations(range(size), 2)),
-        ]
-    )
+    """Inverses of all regular systems of ``size`` tight rows (x_i = 0, pairs), and the rows."""
+    single = np.eye(size)
+    pairs = [single[i] + single[j] for i, j in combinations(range(size), 2)]
+    equations = np.vstack([single, *pairs])
     rows = np.array(list(combinations(range(len(equations)), size)))
     systems = equations[rows]
     regular = np.abs(np.linalg.det(systems)) > 0.5  # determinants are whole numbers
@@ -295,23 +266,19 @@ def _systems(size: int) -> tuple[Reals, Whole]:
 
 
 def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
-    """A bound by groups that cover all annotators, best by one linear program; valid also where the
-    program is solved only roughly.
-    """
+    """A bound by groups that cover all annotators; valid also if solved only roughly."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
     size = len(rates)
-    groups = [_triples(rates)]
-    costs = [triple_bounds(rates, groups[0])]
+    triples = _triples(rates)
+    cost, members = triple_bounds(rates, triples), triples.reshape(-1)
+    columns = np.repeat(np.arange(len(cost)), 3)
     if fours and size <= LARGEST_WITH_FOURS:
-        groups.append(np.array(list(combinations(range(size), 4))))
-        costs.append(group_bounds(rates, groups[1]))
-    cost = np.concatenate(costs)
-    members = np.concatenate([g.reshape(-1) for g in groups])
-    columns = np.repeat(
-        np.arange(len(cost)), np.repeat([g.shape[1] for g in groups], [len(g) for g in groups])
-    )
+        groups = np.array(list(combinations(range(size), 4)))
+        columns = np.r_[columns, len(cost) + np.repeat(np.arange(len(groups)), 4)]
+        cost = np.r_[cost, group_bounds(rates, groups)]
+        members = np.r_[members, groups.reshape(-1)]
     cover = csr_array((np.ones(len(members)), (members, columns)), shape=(size, len(cost)))
     found = linprog(cost, A_ub=-cover, b_ub=-weights, bounds=(0, None), method="highs")  # type: ignore[call-overload]  # sparse is fine
     used = np.zeros(len(cost)) if found.x is None else np.maximum(found.x, 0.0)
@@ -320,9 +287,7 @@ def cover_bound(rates: Reals, weights: Reals, *, fours: bool = True) -> float:
 
 
 def _triples(rates: Reals) -> Whole:
-    """All triples, or for many annotators those within blocks: of all levels of agreement and, if
-    not too many, of like levels.
-    """
+    """All triples, or for many annotators those within blocks of mixed and of like agreement."""
     size = len(rates)
     if size <= LARGEST_COMPLETE:
         return np.array(list(combinations(range(size), 3)))
@@ -331,10 +296,8 @@ def _triples(rates: Reals) -> Whole:
     blocks = [order[start::n_blocks] for start in range(n_blocks)]
     if size <= LARGEST_WITH_TWO_DIVISIONS:
         blocks += np.array_split(order, n_blocks)
-    triples = np.concatenate(
-        [np.sort(block)[np.array(list(combinations(range(len(block)), 3)))] for block in blocks]
-    )
-    return np.unique(triples, axis=0)
+    triples = [t for block in blocks for t in combinations(np.sort(block).tolist(), 3)]
+    return np.unique(np.array(triples), axis=0)
 
 
 def _checked(agreement: ArrayLike, weights: Sequence[float] | None) -> tuple[Reals, Reals]:
@@ -347,11 +310,8 @@ def _checked(agreement: ArrayLike, weights: Sequence[float] | None) -> tuple[Rea
         raise ArgumentError(
             "agreement must be symmetric with entries in [0, 1]; got other entries. Pass counts of agreement / counts."
         )
-    share = (
-        np.full(len(rates), 1 / len(rates))
-        if weights is None
-        else np.asarray(weights, dtype=np.float64)
-    )
+    equal = np.full(len(rates), 1 / len(rates))
+    share = equal if weights is None else np.asarray(weights, dtype=np.float64)
     if share.shape != (len(rates),) or not (share >= 0).all() or abs(share.sum() - 1) > 1e-9:
         raise ArgumentError(f"weights must be {len(rates)} shares that sum to 1; got {weights!r}.")
     return rates, share

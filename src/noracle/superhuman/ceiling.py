@@ -10,19 +10,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.bounds.betting import Score, betting_interval, equal_together
-from noracle.bounds.binomial import clopper_pearson, gammaln
+from noracle.bounds.betting import betting_interval, equal_together
+from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.special import gammaln
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
 from noracle.evidence.ratings import Ratings
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, check_confidence, choose
 from noracle.superhuman.bounds import (
+    FROM_AGREEMENT,
     empirical_bound,
-    free_bound,
     pairwise_bound,
-    paper_bound,
     plurality_bound,
-    quadratic_bound,
 )
 
 Reals = NDArray[np.float64]
@@ -45,22 +44,14 @@ def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
     """
     tally = np.asarray(votes, dtype=np.int64)
     total = tally.sum(axis=1)
-    log_all = gammaln(total + 1.0) - gammaln(n_drawn + 1.0) - gammaln(total - n_drawn + 1.0)
+    log_all = _log_choose(total, n_drawn)
     j = np.arange(n_drawn + 1)
     spare = tally[:, :, None] - j
-    with np.errstate(invalid="ignore"):
-        logs = (
-            gammaln(tally[:, :, None] + 1.0)
-            - gammaln(j + 1.0)
-            - gammaln(np.maximum(spare, 0) + 1.0)
-        )
+    logs = _log_choose(np.maximum(tally[:, :, None], j), j)
     # The divisor C(n, k) is shared out over the labels by their votes, so that products stay
     # finite.
-    ways = np.where(
-        spare >= 0,
-        np.exp(logs - log_all[:, None, None] * (tally / total[:, None])[:, :, None]),
-        0.0,
-    )
+    divisor = log_all[:, None, None] * (tally / total[:, None])[:, :, None]
+    ways = np.where(spare >= 0, np.exp(logs - divisor), 0.0)
     mean = np.zeros(len(tally))
     for t in range(n_drawn):
         allowed = ways[:, :, : t + 1]
@@ -73,6 +64,10 @@ def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
             product = grown
         mean += 1 - np.clip(product[:, n_drawn], 0.0, 1.0)
     return np.asarray(mean / n_drawn)
+
+
+def _log_choose(n: NDArray[np.int64], k: int | NDArray[np.int64]) -> Reals:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def ceiling_path(counts: RatingCounts) -> list[dict[str, Any]]:
@@ -105,25 +100,15 @@ def ceiling_path(counts: RatingCounts) -> list[dict[str, Any]]:
     last = int(counts.n_ratings.min())
     work = kinds.shape[0] * kinds.shape[1] * float(last) ** 3
     share = n / n.sum()
-    v = (
-        min(1.0, float((counts.agreement * counts.n_items).sum() / counts.n_items.sum()))
-        if last > 1
-        else float("nan")
-    )
+    v = min(1.0, float((counts.agreement * counts.n_items).sum() / counts.n_items.sum()))
     return [
         {
             "annotators": k,
             "plurality": float(share @ expected_top_share(kinds, k)) if work <= MOST_WORK else None,
-            "free": free_bound(v, k),
-            "quadratic": quadratic_bound(v, k),
-            "paper": paper_bound(v, k),
-            "paper-empirical": empirical_bound(v),
+            **{name: bound(v, k) for name, bound in _CONCAVE.items()},
         }
         for k in range(2, last + 1)
     ]
-
-
-# ----------------------------------------------------------------------------
 
 
 Method = Literal["plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical"]
@@ -153,17 +138,13 @@ AVERAGE = "the human of this claim is the average annotation, each item counting
 NO_BOUND = "not a bound: two independent annotators with accuracies 1 and 0.6 have a mean of 0.8, and this number is 0.775"
 
 _CONCAVE: dict[str, Callable[[float, int], float]] = {
-    "free": free_bound,
-    "quadratic": quadratic_bound,
-    "paper": paper_bound,
-    "paper-empirical": lambda agreement, n_ratings: (
-        empirical_bound(agreement) if n_ratings > 1 else 1.0
-    ),
+    **FROM_AGREEMENT,
+    "paper-empirical": lambda v, n_ratings: empirical_bound(v) if n_ratings > 1 else 1.0,
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Bound:
     """A bound at the sample, its limit, and what the limit rests on."""
 
     value: float
@@ -244,26 +225,23 @@ def estimate_ceiling(
     counts = counts_of(ratings, pairs=method == "pairwise")
     if pairs == "pooled" and method != "plurality":
         _refuse_pooled(counts)
-    if (
-        method == "pairwise"
-        and not counts.pairs
-        and (isinstance(ratings, RatingCounts) or not counts.raters)
-    ):
+    unnamed = isinstance(ratings, RatingCounts) or not counts.raters
+    if method == "pairwise" and not counts.pairs and unnamed:
         raise ArgumentError(
             "ratings must say who rated what for method 'pairwise'; got votes without pairs of raters. "
             "Count with pairs=True, or use method='plurality'."
         )
     found = _bound(counts, method, error)
-    kind = Kind.HEURISTIC if method == "paper-empirical" else Kind.FINITE_SAMPLE
+    heuristic = method == "paper-empirical"
     guarantee = Guarantee(
-        kind=kind,
+        kind=Kind.HEURISTIC if heuristic else Kind.FINITE_SAMPLE,
         error_rate=error,
         anytime=found.anytime,
         assumptions=(ONE_LABEL, IID, POOL, *found.rests),
     )
     high = min(1.0, found.high)
-    single = counts.n_ratings.size > 0 and int(counts.n_ratings.max()) == 1
-    notes = [NO_BOUND] if method == "paper-empirical" else []
+    single = int(counts.n_ratings.max(initial=0)) == 1
+    notes = [NO_BOUND] if heuristic else []
     notes += [SINGLE] if single else []
     notes += [VACUOUS] if high >= 1 else []
     notes += [*found.notes, *(f"not used: {k} {name}" for name, k in counts.unused.items() if k)]
@@ -293,17 +271,10 @@ def counts_of(ratings: Ratings | RatingCounts, *, pairs: bool = False) -> Rating
     """The counts themselves, or those of the ratings; kinds of votes without items are left out."""
     if isinstance(ratings, RatingCounts):
         seen = ratings.n_items > 0
-        return (
-            ratings
-            if seen.all()
-            else dataclasses.replace(
-                ratings,
-                votes=ratings.votes[seen],
-                n_items=ratings.n_items[seen],
-                answers={},
-                matches={},
-            )
-        )
+        if seen.all():
+            return ratings
+        kept: dict[str, Any] = {"votes": ratings.votes[seen], "n_items": ratings.n_items[seen]}
+        return dataclasses.replace(ratings, **kept, answers={}, matches={})
     if not isinstance(ratings, Ratings):
         raise ArgumentError(
             f"ratings must be Ratings or RatingCounts; got {type(ratings).__name__}. Use Ratings.from_tables(…)."
@@ -311,9 +282,9 @@ def counts_of(ratings: Ratings | RatingCounts, *, pairs: bool = False) -> Rating
     return count_ratings(ratings, pairs=pairs)
 
 
-def _bound(counts: RatingCounts, method: str, error: float) -> _Found:
+def _bound(counts: RatingCounts, method: str, error: float) -> _Bound:
     if not counts.n_items.sum():
-        return _Found(value=math.nan, high=1.0)
+        return _Bound(value=math.nan, high=1.0)
     if method == "plurality":
         return _plurality(counts, error)
     if method == "pairwise":
@@ -331,33 +302,23 @@ def _refuse_pooled(counts: RatingCounts) -> None:
         )
 
 
-# ----------------------------------------------------------------------------------------------------------
-# votes alone
+def _upper(values: Reals, n: NDArray[np.int64], error: float) -> float:
+    """The betting limit of the mean of values in [0, 1]."""
+    return betting_interval(equal_together(values, 0.0, 1.0, n), 0.0, error)[1]
 
 
-def _scores(values: NDArray[np.float64], n: NDArray[np.int64]) -> list[Score]:
-    """Values in [0, 1] with their numbers, equal ones together."""
-    return equal_together(values, 0.0, 1.0, n)
-
-
-def _upper(scores: Sequence[Score], error: float) -> float:
-    return betting_interval(scores, 0.0, error)[1]
-
-
-def _plurality(counts: RatingCounts, error: float) -> _Found:
+def _plurality(counts: RatingCounts, error: float) -> _Bound:
     share, n = counts.top / counts.n_ratings, counts.n_items
     value, total = plurality_bound(counts.top, counts.n_ratings, n), int(n.sum())
-    se = (
-        math.sqrt(float((n * (share - value) ** 2).sum()) / (total - 1) / total)
-        if total > 1
-        else math.nan
-    )
-    return _Found(value=value, high=_upper(_scores(share, n), error), se=se, notes=(AVERAGE,))
+    se = math.nan
+    if total > 1:
+        se = math.sqrt(float((n * (share - value) ** 2).sum()) / (total - 1) / total)
+    return _Bound(value=value, high=_upper(share, n, error), se=se, notes=(AVERAGE,))
 
 
 def _by_agreement(
     counts: RatingCounts, bound: Callable[[float, int], float], error: float, *, heuristic: bool
-) -> _Found:
+) -> _Bound:
     """A concave function of agreement, for each number of ratings on its own."""
     sizes, total = [int(k) for k in np.unique(counts.n_ratings)], int(counts.n_items.sum())
     rows, value, high = [], 0.0, 1.0
@@ -368,29 +329,23 @@ def _by_agreement(
         v = min(1.0, float((agreement * n).sum() / own)) if size > 1 else 1.0
         at = bound(v, size)
         value += own / total * at
-        row = {
-            "ratings": size,
-            "items": own,
-            "agreement": v if size > 1 else math.nan,
-            "value": at,
-            "high": 1.0,
-        }
+        top = 1.0
         if size > 1:
             # Rates that depend on the number of ratings alone, so that a number not seen so far has
             # its part too.
             part = error if len(sizes) == 1 else error / (2 * size * (size - 1))
-            row["high"] = min(1.0, bound(min(1.0, _upper(_scores(agreement, n), part)), size))
+            top = min(1.0, bound(min(1.0, _upper(agreement, n, part)), size))
             low = 1.0
             if len(sizes) > 1:
-                low = betting_interval(
-                    equal_together([1.0, 0.0], 0.0, 1.0, [own, total - own]), part, 0.0
-                )[0]
-            high -= low * (1.0 - row["high"])
-        rows.append(row)
+                shares = equal_together([1.0, 0.0], 0.0, 1.0, [own, total - own])
+                low = betting_interval(shares, part, 0.0)[0]
+            high -= low * (1.0 - top)
+        seen = v if size > 1 else math.nan
+        rows.append({"ratings": size, "items": own, "agreement": seen, "value": at, "high": top})
     # Without the assumption that all items have as many ratings, items with other numbers
     # contribute 1.
     one = len(sizes) == 1 and not heuristic
-    return _Found(
+    return _Bound(
         value=value,
         high=high,
         rests=(SAME_NUMBER,) if one else (),
@@ -399,16 +354,10 @@ def _by_agreement(
     )
 
 
-# -------------------------------------------------------------------------------------------------------
-# identified raters
-
-
-def _pairwise(counts: RatingCounts, error: float) -> _Found:
+def _pairwise(counts: RatingCounts, error: float) -> _Bound:
     """U* of the rates at which every two raters agree."""
-    size, total = (
-        max(len(counts.raters), 1 + max((j for _, j in counts.pairs), default=0)),
-        int(counts.n_items.sum()),
-    )
+    size = max(len(counts.raters), 1 + max((j for _, j in counts.pairs), default=0))
+    total = int(counts.n_items.sum())
     n_shared = [int(t.sum()) for t in counts.pairs.values() if t.sum()]
     uneven = len(np.unique(counts.n_ratings)) > 1
     rates, limits = _agreement_rates(counts, size, error, uneven=uneven)
@@ -416,19 +365,14 @@ def _pairwise(counts: RatingCounts, error: float) -> _Found:
     rests = [Assumption(name=AGREEMENT, detail="assumption (2), for any two persons")]
     notes = ["a rater must be one person throughout"]
     diagnostics: dict[str, Any] = {"n_raters": size, "n_pairs": len(n_shared)}
-    if (
-        (counts.n_ratings == size).all()
-        and len(n_shared) == size * (size - 1) // 2
-        and min(n_shared, default=0) == total
-    ):
+    every_pair = len(n_shared) == size * (size - 1) // 2 and min(n_shared, default=0) == total
+    if every_pair and (counts.n_ratings == size).all():
         # Both limits hold together if each has half the error rate.
         plain = _plurality(counts, error / 2)
         joint = pairwise_bound(_agreement_rates(counts, size, error / 2, uneven=False)[1])
         both = {"value": min(value, plain.value), "high": min(joint, plain.high)}
-        diagnostics |= {
-            "plurality": {"value": plain.value, "high": plain.high},
-            "with_plurality": both,
-        }
+        alone = {"value": plain.value, "high": plain.high}
+        diagnostics |= {"plurality": alone, "with_plurality": both}
         notes.append(
             f"the smaller of this and plurality is {both['value']:.4f}, with limit {both['high']:.4f} for both together"
         )
@@ -442,7 +386,7 @@ def _pairwise(counts: RatingCounts, error: float) -> _Found:
             )
         else:
             rests.append(UNRELATED)
-    return _Found(
+    return _Bound(
         value=value,
         high=high,
         interval="exact",
@@ -456,9 +400,7 @@ def _pairwise(counts: RatingCounts, error: float) -> _Found:
 def _agreement_rates(
     counts: RatingCounts, size: int, error: float, *, uneven: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P_ij at the sample and its upper limits, all at once at ``error``; 1 for two who share no
-    item.
-    """
+    """P_ij at the sample and joint upper limits at ``error``; 1 for two who share no item."""
     total = int(counts.n_items.sum())
     shared = {pair: int(t.sum()) for pair, t in counts.pairs.items() if t.sum()}
     rates, limits = np.ones((size, size)), np.ones((size, size))

@@ -13,26 +13,18 @@ import numpy as np
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError, EvidenceError, by_nearness, fault
-from noracle.results import Assumption, Certificate, Check, Kind, check_confidence, choose
+from noracle.results import Assumption, Certificate, Check, check_confidence, choose
+from noracle.superhuman.bounds import FROM_AGREEMENT
 from noracle.superhuman.difference import (
     CEILINGS,
+    PAIRED,
+    Apart,
     Ceiling,
     CeilingName,
-    Outcome,
     Row,
-    Sample,
+    Tested,
     Ties,
-    bound_at,
-    by_bernstein,
-    by_betting,
-    by_paper,
-    by_t,
-    by_tails,
-    p_by_bernstein,
-    p_by_betting,
-    p_by_paper,
-    p_by_t,
-    p_by_tails,
+    VoteSample,
     sample_by_cluster,
     sample_of,
     sample_of_matches,
@@ -42,7 +34,6 @@ from noracle.superhuman.statement import (
     NOT_A_BOUND,
     ONE_RATING,
     TWO_RATINGS,
-    Case,
     Trained,
     check_margin,
     conclude,
@@ -60,9 +51,11 @@ Test = Literal["betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms"
 Aggregate = Literal["plurality", "majority", "weighted", "dawid-skene", "mace"]
 TESTS: tuple[Test, ...] = ("betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms")
 AGGREGATES: tuple[Aggregate, ...] = ("plurality", "majority", "weighted", "dawid-skene", "mace")
-_FROM_AGREEMENT: tuple[CeilingName, ...] = ("free", "quadratic", "paper")
-_PAIRED = {"betting": by_betting, "bernstein": by_bernstein, "t": by_t}
-_PAIRED_P = {"betting": p_by_betting, "bernstein": p_by_bernstein, "t": p_by_t}
+_FITTED = Assumption(
+    name="aggregate fixed without these items",
+    status="failed",
+    detail="its weights were fitted on them",
+)
 
 
 def certify_superhuman(
@@ -180,209 +173,149 @@ def certify_superhuman(
     else:
         sample = sample_of_matches(matches, counts)
         untied = sample.rows
-    if clusters == "auto" and _names_clusters(together):
-        by_cluster = sample_by_cluster(rated_items(together, system))  # type: ignore[arg-type]
+    if clusters == "auto" and not isinstance(together, RatingCounts) and together.items is not None:
+        by_cluster = sample_by_cluster(rated_items(together, system))
         if any(sum(row[4] for row in rows) > 1 for rows, _ in by_cluster.clusters):
             _fit_clusters(test, ties, fitted=matches is not None)
             sample, untied = by_cluster, by_cluster.rows
     inputs: dict[str, Any] = {
-        "kind": "ratings",
-        "test": test,
-        "margin": margin,
-        "confidence": confidence,
+        **_inputs(test, margin, confidence, untied, trained, kept),
         "aggregate": method,
         "ties": ties if matches is None else "aggregate",
-        "rows": [list(row) for row in untied],
         "without_answer": int(counts.answers[system][:, -1].sum()),
         "unused": dict(counts.unused),
-        "trained_on_annotators": trained,
-        "check": kept,
     }
     if sample.clusters:
         inputs["clusters"] = [[[list(row) for row in rows], int(n)] for rows, n in sample.clusters]
     if ties == "random" and matches is None:
         inputs |= {"seed": int(seed), "drawn": [list(row) for row in sample.rows]}
     if sample.votes is not None and sample.votes > 1:
-        inputs["agreeing_pairs"] = int(
-            ((counts.votes * (counts.votes - 1)).sum(axis=1) * counts.n_items).sum()
-        )
-    found = None
-    if test not in _PAIRED:
-        inputs |= {"ceiling": ceiling, "n_labels": _n_labels(counts)}
+        pairs = (counts.votes * (counts.votes - 1)).sum(axis=1)
+        inputs["agreeing_pairs"] = int((pairs * counts.n_items).sum())
+    if test not in PAIRED:
+        # How many labels there are, where that was said and not read off the ratings.
+        inferred = any("inferred" in line for line in counts.inferred)
+        inputs |= {"ceiling": ceiling, "n_labels": None if inferred else len(counts.labels)}
         if ceiling != "plurality":
             _same_votes(counts, ceiling)
-        found = ceiling_of(sample, inputs)
-    fitted = matches is not None and method != "majority"
-    return decide(sample, found, system, inputs, fitted=fitted)
+    return _decide(sample, system, inputs, fitted=matches is not None and method != "majority")
 
 
-def decide(
-    sample: Sample,
-    ceiling: Ceiling | None,
-    system: str,
-    inputs: Mapping[str, Any],
-    *,
-    fitted: bool = False,
+def _inputs(
+    test: str,
+    margin: float,
+    confidence: float,
+    rows: Sequence[Row],
+    trained: Trained,
+    check: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    return {
+        "kind": "ratings",
+        "test": test,
+        "margin": margin,
+        "confidence": confidence,
+        "rows": [list(row) for row in rows],
+        "trained_on_annotators": trained,
+        "check": check,
+    }
+
+
+def _decide(
+    sample: VoteSample, system: str, inputs: Mapping[str, Any], *, fitted: bool = False
 ) -> Certificate:
     """Run the test that the inputs name and conclude."""
-    test, margin, error = (
-        str(inputs["test"]),
-        float(inputs["margin"]),
-        1 - float(inputs["confidence"]),
-    )
-    if not sample.n:
-        weak = (
-            Kind.HEURISTIC
-            if ceiling is not None and ceiling.name == "paper-empirical"
-            else Kind.FINITE_SAMPLE
-        )
-        outcome = Outcome(
-            value=float("nan"), low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC if test == "t" else weak
-        )
-    else:
-        outcome = run(test, sample, ceiling, margin, error)
+    test, margin, n = inputs["test"], inputs["margin"], sample.n
+    error = 1 - inputs["confidence"]
+    ceiling = _ceiling_of(sample, inputs) if "ceiling" in inputs else None
+
+    def apart(of: VoteSample, people: Ceiling) -> Apart:
+        against = dataclasses.replace(people, n=of.n)
+        return Apart(test, round(of.matched), of.match_rate, of.n, against)
+
+    def p_at(times: float) -> float:
+        more = sample.times(times)
+        if ceiling is None:
+            return PAIRED[test].p_value(more, margin)
+        return apart(more, ceiling).p_value(margin)
+
+    kind = PAIRED[test].kind if ceiling is None else ceiling.kind
+    outcome = Tested(value=math.nan, low=-1.0, p_value=1.0, kind=kind)
+    if n and ceiling is None:
+        outcome = PAIRED[test].run(sample, margin, error)
+    elif n and ceiling is not None:
+        outcome = apart(sample, ceiling).run(margin, error)
     if inputs["ties"] != "share":  # ties are drawn anew at every look
         outcome = dataclasses.replace(outcome, anytime=False)
-    rests_on = []
-    if ceiling is not None and ceiling.name == "paper-empirical":
-        rests_on.append(NOT_A_BOUND)
+    heuristic = ceiling is not None and ceiling.name == "paper-empirical"
+    rests_on = [NOT_A_BOUND] if heuristic else []
     if ceiling is not None and ceiling.n_votes is not None:
         rests_on.append(Assumption(name=f"{ceiling.n_votes} ratings on every item by design"))
     notes = []
     if inputs.get("clusters_ignored"):
         rests_on.append(DEPENDENT)
     if sample.clusters:
-        n_clusters = int(sum(n for _, n in sample.clusters))
+        n_clusters = int(sum(times for _, times in sample.clusters))
         notes.append(
             f"items come in {n_clusters} clusters: the cluster is the unit, and its items may depend on each other"
         )
     if fitted:
-        rests_on.append(
-            Assumption(
-                name="aggregate fixed without these items",
-                status="failed",
-                detail="its weights were fitted on them",
-            )
-        )
+        rests_on.append(_FITTED)
         notes.append(
             "an aggregate that weighs raters treats their errors as independent and fails silently where they are not"
         )
-    n, ratings = sample.n, sum(row[3] * row[4] for row in sample.rows)
-    case = Case(
+    ceilings = {"plurality": sample.ceiling} if n else {}
+    if n and sample.votes and "agreeing_pairs" in inputs:
+        v = _agreement(sample, inputs)
+        ceilings |= {name: bound(v, sample.votes) for name, bound in FROM_AGREEMENT.items()}
+    most = max((row[3] for row in sample.rows), default=1)
+    vacuous = TWO_RATINGS if most == 2 and not heuristic else ""
+    drawn = f"ties drawn with seed {inputs.get('seed')}"
+    ties = {"share": "ties shared, ", "random": f"{drawn}, ", "aggregate": ""}[inputs["ties"]]
+    plurality = sample.ceiling if ceiling is None else ceiling.value
+    return conclude(
+        outcome,
+        inputs,
         subject=system,
-        margin=margin,
-        confidence=float(inputs["confidence"]),
-        test=test,
-        method=_method(inputs),
+        method=f"{inputs['aggregate']}, {ties}ceiling {inputs.get('ceiling', 'plurality')}",
         n_items=n,
         match_rate=sample.match_rate,
-        ceiling=sample.ceiling if ceiling is None else ceiling.value if n else float("nan"),
-        vacuous=_vacuous(sample, ceiling),
-        trained=inputs["trained_on_annotators"],
-        check=inputs["check"],
-        rests_on=tuple(rests_on),
-        inputs=inputs,
+        ceiling=plurality if n else math.nan,
+        vacuous=ONE_RATING if most == 1 else vacuous,
+        rests_on=rests_on,
         counts={
             "items": n,
-            "ratings": ratings,
+            "ratings": sum(row[3] * row[4] for row in sample.rows),
             "without_answer": inputs["without_answer"],
             "unused": dict(inputs["unused"]),
         },
         diagnostics={
-            "tied_share": sum(row[4] for row in sample.rows if row[1] > 1) / n if n else 0.0,
-            "single_share": sum(row[4] for row in sample.rows if row[3] == 1) / n if n else 0.0,
-            "ceilings": _ceilings(sample, inputs),
+            "tied_share": sum(row[4] for row in sample.rows if row[1] > 1) / max(n, 1),
+            "single_share": sum(row[4] for row in sample.rows if row[3] == 1) / max(n, 1),
+            "ceilings": ceilings,
         },
-        notes=tuple(notes),
-        p_at=lambda times: _p_at(test, sample, ceiling, margin, times),
-    )
-    return conclude(case, outcome)
-
-
-def _vacuous(sample: Sample, ceiling: Ceiling | None) -> str:
-    most = max((row[3] for row in sample.rows), default=1)
-    if most == 1:
-        return ONE_RATING
-    return (
-        TWO_RATINGS if most == 2 and (ceiling is None or ceiling.name != "paper-empirical") else ""
+        notes=notes,
+        p_at=p_at,
     )
 
 
-def run(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, error: float) -> Outcome:
-    """One test on one sample."""
-    if test in _PAIRED:
-        return _PAIRED[test](sample, margin, error)
-    if ceiling is None:
-        raise ArgumentError(f"ceiling must be given for test {test!r}; got None.")
-    if test == "binomial":
-        return by_tails(round(sample.matched), sample.n, ceiling, margin, error)
-    return by_paper(sample.match_rate, sample.n, ceiling, margin, error, split=test)  # type: ignore[arg-type]
-
-
-def ceiling_of(sample: Sample, inputs: Mapping[str, Any]) -> Ceiling:
+def _ceiling_of(sample: VoteSample, inputs: Mapping[str, Any]) -> Ceiling:
     """The ceiling that a test of two sides uses."""
-    k, n = sample.votes, sample.n
-    mean = sample.ceiling
+    k, n, mean = sample.votes, sample.n, sample.ceiling
     if inputs["ceiling"] != "plurality" and n:
         mean = 1.0 if k == 1 or k is None else _agreement(sample, inputs)
     return Ceiling(name=inputs["ceiling"], mean=mean, n=n, n_votes=k, n_labels=inputs["n_labels"])
 
 
-def _agreement(sample: Sample, inputs: Mapping[str, Any]) -> float:
+def _agreement(sample: VoteSample, inputs: Mapping[str, Any]) -> float:
     """Mean pairwise agreement v."""
     k = sample.votes or 1
     return float(inputs["agreeing_pairs"] / (sample.n * k * (k - 1)))
 
 
-def _ceilings(sample: Sample, inputs: Mapping[str, Any]) -> dict[str, float]:
-    """Every bound at the sample that needs nothing but the votes."""
-    if not sample.n:
-        return {}
-    found = {"plurality": sample.ceiling}
-    if "agreeing_pairs" in inputs:
-        found |= {
-            name: bound_at(name, _agreement(sample, inputs), sample.votes)
-            for name in _FROM_AGREEMENT
-        }
-    return found
-
-
-def _p_at(test: str, sample: Sample, ceiling: Ceiling | None, margin: float, times: float) -> float:
-    """The p-value with so many times as many items of every kind, in whole items."""
-    more = Sample(
-        rows=tuple((*row[:4], round(row[4] * times)) for row in sample.rows), shared=sample.shared
-    )
-    if sample.clusters:
-        more = Sample(
-            rows=sample.rows,
-            clusters=tuple((rows, float(round(n * times))) for rows, n in sample.clusters),
-        )
-    if ceiling is None:
-        return _PAIRED_P[test](more, margin)
-    ceiling = dataclasses.replace(ceiling, n=more.n)
-    if test == "binomial":
-        return p_by_tails(round(more.matched), more.n, ceiling, margin)
-    return p_by_paper(more.match_rate, more.n, ceiling, margin, split=test)
-
-
-def _method(inputs: Mapping[str, Any]) -> str:
-    ties = {
-        "share": "ties shared",
-        "random": f"ties drawn with seed {inputs.get('seed')}",
-        "aggregate": "",
-    }[inputs["ties"]]
-    parts = [
-        str(inputs["aggregate"]),
-        ties,
-        f"ceiling {inputs['ceiling']}" if "ceiling" in inputs else "ceiling plurality",
-    ]
-    return ", ".join(p for p in parts if p)
-
-
 def _ceiling_for(test: Test, ceiling: CeilingName | None) -> CeilingName:
     if ceiling is not None:
         choose("ceiling", ceiling, CEILINGS)
-    if test in _PAIRED:
+    if test in PAIRED:
         if ceiling not in (None, "plurality"):
             raise ArgumentError(
                 f"ceiling must be 'plurality' for test {test!r}; got {ceiling!r}. Other ceilings go with test='binomial'."
@@ -412,24 +345,15 @@ def _same_votes(counts: RatingCounts, ceiling: str) -> None:
     """Refuse a ceiling from pooled pairs where items have different numbers of votes."""
     seen = sorted({int(k) for k in counts.n_ratings})
     if len(seen) > 1:
-        raise EvidenceError(
-            fault(
-                f"ceiling {ceiling!r}",
-                "needs the same number of ratings on every item",
-                f"between {seen[0]} and {seen[-1]}",
-                remedy="Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
-                "Use ceiling='plurality', or a subset of ratings fixed beforehand.",
-            )
+        remedy = (
+            "Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
+            "Use ceiling='plurality', or a subset of ratings fixed beforehand."
         )
-
-
-def _n_labels(counts: RatingCounts) -> int | None:
-    """How many labels there are, where that was said and not read off the ratings."""
-    return None if any("inferred" in line for line in counts.inferred) else len(counts.labels)
-
-
-def _names_clusters(ratings: Ratings | RatingCounts) -> bool:
-    return not isinstance(ratings, RatingCounts) and ratings.items is not None
+        rule, came = (
+            "needs the same number of ratings on every item",
+            f"between {seen[0]} and {seen[-1]}",
+        )
+        raise EvidenceError(fault(f"ceiling {ceiling!r}", rule, came, remedy=remedy))
 
 
 def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
@@ -442,17 +366,14 @@ def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
 
 
 def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
-    """Every rated item, with its cluster: hit, labels tied at the top, votes of the top label,
-    votes, 1.
-    """
-    from noracle.counts.ratings import given_answers, vote_rows
+    """Every rated item with its cluster, as a row of a sample."""
+    from noracle.counts.votes import given_answers, vote_rows
     from noracle.evidence.frames import fetch
 
     labels = ratings.seen_labels()
     place = {label: k for k, label in enumerate(labels)}
-    said = {
-        item: place.get(answer, -1) for item, _, answer in fetch(given_answers(ratings, [system]))
-    }
+    given = fetch(given_answers(ratings, [system]))
+    said = {item: place.get(answer, -1) for item, _, answer in given}
     clusters = {} if ratings.items is None else dict(fetch(ratings.items.select("item", "cluster")))
     found: list[tuple[str, Row]] = []
     for item, votes in zip(*vote_rows(ratings, labels), strict=True):
@@ -468,15 +389,16 @@ def _together(answers: object, ratings: object, items: object) -> Ratings | Rati
     """Ratings that hold the answers."""
     from noracle.evidence.ratings import Ratings
 
+    whole = (Ratings, RatingCounts)
     if ratings is None:
         if items is not None:
             raise ArgumentError(
                 "items must come with tables of answers and ratings; got them without. Pass them to the Ratings."
             )
-        if isinstance(answers, (Ratings, RatingCounts)):
+        if isinstance(answers, whole):
             return answers
         raise ArgumentError("ratings must be given beside a table of answers; got None.")
-    if isinstance(answers, (Ratings, RatingCounts)) or isinstance(ratings, (Ratings, RatingCounts)):
+    if isinstance(answers, whole) or isinstance(ratings, whole):
         raise ArgumentError(
             "answers and ratings must be two tables, or one Ratings that holds both; got a mixture."
         )
@@ -513,24 +435,13 @@ def the_system(counts: RatingCounts, system: str | None) -> str:
     if system is None and len(known) == 1:
         return known[0]
     if not known:
-        raise EvidenceError(
-            fault(
-                "ratings",
-                "must come with the answers of a system",
-                "none",
-                remedy="Pass answers beside the ratings.",
-            )
-        )
+        remedy = "Pass answers beside the ratings."
+        rule = "must come with the answers of a system"
+        raise EvidenceError(fault("ratings", rule, "none", remedy=remedy))
     if system is None or system not in known:
-        nearest = by_nearness(system or "", known)[:5]
-        raise ArgumentError(
-            f"system must be one of {', '.join(map(repr, nearest))}; got {system!r}."
-        )
+        nearest = ", ".join(map(repr, by_nearness(system or "", known)[:5]))
+        raise ArgumentError(f"system must be one of {nearest}; got {system!r}.")
     return system
-
-
-# ----------------------------------------------------------------------------
-# Items one by one: a certificate that is valid at every look.
 
 
 class CertificateStream:
@@ -600,13 +511,9 @@ class CertificateStream:
         """
         votes = Counter(label for label in ratings if label is not None)
         if not votes:
+            remedy = "Leave out items without ratings."
             raise EvidenceError(
-                fault(
-                    "ratings",
-                    "must hold at least one label",
-                    "none",
-                    remedy="Leave out items without ratings.",
-                )
+                fault("ratings", "must hold at least one label", "none", remedy=remedy)
             )
         top = max(votes.values())
         tied = sum(n == top for n in votes.values())
@@ -633,27 +540,17 @@ class CertificateStream:
     @property
     def attained(self) -> float:
         """The largest confidence at which the test certifies now."""
-        top = float(self._logs.max())
-        wealth = (
-            top + math.log(float(np.exp(self._logs - top).sum())) if math.isfinite(top) else top
-        )
-        return max(0.0, 1 - math.exp(-max(wealth, 0.0)))
+        return 1 - math.exp(-max(float(np.logaddexp.reduce(self._logs)), 0.0))
 
     def certificate(self) -> Certificate:
         """The certificate now."""
         rows: tuple[Row, ...] = tuple((*key, n) for key, n in sorted(self._rows.items()))
-        inputs: dict[str, Any] = {
-            "kind": "ratings",
-            "test": "betting",
-            "margin": self.margin,
-            "confidence": self.confidence,
+        inputs = {
+            **_inputs("betting", self.margin, self.confidence, rows, self._trained, self._check),
             "aggregate": "plurality",
             "ties": "share",
-            "rows": [list(row) for row in rows],
             "without_answer": self._silent,
             "unused": {},
-            "trained_on_annotators": self._trained,
-            "check": self._check,
             **({"clusters_ignored": True} if self.clustered else {}),
         }
-        return decide(Sample(rows=rows), None, self.system, inputs)
+        return _decide(VoteSample(rows=rows), self.system, inputs)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,22 +32,25 @@ from noracle.superhuman import bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Whole = NDArray[np.int64]
+
 Ties = Literal["share", "random"]
 Row = tuple[int, int, int, int, int]
 """hit (0 or 1), labels tied at the top, votes of the top label, votes, number of items."""
 Cluster = tuple[tuple[Row, ...], float]
 """The rows of a cluster, and how many clusters are like it."""
+CeilingName = Literal["plurality", "free", "quadratic", "paper", "paper-empirical"]
+CEILINGS: tuple[CeilingName, ...] = ("plurality", "free", "quadratic", "paper", "paper-empirical")
 WIDTH = 2.0
 """Z lies in [-1, 1 - 1/n]; n may differ by item and is not bounded beforehand, so the range that is
 used is [-1, 1].
 """
+_STEPS = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a test found: the difference, its lower limit and the p-value of "the difference is at
-    most the margin".
-    """
+class Tested:
+    """The difference, its lower limit, and the p-value of "it is at most the margin"."""
 
     value: float
     low: float
@@ -57,9 +61,8 @@ class Outcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """Items with the same match, ties and votes counted together; ``shared`` says that a match
-    among t tied labels counts 1/t.
+class VoteSample:
+    """Items with the same match, ties and votes together; if ``shared``, one of t tied counts 1/t.
 
     ``clusters`` are the same items by cluster, where the cluster is the unit; then ties are shared.
     """
@@ -92,223 +95,154 @@ class Sample:
     @property
     def ceiling(self) -> float:
         """Mean share of the most frequent label, U."""
-        return (
-            math.fsum(n * top / votes for _, _, top, votes, n in self.rows) / self.n
-            if self.n
-            else math.nan
-        )
+        sums = math.fsum(n * top / votes for _, _, top, votes, n in self.rows)
+        return sums / self.n if self.n else math.nan
+
+    def values(self, rows: Iterable[Row]) -> list[tuple[float, int]]:
+        """Z and how many items have it."""
+        one = not self.shared
+        return [(h / (1 if one else tied) - top / k, n) for h, tied, top, k, n in rows]
 
     def scores(self) -> list[Score]:
         """Z with its range, in the form that betting takes."""
-        return [
-            Score(hit / (tied if self.shared else 1) - top / votes, -1.0, 1.0, n)
-            for hit, tied, top, votes, n in self.rows
-        ]
+        return [Score(z, -1.0, 1.0, n) for z, n in self.values(self.rows)]
 
     def cluster_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Size, sum of Z and number of each kind of cluster."""
-        sizes = [sum(row[4] for row in rows) for rows, _ in self.clusters]
-        sums = [
-            math.fsum(n * (hit / tied - top / votes) for hit, tied, top, votes, n in rows)
-            for rows, _ in self.clusters
-        ]
-        return (
-            np.array(sizes, dtype=float),
-            np.array(sums),
-            np.array([n for _, n in self.clusters], dtype=float),
-        )
+        values = [self.values(rows) for rows, _ in self.clusters]
+        sizes = np.array([sum(n for _, n in rows) for rows in values], dtype=float)
+        sums = np.array([math.fsum(z * n for z, n in rows) for rows in values])
+        return sizes, sums, np.array([n for _, n in self.clusters], dtype=float)
 
     def moments(self) -> tuple[float, float]:
         """Mean and unbiased variance of Z; the variance is NaN below two items."""
-        scores = self.scores()
-        mean = math.fsum(s.value * s.n for s in scores) / self.n if self.n else math.nan
-        spread = math.fsum(s.n * (s.value - mean) ** 2 for s in scores)
+        values = self.values(self.rows)
+        mean = math.fsum(z * n for z, n in values) / self.n if self.n else math.nan
+        spread = math.fsum(n * (z - mean) ** 2 for z, n in values)
         return mean, spread / (self.n - 1) if self.n > 1 else math.nan
+
+    def times(self, times: float) -> VoteSample:
+        """So many times as many items (or clusters) of every kind, in whole ones."""
+        if self.clusters:
+            more = tuple((rows, float(round(n * times))) for rows, n in self.clusters)
+            return dataclasses.replace(self, clusters=more)
+        rows = tuple((*row[:4], round(row[4] * times)) for row in self.rows)
+        return dataclasses.replace(self, rows=rows)
 
 
 def sample_of(
     counts: RatingCounts, system: str, *, ties: Ties, seed: int
-) -> tuple[Sample, tuple[Row, ...]]:
-    """Matches with the most frequent label, and the rows before ties were broken at random (the
-    same rows where they are shared).
+) -> tuple[VoteSample, tuple[Row, ...]]:
+    """Matches with the most frequent label, and the rows before ties were broken at random.
 
-    A tie is broken without the system: an answer among t tied labels is the drawn one with
-    probability 1/t, item by item.
+    An answer among t tied labels is the drawn one with probability 1/t, whatever the system.
     """
     hits = counts.hits(system)
-    rows = grouped(hits, counts.n_items - hits, counts.tied, counts.top, counts.n_ratings)
+    rows = _grouped(hits, counts.n_items - hits, counts.tied, counts)
     if ties == "share":
-        return Sample(rows=rows), rows
-    return Sample(rows=draw_ties(rows, seed), shared=False), rows
+        return VoteSample(rows=rows), rows
+    return VoteSample(rows=_draw_ties(rows, seed), shared=False), rows
 
 
-def sample_by_cluster(rows: Sequence[tuple[str, Row]]) -> Sample:
+def sample_by_cluster(rows: Sequence[tuple[str, Row]]) -> VoteSample:
     """Items one by one, each with its cluster, as a sample with the cluster as the unit."""
-    found: dict[str, dict[tuple[int, int, int, int], int]] = {}
-    together: dict[tuple[int, int, int, int], int] = {}
+    found: dict[str, Counter[tuple[int, int, int, int]]] = {}
     for cluster, (hit, tied, top, votes, n) in rows:
-        for counted in (found.setdefault(cluster, {}), together):
-            counted[hit, tied, top, votes] = counted.get((hit, tied, top, votes), 0) + n
-    alike: dict[tuple[Row, ...], int] = {}
+        found.setdefault(cluster, Counter())[hit, tied, top, votes] += n
+    alike = Counter(_rows_of(counted) for counted in found.values())
+    together: Counter[tuple[int, int, int, int]] = Counter()
     for counted in found.values():
-        key: tuple[Row, ...] = tuple((*kind, n) for kind, n in sorted(counted.items()))
-        alike[key] = alike.get(key, 0) + 1
-    return Sample(
-        rows=tuple((*kind, n) for kind, n in sorted(together.items())),
-        clusters=tuple(sorted(alike.items())),
-    )
+        together.update(counted)
+    return VoteSample(rows=_rows_of(together), clusters=tuple(sorted(alike.items())))
 
 
-def sample_of_matches(matches: NDArray[np.int64], counts: RatingCounts) -> Sample:
-    """Matches with another aggregate than the plurality: row p has the items of kind p that match
-    it and those that do not.
-    """
+def _rows_of(counted: Counter[tuple[int, int, int, int]]) -> tuple[Row, ...]:
+    return tuple((*kind, n) for kind, n in sorted(counted.items()) if n)
+
+
+def sample_of_matches(matches: Whole, counts: RatingCounts) -> VoteSample:
+    """Matches with another aggregate: by kind, items that match and items that do not."""
     if matches.shape != (len(counts.n_items), 2) or np.any(matches.sum(axis=1) != counts.n_items):
-        raise EvidenceError(
-            fault(
-                "matches",
-                "must split the items of every kind of votes in two",
-                f"shape {matches.shape}",
-            )
-        )
-    one = np.ones_like(counts.top)
-    return Sample(
-        rows=grouped(matches[:, 0], matches[:, 1], one, counts.top, counts.n_ratings), shared=False
-    )
+        rule = "must split the items of every kind of votes in two"
+        raise EvidenceError(fault("matches", rule, f"shape {matches.shape}"))
+    rows = _grouped(matches[:, 0], matches[:, 1], np.ones_like(counts.top), counts)
+    return VoteSample(rows=rows, shared=False)
 
 
-def grouped(
-    hits: NDArray[np.int64],
-    misses: NDArray[np.int64],
-    tied: NDArray[np.int64],
-    top: NDArray[np.int64],
-    votes: NDArray[np.int64],
-) -> tuple[Row, ...]:
+def _grouped(hits: Whole, misses: Whole, tied: Whole, counts: RatingCounts) -> tuple[Row, ...]:
     """Kinds of items that Z cannot tell apart, added up and sorted."""
-    size = int(votes.max(initial=0)) + 1
-    key = (tied * size + top) * size + votes
-    found, place = np.unique(key, return_inverse=True)
-    rows: list[Row] = []
-    for hit, n in ((0, misses), (1, hits)):
-        sums = np.zeros(len(found), dtype=np.int64)
-        np.add.at(sums, place.reshape(-1), n)
-        rows += [
-            (hit, int(k) // size**2, int(k) // size % size, int(k) % size, int(m))
-            for k, m in zip(found, sums, strict=True)
-            if m
-        ]
-    return tuple(rows)
+    kinds = np.column_stack([tied, counts.top, counts.n_ratings]).tolist()
+    found: Counter[tuple[int, int, int, int]] = Counter()
+    for hit, numbers in ((0, misses), (1, hits)):
+        for (t, top, votes), n in zip(kinds, numbers.tolist(), strict=True):
+            found[hit, t, top, votes] += n
+    return _rows_of(found)
 
 
-def draw_ties(rows: Sequence[Row], seed: int) -> tuple[Row, ...]:
-    """Break ties at random: of n answers among t tied labels a Binomial(n, 1/t) number are the
-    drawn label, row by row.
-    """
+def _draw_ties(rows: Sequence[Row], seed: int) -> tuple[Row, ...]:
+    """Of n answers among t tied labels, a Binomial(n, 1/t) number are the drawn label."""
     rng = np.random.default_rng(seed)
-    drawn: dict[tuple[int, int, int, int], int] = {}
+    drawn: Counter[tuple[int, int, int, int]] = Counter()
     for hit, tied, top, votes, n in rows:
         kept = int(rng.binomial(n, 1 / tied)) if hit and tied > 1 else n * hit
-        for key, m in (((1, tied, top, votes), kept), ((0, tied, top, votes), n - kept)):
-            drawn[key] = drawn.get(key, 0) + m
-    return tuple((*key, n) for key, n in sorted(drawn.items()) if n)
+        drawn[1, tied, top, votes] += kept
+        drawn[0, tied, top, votes] += n - kept
+    return _rows_of(drawn)
 
 
-def by_betting(sample: Sample, margin: float, error: float) -> Outcome:
-    """Wealth of betting that the mean is above the margin, mixed over fixed fractions; p =
-    1/wealth. Valid at every look.
+# Tests of the mean of Z: the p-value of "the mean is at most the margin", and the lower limit.
 
-    The bets do not look at the data, so the order of the items does not matter (Waudby-Smith and
-    Ramdas 2024). Where items come in clusters, the bet is on the sum of Z - mean over a cluster,
-    over the size of the largest one.
+
+def p_by_betting(sample: VoteSample, margin: float) -> float:
+    """One over the wealth of bets of fixed fractions that the mean is above; valid at every look.
+
+    Bets do not look at the data, so order does not matter (Waudby-Smith and Ramdas 2024). Clusters
+    are bet on as a whole: the sum of Z - mean, over the size of the largest one.
     """
-    if sample.clusters:
-        size, total, times = sample.cluster_sums()
-        repeat = np.rint(times).astype(int)
-        size, total = np.repeat(size, repeat), np.repeat(total, repeat)
-        found = cluster_limits(
-            size,
-            size,
-            total,
-            error,
-            0.0,
-            largest=float(size.max()),
-            low=-1.0,
-            floor=-1.0,
-            anytime=True,
-        )
-        p = p_by_betting(sample, margin)
-        return Outcome(
-            value=sample.moments()[0],
-            low=found.low,
-            p_value=p,
-            kind=Kind.FINITE_SAMPLE,
-            anytime=True,
-        )
-    low, _ = betting_interval(sample.scores(), error, 0.0, floor=-1.0, ceiling=1.0)
-    return Outcome(
-        value=sample.moments()[0],
-        low=low,
-        p_value=p_by_betting(sample, margin),
-        kind=Kind.FINITE_SAMPLE,
-        anytime=True,
+    if not sample.clusters:
+        return min(1.0, math.exp(-max(log_wealth(sample.scores(), margin), 0.0)))
+    size, total, times = sample.cluster_sums()
+    gains = (total - size * margin) / (float(size.max()) * (margin + 1))
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(np.multiply.outer(FRACTIONS, gains)) @ times + LOG_PRIOR
+    return math.exp(-max(float(np.logaddexp.reduce(logs)), 0.0))
+
+
+def _low_by_betting(sample: VoteSample, error: float) -> float:
+    if not sample.clusters:
+        return betting_interval(sample.scores(), error, 0.0, floor=-1.0, ceiling=1.0)[0]
+    size, total, times = sample.cluster_sums()
+    repeat = np.rint(times).astype(int)
+    size, total = np.repeat(size, repeat), np.repeat(total, repeat)
+    most = float(size.max())
+    found = cluster_limits(
+        size, size, total, error, 0.0, largest=most, low=-1.0, floor=-1.0, anytime=True
     )
+    return found.low
 
 
-def p_by_betting(sample: Sample, margin: float) -> float:
-    """P-value of "the mean is at most the margin": one over the wealth."""
-    if sample.clusters:
-        size, total, times = sample.cluster_sums()
-        gains = (total - size * margin) / (float(size.max()) * (margin + 1))
-        with np.errstate(divide="ignore"):
-            logs = np.log1p(np.multiply.outer(FRACTIONS, gains)) @ times + LOG_PRIOR
-        top = float(logs.max())
-        return (
-            min(1.0, math.exp(-max(top + math.log(float(np.exp(logs - top).sum())), 0.0)))
-            if math.isfinite(top)
-            else 1.0
-        )
-    return min(1.0, math.exp(-max(log_wealth(sample.scores(), margin), 0.0)))
-
-
-def by_bernstein(sample: Sample, margin: float, error: float) -> Outcome:
-    """Empirical Bernstein bound (Maurer and Pontil 2009): finite-sample, at a number of items fixed
-    beforehand.
-    """
-    mean, variance = sample.moments()
-    low = max(-1.0, bernstein_low(mean, variance, sample.n, WIDTH, error))
-    return Outcome(
-        value=mean, low=low, p_value=p_by_bernstein(sample, margin), kind=Kind.FINITE_SAMPLE
-    )
-
-
-def p_by_bernstein(sample: Sample, margin: float) -> float:
-    """P-value of "the mean is at most the margin"."""
+def p_by_bernstein(sample: VoteSample, margin: float) -> float:
+    """Empirical Bernstein (Maurer and Pontil 2009), at a number of items fixed beforehand."""
     return bernstein_above(*sample.moments(), sample.n, WIDTH, margin)
 
 
-def by_t(sample: Sample, margin: float, error: float) -> Outcome:
-    """Student's t: asymptotic. Without spread it says nothing. Where items come in clusters, with
-    the CR2 variance.
-    """
-    mean, variance, freedom = _t_moments(sample)
-    if not variance > 0:
-        return Outcome(value=mean, low=-1.0, p_value=1.0, kind=Kind.ASYMPTOTIC)
-    low = mean + float(stdtrit(freedom, error)) * math.sqrt(variance)
-    return Outcome(
-        value=mean, low=max(-1.0, low), p_value=p_by_t(sample, margin), kind=Kind.ASYMPTOTIC
-    )
+def _low_by_bernstein(sample: VoteSample, error: float) -> float:
+    return bernstein_low(*sample.moments(), sample.n, WIDTH, error)
 
 
-def p_by_t(sample: Sample, margin: float) -> float:
-    """P-value of "the mean is at most the margin"; 1 without spread."""
+def p_by_t(sample: VoteSample, margin: float) -> float:
+    """Student's t: asymptotic; 1 without spread. Clusters have the CR2 variance."""
     mean, variance, freedom = _t_moments(sample)
     return float(stdtr(freedom, (margin - mean) / math.sqrt(variance))) if variance > 0 else 1.0
 
 
-def _t_moments(sample: Sample) -> tuple[float, float, float]:
-    """Mean, variance of the mean, and degrees of freedom; for clusters
-    :func:`~noracle.bounds.clusters.cr2` of whole clusters.
-    """
+def _low_by_t(sample: VoteSample, error: float) -> float:
+    mean, variance, freedom = _t_moments(sample)
+    return mean + float(stdtrit(freedom, error)) * math.sqrt(variance) if variance > 0 else -1.0
+
+
+def _t_moments(sample: VoteSample) -> tuple[float, float, float]:
+    """Mean, variance of the mean (CR2 for clusters), and degrees of freedom."""
     if not sample.clusters:
         mean, variance = sample.moments()
         return mean, variance / max(sample.n, 1), sample.n - 1
@@ -324,13 +258,34 @@ def _t_moments(sample: Sample) -> tuple[float, float, float]:
     return mean, variance, freedom
 
 
-# ---------------------------------------------------------------------------- Tests that look at
-# the system and at the ceiling of the annotators apart, as one must with published figures.
+class PairedTest(NamedTuple):
+    """A test of the mean of Z."""
+
+    p_value: Callable[[VoteSample, float], float]
+    low: Callable[[VoteSample, float], float]
+    kind: Kind = Kind.FINITE_SAMPLE
+    anytime: bool = False
+
+    def run(self, sample: VoteSample, margin: float, error: float) -> Tested:
+        """What it finds."""
+        return Tested(
+            value=sample.moments()[0],
+            low=max(-1.0, self.low(sample, error)),
+            p_value=self.p_value(sample, margin),
+            kind=self.kind,
+            anytime=self.anytime,
+        )
 
 
-CeilingName = Literal["plurality", "free", "quadratic", "paper", "paper-empirical"]
-CEILINGS: tuple[CeilingName, ...] = ("plurality", "free", "quadratic", "paper", "paper-empirical")
-_STEPS = 200
+PAIRED = {
+    "betting": PairedTest(p_by_betting, _low_by_betting, anytime=True),
+    "bernstein": PairedTest(p_by_bernstein, _low_by_bernstein),
+    "t": PairedTest(p_by_t, _low_by_t, Kind.ASYMPTOTIC),
+}
+
+
+# Tests that look at the system and at the ceiling of the annotators apart, as one must with
+# published figures.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,33 +310,33 @@ class Ceiling:
         return bound_at(self.name, self.mean, self.n_votes)
 
     @property
+    def kind(self) -> Kind:
+        """What a test against it promises."""
+        return Kind.HEURISTIC if self.name == "paper-empirical" else Kind.FINITE_SAMPLE
+
+    @property
     def floor(self) -> float:
         """The smallest value that the statistic can take on an item."""
         k = self.n_votes
         if k is None:
             return 0.0
-        whole, rest = divmod(k, self.n_labels or k)
+        labels = self.n_labels or k
+        whole, rest = divmod(k, labels)
         if self.name == "plurality":
             return (whole + (rest > 0)) / k
-        return (
-            (rest * (whole + 1) * whole + ((self.n_labels or k) - rest) * whole * (whole - 1))
-            / (k * (k - 1))
-            if k > 1
-            else 1.0
-        )
+        if k == 1:
+            return 1.0
+        pairs = rest * (whole + 1) * whole + (labels - rest) * whole * (whole - 1)
+        return pairs / (k * (k - 1))
 
     @property
     def exact(self) -> bool:
-        """Whether the statistic has two values only, so that its sum is binomial: all agree, or all
-        but one do.
-        """
+        """Whether the statistic has two values only, so that its sum is binomial."""
         k = self.n_votes
         return k is not None and k > 1 and -(-k // (self.n_labels or k)) == k - 1
 
     def tail(self, threshold: float) -> float:
-        """P-value of "the ceiling is at least this threshold": exact binomial where possible, else
-        Chernoff's bound.
-        """
+        """P-value of "the ceiling is at least this": exact binomial if possible, else Chernoff."""
         if threshold > 1:
             return 0.0
         # Chernoff's bound takes agreement in [0, 1], as published comparisons do; the share of the
@@ -410,20 +365,11 @@ def bound_at(name: CeilingName, mean: float, n_votes: int | None) -> float:
         return mean
     if name == "paper-empirical":
         return bounds.empirical_bound(mean)
-    if n_votes == 1:
-        return 1.0
-    formula = {
-        "free": bounds.free_bound,
-        "quadratic": bounds.quadratic_bound,
-        "paper": bounds.paper_bound,
-    }[name]
-    return float(formula(mean, n_votes))
+    return 1.0 if n_votes == 1 else float(bounds.FROM_AGREEMENT[name](mean, n_votes))
 
 
 def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> float:
-    """The mean of the statistic at which the ceiling has this value: the inverse of
-    :func:`bound_at`.
-    """
+    """The mean of the statistic at this ceiling: the inverse of :func:`bound_at`."""
     if name == "plurality" or n_votes is None:
         return ceiling
     k = n_votes
@@ -437,37 +383,68 @@ def statistic_at(name: CeilingName, ceiling: float, n_votes: int | None) -> floa
     return float(np.interp(ceiling, right / k, right * (right - 1) / (k * (k - 1))))
 
 
-def by_tails(hits: int, n: int, ceiling: Ceiling, margin: float, error: float) -> Outcome:
-    """The non-overlap test: a p-value from :func:`p_by_tails`, and half of the error rate for each
-    side of the lower limit.
-    """
-    low = clopper_pearson(hits, n, error / 2, 0.0)[0] - ceiling.high(error / 2)
-    kind = Kind.HEURISTIC if ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
-    return Outcome(
-        value=hits / n - ceiling.value,
-        low=max(low, -1.0),
-        p_value=p_by_tails(hits, n, ceiling, margin),
-        kind=kind,
-    )
+class Apart(NamedTuple):
+    """Matches and ceiling, tested by exact tails of both or by the paper's scores."""
 
+    test: str
+    hits: int
+    match_rate: float
+    n: int
+    ceiling: Ceiling
 
-def p_by_tails(hits: int, n: int, ceiling: Ceiling, margin: float) -> float:
-    """2·min over c of max(P(Binomial(n, c + margin) >= hits), tail of "the ceiling is at least c");
-    1 where the sample is against it.
+    @property
+    def is_scored(self) -> bool:
+        """Whether the test is one of the paper's."""
+        return self.test.startswith("paper")
 
-    If the claim is false, then L <= c + margin or U >= c for every c. The factor 2 pays for
-    choosing c after the fact.
-    """
-    if not hits / n - ceiling.value > margin:
-        return 1.0
+    @property
+    def value(self) -> float:
+        """Match rate minus ceiling."""
+        rate = self.match_rate if self.is_scored else self.hits / self.n
+        return rate - self.ceiling.value
 
-    def system_wins(c: float) -> bool:
-        return binomial_at_least(hits, n, c + margin) >= ceiling.tail(c)
+    def score(self, margin: float) -> float:
+        """The paper's S; its split is chosen after the fact: the error is up to 2(1 - S)."""
+        score = hms_score if self.test == "paper-hms" else oms_score
+        return score(self.match_rate, self.ceiling.value, self.n, margin=margin)
 
-    ends = _crossing(system_wins, 0.0, 1.0 - margin)
-    return min(
-        1.0, 2 * min(max(binomial_at_least(hits, n, c + margin), ceiling.tail(c)) for c in ends)
-    )
+    def p_value(self, margin: float) -> float:
+        """1 - S, or 2·min over c of max(P(Binomial(n, c + margin) >= hits), tail of "the ceiling is
+        at least c"); 1 where the sample is against it.
+
+        If the claim is false, then L <= c + margin or U >= c for every c. The factor 2 pays for
+        choosing c after the fact.
+        """
+        if self.is_scored:
+            return min(1.0, 1 - self.score(margin))
+        if not self.value > margin:
+            return 1.0
+
+        def tails(c: float) -> tuple[float, float]:
+            return binomial_at_least(self.hits, self.n, c + margin), self.ceiling.tail(c)
+
+        ends = _crossing(lambda c: tails(c)[0] >= tails(c)[1], 0.0, 1.0 - margin)
+        return min(1.0, 2 * min(max(tails(c)) for c in ends))
+
+    def low(self, error: float) -> float:
+        """The lower limit of the difference; exact tails have half of the error rate each."""
+        if not self.is_scored:
+            system = clopper_pearson(self.hits, self.n, error / 2, 0.0)[0]
+            return max(-1.0, system - self.ceiling.high(error / 2))
+        if self.score(-1.0) < 1 - error:
+            return -1.0
+        top = max(self.value, -1.0)
+        return _crossing(lambda m: self.score(m) < 1 - error, -1.0, top)[0]
+
+    def run(self, margin: float, error: float) -> Tested:
+        """What the test finds."""
+        return Tested(
+            value=self.value,
+            low=self.low(error),
+            p_value=self.p_value(margin),
+            kind=self.ceiling.kind,
+            score=self.score(margin) if self.is_scored else math.nan,
+        )
 
 
 def _crossing(reached: Callable[[float], bool], below: float, above: float) -> tuple[float, float]:
@@ -476,10 +453,6 @@ def _crossing(reached: Callable[[float], bool], below: float, above: float) -> t
         middle = (below + above) / 2
         below, above = (below, middle) if reached(middle) else (middle, above)
     return below, above
-
-
-# ---------------------------------------------------------------------------------------------------------
-# as in the paper
 
 
 def hms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float = 0.0) -> float:
@@ -501,8 +474,8 @@ def hms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float 
     upper = (match_rate - margin - ceiling) / 2
     if upper <= 0:
         return -1.0
-    lower = match_rate - margin - math.sqrt(upper + ceiling**2)
-    return 1 - _hoeffding(upper, n_items) - _hoeffding(lower, n_items)
+    lower = max(0.0, match_rate - margin - math.sqrt(upper + ceiling**2))
+    return 1 - math.exp(-2 * n_items * upper**2) - math.exp(-2 * n_items * lower**2)
 
 
 def oms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float = 0.0) -> float:
@@ -526,60 +499,14 @@ def oms_score(match_rate: float, ceiling: float, n_items: int, *, margin: float 
         return -1.0
     from scipy.optimize import minimize_scalar
 
-    def loss(c: float) -> float:
-        return math.exp(-2 * n_items * (c * c - ceiling * ceiling) ** 2) + math.exp(
-            -2 * n_items * (top - c) ** 2
-        )
+    def loss(c: Any) -> Any:
+        upper, lower = (c**2 - ceiling**2) ** 2, (top - c) ** 2
+        return np.exp(-2 * n_items * upper) + np.exp(-2 * n_items * lower)
 
     grid = np.linspace(ceiling, top, _STEPS + 1)
-    losses = np.exp(-2 * n_items * (grid**2 - ceiling**2) ** 2) + np.exp(
-        -2 * n_items * (top - grid) ** 2
-    )
+    losses = loss(grid)
     best = int(losses.argmin())
     around = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _STEPS)])
-    found = minimize_scalar(
-        loss, bounds=around, method="bounded", options={"xatol": 1e-10 * (top - ceiling)}
-    )
+    close = 1e-10 * (top - ceiling)
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": close})
     return 1 - min(float(found.fun), float(losses[best]))
-
-
-def _hoeffding(slack: float, n: int) -> float:
-    return math.exp(-2 * n * slack * slack) if slack > 0 else 1.0
-
-
-def p_by_paper(match_rate: float, n: int, ceiling: Ceiling, margin: float, *, split: str) -> float:
-    """1 - S, at most 1."""
-    score = hms_score if split == "paper-hms" else oms_score
-    return min(1.0, 1 - score(match_rate, ceiling.value, n, margin=margin))
-
-
-def by_paper(
-    match_rate: float,
-    n: int,
-    ceiling: Ceiling,
-    margin: float,
-    error: float,
-    *,
-    split: Literal["paper-hms", "paper-oms"],
-) -> Outcome:
-    """The paper's confidence score; its split is chosen after the fact, so that the error is up to
-    twice 1 - S.
-    """
-    score = hms_score if split == "paper-hms" else oms_score
-    value = match_rate - ceiling.value
-    at_margin = score(match_rate, ceiling.value, n, margin=margin)
-    low = -1.0
-    if score(match_rate, ceiling.value, n, margin=-1.0) >= 1 - error:
-        low = _crossing(
-            lambda m: score(match_rate, ceiling.value, n, margin=m) < 1 - error,
-            -1.0,
-            max(value, -1.0),
-        )[0]
-    kind = Kind.HEURISTIC if ceiling.name == "paper-empirical" else Kind.FINITE_SAMPLE
-    return Outcome(
-        value=value,
-        low=low,
-        p_value=p_by_paper(match_rate, n, ceiling, margin, split=split),
-        kind=kind,
-        score=at_margin,
-    )

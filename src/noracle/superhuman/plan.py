@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from noracle.superhuman.statement import MOST_ITEMS, check_margin
 if TYPE_CHECKING:
     from noracle.evidence.ratings import Ratings
 
+Pool = Counter[Fraction]
+"""Values of Z and how often they occur."""
 PlannedTest = Literal["betting", "bernstein", "t"]
 TESTS: tuple[PlannedTest, ...] = ("betting", "bernstein", "t")
 Array = NDArray[np.float64]
@@ -99,38 +101,29 @@ def plan_certificate(
     counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings)
     system = the_system(counts, system)
     in_hand = int(counts.n_items.sum())
-    error = 1 - confidence
+    goal = _Goal(margin, 1 - confidence, test, power, seed)
     alternatives: list[dict[str, Any]] = []
+    pool = _pool(counts, system)
+    n: int | None = in_hand
     if vary == "items":
-        pool = _pool(counts, system)
-        found = _items_for(pool, margin, error, test, power, seed)
-        n, k = found, float(counts.n_ratings @ counts.n_items) / in_hand
+        n, k = goal.items_for(pool), float(counts.n_ratings @ counts.n_items) / in_hand
+        bought = {"items": n or 0}
     else:
-        pool, each, alternatives = _ratings_for(
-            counts, system, margin, error, test, power, most_ratings, seed
-        )
+        pool, each, alternatives = _ratings_for(counts, system, goal, most_ratings)
         n, k = (in_hand, float(each)) if each else (None, math.nan)
-    predicted = math.nan if n is None else _power(pool, n, margin, error, test, seed)
-    bought = (
-        {"items": n or 0}
-        if vary == "items"
-        else {"items": in_hand, "ratings_per_item": int(k) if n else 0}
-    )
+        bought = {"items": in_hand, "ratings_per_item": each}
+    again = " with other numbers of ratings" if vary == "ratings" else ""
+    as_pilot = (Assumption(name="rates as in the pilot"),)
     return Plan(
         goal="power of a certificate",
         wanted=power,
-        predicted=predicted,
+        predicted=math.nan if n is None else goal.reached(pool, n),
         buy=bought,
         cost=math.nan if n is None else n * k * cost_per_rating,
         confidence=confidence,
-        method=f"items of {system!r} drawn again"
-        + (" with other numbers of ratings" if vary == "ratings" else ""),
+        method=f"items of {system!r} drawn again{again}",
         interval=test,
-        guarantee=Guarantee(
-            kind=Kind.HEURISTIC,
-            error_rate=1 - confidence,
-            assumptions=(Assumption(name="rates as in the pilot"),),
-        ),
+        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=as_pilot),
         inputs={
             "planner": "certificate",
             "vary": vary,
@@ -151,54 +144,73 @@ def plan_certificate(
     )
 
 
-def _why_not(pool: Counter[Fraction], margin: float, vary: str) -> str:
+def _why_not(pool: Pool, margin: float, vary: str) -> str:
     if _mean(pool) <= margin:
         return f"the difference {_mean(pool):+.4f} is not above the margin {margin:g}: at these rates no number of items would do"
-    return "no number up to the largest that was tried would do" + (
-        ": more items are needed" if vary == "ratings" else ""
-    )
+    more = ": more items are needed" if vary == "ratings" else ""
+    return f"no number up to the largest that was tried would do{more}"
 
 
-def _mean(pool: Counter[Fraction]) -> float:
+def _mean(pool: Pool) -> float:
     return float(sum(z * m for z, m in pool.items()) / pool.total())
 
 
-def _pool(counts: RatingCounts, system: str) -> Counter[Fraction]:
-    """Values of Z in the pilot and how often they occur."""
-    found: Counter[Fraction] = Counter()
+def _pool(counts: RatingCounts, system: str) -> Pool:
+    found: Pool = Counter()
     for hit, tied, top, votes, n in sample_of(counts, system, ties="share", seed=0)[1]:
         found[Fraction(hit, tied) - Fraction(top, votes)] += n
     return found
 
 
-def _power(
-    pool: Counter[Fraction], n: int, margin: float, error: float, test: str, seed: int
-) -> float:
-    """Share of simulated samples of n items that certify."""
-    values = np.array([float(z) for z in pool])
-    shares = np.array(list(pool.values()), dtype=float) / pool.total()
-    drawn = np.random.default_rng([seed, n]).multinomial(n, shares, size=_WORLDS)
-    if test == "betting":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gains = np.log1p(np.multiply.outer((values - margin) / (margin + 1), FRACTIONS))
-            logs = _times(drawn, gains) + LOG_PRIOR
-        top = logs.max(axis=1)
-        wealth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
-        return float(np.mean(wealth >= -math.log(error)))
-    mean = drawn @ values / n
-    variance = np.maximum(drawn @ values**2 - n * mean**2, 0.0) / max(n - 1, 1)
-    if n < 2:
-        return 0.0
-    if test == "bernstein":
-        log = math.log(2 / error)
-        return float(
-            np.mean(
-                mean - np.sqrt(2 * variance * log / n) - 7 * WIDTH * log / (3 * (n - 1)) > margin
-            )
-        )
-    spread = variance > 1e-15
-    t = (margin - mean[spread]) / np.sqrt(variance[spread] / n)
-    return float(np.sum(stdtr(n - 1, t) <= error) / _WORLDS)
+class _Goal(NamedTuple):
+    """A test, and how often it shall certify."""
+
+    margin: float
+    error: float
+    test: str
+    power: float
+    seed: int
+
+    def reached(self, pool: Pool, n: int) -> float:
+        """Share of simulated samples of n items that certify."""
+        margin, error = self.margin, self.error
+        values = np.array([float(z) for z in pool])
+        shares = np.array(list(pool.values()), dtype=float) / pool.total()
+        drawn = np.random.default_rng([self.seed, n]).multinomial(n, shares, size=_WORLDS)
+        if self.test == "betting":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gains = np.log1p(np.multiply.outer((values - margin) / (margin + 1), FRACTIONS))
+                wealth = np.logaddexp.reduce(_times(drawn, gains) + LOG_PRIOR, axis=1)
+            return float(np.mean(wealth >= -math.log(error)))
+        mean = drawn @ values / n
+        variance = np.maximum(drawn @ values**2 - n * mean**2, 0.0) / max(n - 1, 1)
+        if n < 2:
+            return 0.0
+        if self.test == "bernstein":
+            log = math.log(2 / error)
+            slack = np.sqrt(2 * variance * log / n) + 7 * WIDTH * log / (3 * (n - 1))
+            return float(np.mean(mean - slack > margin))
+        spread = variance > 1e-15
+        t = (margin - mean[spread]) / np.sqrt(variance[spread] / n)
+        return float(np.sum(stdtr(n - 1, t) <= error) / _WORLDS)
+
+    def items_for(self, pool: Pool) -> int | None:
+        """The smallest number of items, to two per cent; None if the difference is too small."""
+        mean = _mean(pool)
+        if mean <= self.margin:
+            return None
+        variance = float(sum(m * (float(z) - mean) ** 2 for z, m in pool.items())) / pool.total()
+        width = (float(ndtri(self.power)) - float(ndtri(self.error))) / (mean - self.margin)
+        low, high = 1, max(2, math.ceil(variance * width**2))
+        while self.reached(pool, high) < self.power:
+            low, high = high, 2 * high
+            if high > MOST_ITEMS:
+                return None
+        while high - low > max(1, low // 50):
+            middle = (low + high) // 2
+            enough = self.reached(pool, middle) >= self.power
+            low, high = (low, middle) if enough else (middle, high)
+        return high
 
 
 def _times(drawn: NDArray[np.int64], gains: Array) -> Array:
@@ -208,80 +220,38 @@ def _times(drawn: NDArray[np.int64], gains: Array) -> Array:
     return np.asarray(np.where(lost, -np.inf, drawn @ finite))
 
 
-def _items_for(
-    pool: Counter[Fraction], margin: float, error: float, test: str, power: float, seed: int
-) -> int | None:
-    """The smallest number of items found, to two per cent; None if the difference is not above the
-    margin.
-    """
-    mean = _mean(pool)
-    if mean <= margin:
-        return None
-    variance = float(sum(m * (float(z) - mean) ** 2 for z, m in pool.items())) / pool.total()
-    start = variance * (float(ndtri(power)) - float(ndtri(error))) ** 2 / (mean - margin) ** 2
-    high = max(2, math.ceil(start))
-    low = 1
-    while _power(pool, high, margin, error, test, seed) < power:
-        low, high = high, 2 * high
-        if high > MOST_ITEMS:
-            return None
-    while high - low > max(1, low // 50):
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if _power(pool, middle, margin, error, test, seed) >= power
-            else (middle, high)
-        )
-    return high
-
-
 def _ratings_for(
-    counts: RatingCounts,
-    system: str,
-    margin: float,
-    error: float,
-    test: str,
-    power: float,
-    most: int,
-    seed: int,
-) -> tuple[Counter[Fraction], int, list[dict[str, Any]]]:
-    """The smallest number of ratings an item that reaches the power, with Z for it, and all numbers
-    that were tried.
-    """
+    counts: RatingCounts, system: str, goal: _Goal, most: int
+) -> tuple[Pool, int, list[dict[str, Any]]]:
+    """The fewest ratings per item that reach the power, with Z for it, and all that were tried."""
     n = int(counts.n_items.sum())
-    rng = np.random.default_rng([seed, n])
+    rng = np.random.default_rng([goal.seed, n])
     flat = counts.answers[system].reshape(-1)
-    kind, answer = np.divmod(
-        rng.choice(len(flat), size=_DRAWS, p=flat / flat.sum()), len(counts.labels) + 1
-    )
+    places = rng.choice(len(flat), size=_DRAWS, p=flat / flat.sum())
+    kind, answer = np.divmod(places, len(counts.labels) + 1)
     tried: list[dict[str, Any]] = []
     pool, prior = _pool(counts, system), _prior(counts, system)
     for k in range(2, max(2, most) + 1):
         votes = _drawn_votes(counts.votes[kind], k, prior[answer], rng)
         top = votes.max(axis=1)
         tied = (votes == top[:, None]).sum(axis=1)
-        padded = np.concatenate([votes, np.zeros((len(votes), 1), dtype=votes.dtype)], axis=1)
-        hit = padded[np.arange(len(votes)), answer] == top
-        found = Counter(
-            Fraction(int(h), int(t)) - Fraction(int(a), k)
-            for h, t, a in zip(hit, tied, top, strict=True)
-        )
-        reached = _power(found, n, margin, error, test, seed)
-        tried.append(
-            {"items": n, "ratings_per_item": k, "predicted": reached, "difference": _mean(found)}
-        )
-        pool = found
-        if reached >= power:
-            return found, k, tried
+        hit = np.pad(votes, ((0, 0), (0, 1)))[np.arange(len(votes)), answer] == top
+        drawn = Counter(zip(hit.tolist(), tied.tolist(), top.tolist(), strict=True))
+        pool = Counter()
+        for (h, t, a), m in drawn.items():
+            pool[Fraction(h, t) - Fraction(a, k)] += m
+        reached = goal.reached(pool, n)
+        row = {"items": n, "ratings_per_item": k, "predicted": reached}
+        tried.append({**row, "difference": _mean(pool)})
+        if reached >= goal.power:
+            return pool, k, tried
     return pool, 0, tried
 
 
 def _drawn_votes(
     votes: NDArray[np.int64], k: int, prior: Array, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """So many ratings of each item: some of those that it has, or those and further ones, each
-    drawn given the ones before.
-    """
+    """So many ratings of each item: a part of its own, or its own and drawn ones."""
     total = votes.sum(axis=1)
     drawn = votes.copy()
     enough = total > k
@@ -305,11 +275,9 @@ def _prior(counts: RatingCounts, system: str) -> Array:
     size, several = len(counts.labels), counts.n_ratings > 1
     if size < 2:
         return np.ones((size + 1, size))
-    v = (
-        float(np.average(counts.agreement[several], weights=counts.n_items[several]))
-        if several.any()
-        else 1.0
-    )
+    v = 1.0
+    if several.any():
+        v = float(np.average(counts.agreement[several], weights=counts.n_items[several]))
     said = counts.answers[system][:, :-1]
     shares = counts.votes / counts.n_ratings[:, None]
     r = float((said * shares).sum() / said.sum()) if said.sum() else 1 / size
@@ -333,38 +301,21 @@ def _subsets(votes: NDArray[np.int64], k: int, rng: np.random.Generator) -> NDAr
 
 
 def verify_certificate_plan(plan: Plan, worlds: int = 400) -> bool:
-    """Simulate the plan again with other draws and the tests that :func:`verify_certificate` uses;
-    also check cost and reason.
-    """
+    """Simulate the plan again with other draws and other code; check cost and reason."""
     inputs, n = plan.inputs, plan.buy["items"]
     values = [(Fraction(a, b), m) for a, b, m in inputs["values"]]
     total = sum(m for _, m in values)
     mean = float(sum(z * m for z, m in values) / total)
     if math.isnan(plan.predicted):
         return bool(plan.reason) and (mean <= inputs["margin"] or inputs["vary"] == "ratings")
-    if abs(plan.cost - n * inputs["ratings_per_item"] * inputs["cost_per_rating"]) > 1e-6 * max(
-        1.0, plan.cost
-    ):
+    cost = n * inputs["ratings_per_item"] * inputs["cost_per_rating"]
+    if abs(plan.cost - cost) > 1e-6 * max(1.0, plan.cost):
         return False
     rng = np.random.default_rng([int(inputs["seed"]), 1])
     passed = 0
     for drawn in rng.multinomial(n, [m / total for _, m in values], size=worlds):
-        items = [(z, int(m)) for (z, _), m in zip(values, drawn, strict=True) if m]
-        passed += _certifies(items, inputs["test"], inputs["margin"], 1 - plan.confidence)
+        items = [(1, z, int(m)) for (z, _), m in zip(values, drawn, strict=True) if m]
+        passed += retest.paired_p(inputs["test"], items, inputs["margin"]) <= 1 - plan.confidence
     spread = 4 * math.sqrt(0.25 / worlds + 0.25 / _WORLDS)
-    return bool(
-        abs(passed / worlds - plan.predicted) <= spread and plan.predicted >= plan.wanted - 1e-12
-    )
-
-
-def _certifies(items: list[tuple[Fraction, int]], test: str, margin: float, error: float) -> bool:
-    if test == "betting":
-        return retest.log_wealth(items, margin) >= -math.log(error)
-    if test == "bernstein":
-        return retest.bernstein_limit(items, error) > margin
-    mean, variance = retest.mean_and_variance(items)
-    n = sum(m for _, m in items)
-    return (
-        bool(variance)
-        and retest.student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1) <= error
-    )
+    near = abs(passed / worlds - plan.predicted) <= spread
+    return bool(near and plan.predicted >= plan.wanted - 1e-12)

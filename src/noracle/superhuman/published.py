@@ -6,23 +6,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
-from noracle.superhuman.difference import (
-    Ceiling,
-    by_paper,
-    by_tails,
-    hms_score,
-    oms_score,
-    p_by_paper,
-    p_by_tails,
-)
+from noracle.superhuman.difference import Apart, Ceiling, hms_score, oms_score
 from noracle.superhuman.statement import (
     NOT_A_BOUND,
     ONE_RATING,
-    Case,
     Trained,
     check_margin,
     conclude,
@@ -117,85 +108,63 @@ def certify_published(
     ceiling = _ceiling_for(test, ceiling)
     margin, confidence = check_margin(margin), check_confidence(confidence)
     trained, kept = trained_word(trained_on_annotators), read_check(check, system)
-    _check_figures(match_rate, agreement, n_items, n_raters, n_classes, agreement_items, digits)
+    for name, share in (("match_rate", match_rate), ("agreement", agreement)):
+        if not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            raise ArgumentError(
+                f"{name} must be in [0, 1]; got {share!r}. Pass a share, not a percentage."
+            )
+    optional = {"n_classes": (n_classes, 2), "agreement_items": (agreement_items, 1)}
+    whole = {"n_items": (n_items, 1), "n_raters": (n_raters, 1), **optional, "digits": (digits, 1)}
+    for name, (n, least) in whole.items():
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
+            raise ArgumentError(f"{name} must be a whole number of at least {least}; got {n!r}.")
     half = 0.0 if digits is None else 0.5 * 10.0**-digits
     rate = max(0.0, match_rate - half)
     hits = math.floor(rate * n_items) if half else round(rate * n_items)
-    people = Ceiling(
-        name=ceiling,
-        mean=min(1.0, agreement + half),
-        n=n_items if agreement_items is None else agreement_items,
-        n_votes=n_raters,
-        n_labels=n_classes,
-    )
-    shown = hits / n_items if test == "exact" else rate
+    pairs = n_items if agreement_items is None else agreement_items
+    mean = min(1.0, agreement + half)
+    people = Ceiling(name=ceiling, mean=mean, n=pairs, n_votes=n_raters, n_labels=n_classes)
+    apart = Apart(test, hits, rate, n_items, people)
 
     def p_at(times: float) -> float:
-        n, bound = round(n_items * times), dataclasses.replace(people, n=round(people.n * times))
-        if test == "exact":
-            return p_by_tails(round(hits * times), n, bound, margin)
-        return p_by_paper(rate, n, bound, margin, split=test)
+        n, more = round(n_items * times), dataclasses.replace(people, n=round(pairs * times))
+        return Apart(test, round(hits * times), rate, n, more).p_value(margin)
 
-    error = 1 - confidence
-    if test == "exact":
-        outcome = by_tails(hits, n_items, people, margin, error)
-    else:
-        outcome = by_paper(rate, n_items, people, margin, error, split=test)
-    inputs: dict[str, Any] = {
-        "kind": "published",
-        "test": test,
-        "margin": margin,
-        "confidence": confidence,
-        "match_rate": float(match_rate),
-        "agreement": float(agreement),
-        "n_items": n_items,
-        "n_raters": n_raters,
-        "n_classes": n_classes,
-        "agreement_items": people.n,
-        "digits": digits,
-        "ceiling": ceiling,
-        "trained_on_annotators": trained,
-        "check": kept,
-    }
-    case = Case(
+    rounded = "the figures are taken as exact; their rounding is not allowed for (pass digits)"
+    if half:
+        rounded = "the least favourable figures that round to the published ones are used"
+    counted = f"{hits:,} matches of {n_items:,} items are taken from the match rate {match_rate:g}"
+    by_design = Assumption(name=f"{n_raters} ratings on every item by design")
+    return conclude(
+        apart.run(margin, 1 - confidence),
+        {
+            "kind": "published",
+            "test": test,
+            "margin": margin,
+            "confidence": confidence,
+            "match_rate": float(match_rate),
+            "agreement": float(agreement),
+            "n_items": n_items,
+            "n_raters": n_raters,
+            "n_classes": n_classes,
+            "agreement_items": pairs,
+            "digits": digits,
+            "ceiling": ceiling,
+            "trained_on_annotators": trained,
+            "check": kept,
+        },
         subject=system,
-        margin=margin,
-        confidence=confidence,
-        test=test,
         method=f"published figures, ceiling {ceiling}",
         n_items=n_items,
-        match_rate=shown,
+        match_rate=hits / n_items if test == "exact" else rate,
         ceiling=people.value,
         vacuous=ONE_RATING if n_raters == 1 else "",
-        trained=trained,
-        check=kept,
-        rests_on=_rests_on(ceiling, n_raters),
-        inputs=inputs,
+        rests_on=(NOT_A_BOUND, by_design) if ceiling == "paper-empirical" else (by_design,),
         counts={"items": n_items},
         diagnostics={"exact_binomial": test == "exact" and people.exact},
-        notes=_notes(test, hits, n_items, match_rate, half),
+        notes=(counted, rounded) if test == "exact" else (rounded,),
         p_at=p_at,
     )
-    return conclude(case, outcome)
-
-
-def _rests_on(ceiling: str, n_raters: int) -> tuple[Assumption, ...]:
-    more = (NOT_A_BOUND,) if ceiling == "paper-empirical" else ()
-    return (*more, Assumption(name=f"{n_raters} ratings on every item by design"))
-
-
-def _notes(test: str, hits: int, n_items: int, match_rate: float, half: float) -> tuple[str, ...]:
-    notes = []
-    if test == "exact":
-        notes.append(
-            f"{hits:,} matches of {n_items:,} items are taken from the match rate {match_rate:g}"
-        )
-    notes.append(
-        "the least favourable figures that round to the published ones are used"
-        if half
-        else "the figures are taken as exact; their rounding is not allowed for (pass digits)"
-    )
-    return tuple(notes)
 
 
 def _ceiling_for(test: str, ceiling: PublishedCeiling | None) -> PublishedCeiling:
@@ -207,31 +176,6 @@ def _ceiling_for(test: str, ceiling: PublishedCeiling | None) -> PublishedCeilin
             f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}."
         )
     return ceiling
-
-
-def _check_figures(
-    match_rate: float,
-    agreement: float,
-    n_items: int,
-    n_raters: int,
-    n_classes: int | None,
-    agreement_items: int | None,
-    digits: int | None,
-) -> None:
-    for name, rate in (("match_rate", match_rate), ("agreement", agreement)):
-        if not (isinstance(rate, (int, float)) and 0 <= rate <= 1):
-            raise ArgumentError(
-                f"{name} must be in [0, 1]; got {rate!r}. Pass a share, not a percentage."
-            )
-    whole = (
-        ("n_items", n_items, 1),
-        ("n_raters", n_raters, 1),
-        ("n_classes", n_classes, 2),
-        ("agreement_items", agreement_items, 1),
-    )
-    for name, n, least in (*whole, ("digits", digits, 1)):
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
-            raise ArgumentError(f"{name} must be a whole number of at least {least}; got {n!r}.")
 
 
 __all__ = ["certify_published", "hms_score", "oms_score"]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Certificate, Check, Guarantee, Kind, check_confidence
-from noracle.superhuman.difference import Outcome
+from noracle.superhuman.difference import Tested
 
 Trained = Literal["yes", "no", "unknown"]
 MOST_ITEMS = 10**9
@@ -52,16 +51,13 @@ def check_margin(margin: float) -> float:
 
 def trained_word(trained: Trained | bool | None) -> Trained:
     """The statement as one of three words."""
-    word = (
-        {True: "yes", False: "no", None: "unknown"}.get(trained, trained)
-        if not isinstance(trained, str)
-        else trained
-    )
-    if word not in ("yes", "no", "unknown"):
+    words: dict[object, Trained] = {True: "yes", False: "no", None: "unknown"}
+    words |= {word: word for word in words.values()}
+    if not isinstance(trained, str | bool | None) or trained not in words:
         raise ArgumentError(
             f"trained_on_annotators must be 'yes', 'no' or 'unknown'; got {trained!r}."
         )
-    return word  # type: ignore[return-value]
+    return words[trained]
 
 
 def read_check(check: Check | None, system: str | None) -> dict[str, Any] | None:
@@ -95,31 +91,23 @@ def statement_faults(
         return []
     if trained == "unknown":
         return [_NOT_STATED]
+    trained_on = "the system was trained on these annotators, and"
     if check is None:
-        return [
-            "the system was trained on these annotators, and (6) was not checked on items with known answers"
-        ]
+        return [f"{trained_on} (6) was not checked on items with known answers"]
     if not check["supported"]:
-        return [
-            f"the system was trained on these annotators, and known answers do not support (6): {check['finding']}"
-        ]
-    if check["confidence"] is None or check["confidence"] < confidence - 1e-12:
-        return [
-            f"(6) is supported at confidence {check['confidence'] or 0:g} only, below {confidence:g}"
-        ]
+        return [f"{trained_on} known answers do not support (6): {check['finding']}"]
+    at = check["confidence"] or 0
+    if check["confidence"] is None or at < confidence - 1e-12:
+        return [f"(6) is supported at confidence {at:g} only, below {confidence:g}"]
     return []
 
 
 def six(trained: Trained, check: Mapping[str, Any] | None) -> Assumption:
     """Assumption (6) with what is known about it."""
-    if check is not None and not check["passed"]:
-        return Assumption(
-            name=SIX, status="failed", detail=check["finding"], p_value=check["p_value"]
-        )
-    if check is not None and check["supported"]:
-        return Assumption(
-            name=SIX, status="checked", detail=check["finding"], p_value=check["p_value"]
-        )
+    if check is not None and (not check["passed"] or check["supported"]):
+        status: Literal["checked", "failed"] = "checked" if check["passed"] else "failed"
+        known = {"detail": check["finding"], "p_value": check["p_value"]}
+        return Assumption(name=SIX, status=status, **known)
     said = {
         "no": "stated: not trained on these annotators",
         "yes": "trained on these annotators",
@@ -128,151 +116,112 @@ def six(trained: Trained, check: Mapping[str, Any] | None) -> Assumption:
     return Assumption(name=SIX, status="assumed", detail=said)
 
 
-def guarantee_of(
-    outcome: Outcome, confidence: float, assumptions: tuple[Assumption, ...], *, doubled: bool
-) -> Guarantee:
-    """The promise of a test; ``doubled`` where a split was chosen after the fact."""
-    failed = any(a.status == "failed" for a in assumptions)
-    return Guarantee(
-        kind=Kind.HEURISTIC if failed else outcome.kind,
-        error_rate=min(1.0, (2 if doubled else 1) * (1 - confidence)),
-        anytime=outcome.anytime and not failed,
-        assumptions=assumptions,
-    )
+def conclude(
+    outcome: Tested,
+    inputs: Mapping[str, Any],
+    *,
+    subject: str,
+    method: str,
+    n_items: int,
+    match_rate: float,
+    ceiling: float,
+    vacuous: str,
+    rests_on: Sequence[Assumption],
+    counts: Mapping[str, Any],
+    diagnostics: Mapping[str, Any],
+    notes: Sequence[str],
+    p_at: Callable[[float], float],
+) -> Certificate:
+    """The certificate, with every reason why it is not given.
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Everything that the verdict needs beside the outcome of the test."""
-
-    subject: str
-    margin: float
-    confidence: float
-    test: str
-    method: str
-    n_items: int
-    match_rate: float
-    ceiling: float
-    vacuous: str
-    """Why the ratings can prove nothing, whatever the system answers; empty where they can."""
-    trained: Trained
-    check: Mapping[str, Any] | None
-    rests_on: tuple[Assumption, ...]
-    inputs: Mapping[str, Any]
-    counts: Mapping[str, Any]
-    diagnostics: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    p_at: Callable[[float], float] | None = None
-    """The p-value if there were so many times as many items at the same rates."""
-
-
-def conclude(case: Case, outcome: Outcome) -> Certificate:
-    """The certificate, with every reason why it is not given."""
-    check_confidence(case.confidence)
-    error = 1 - case.confidence
-    proved = outcome.value > case.margin and outcome.p_value <= error
-    needed = _needed(case, outcome, error)
-    reasons = []
-    if not case.n_items:
-        reasons.append("no item has ratings and could be answered")
-    elif case.vacuous:
-        reasons.append(case.vacuous)
-    if case.n_items and not outcome.value > case.margin:
+    ``vacuous`` says why the ratings can prove nothing, whatever the system answers; ``p_at`` is the
+    p-value if there were so many times as many items at the same rates.
+    """
+    margin, confidence, test = inputs["margin"], inputs["confidence"], inputs["test"]
+    trained, check = inputs["trained_on_annotators"], inputs["check"]
+    error = 1 - check_confidence(confidence)
+    above = outcome.value > margin
+    proved = above and outcome.p_value <= error
+    attained = max(0.0, 1 - outcome.p_value)
+    needed = _needed(p_at, n_items, error) if n_items and above and not proved else None
+    reasons = [] if n_items else ["no item has ratings and could be answered"]
+    if n_items and vacuous:
+        reasons.append(vacuous)
+    if n_items and not above:
         reasons.append(
-            f"the system matches the vote on {case.match_rate:.4f} of the items and the annotators' ceiling is {case.ceiling:.4f}: "
-            f"the difference {outcome.value:+.4f} is not above the margin {case.margin:g}"
+            f"the system matches the vote on {match_rate:.4f} of the items and the annotators' ceiling is {ceiling:.4f}: "
+            f"the difference {outcome.value:+.4f} is not above the margin {margin:g}"
         )
-    elif case.n_items and not proved:
-        much = (
-            f"about {needed:,} items would be needed"
-            if needed
-            else "no number of items up to a billion would do"
-        )
+    elif n_items and not proved:
+        much = "no number of items up to a billion would do"
+        much = f"about {needed:,} items would be needed" if needed else much
         reasons.append(
-            f"confidence {max(0.0, 1 - outcome.p_value):.4g} is attained and {case.confidence:g} is asked for; "
-            f"at these rates {much} (there are {case.n_items:,})"
+            f"confidence {attained:.4g} is attained and {confidence:g} is asked for; "
+            f"at these rates {much} (there are {n_items:,})"
         )
-    reasons += statement_faults(case.trained, case.check, case.confidence)
-    reasons += [
-        f"nothing is promised: {a.name} ({a.detail})"
-        for a in case.rests_on
-        if a is NOT_A_BOUND or a.status == "failed"
-    ]
-    blind = Assumption(
-        name=BLIND, status="assumed" if case.inputs["kind"] == "published" else "by-design"
+    reasons += statement_faults(trained, check, confidence)
+    failed = [a for a in rests_on if a is NOT_A_BOUND or a.status == "failed"]
+    reasons += [f"nothing is promised: {a.name} ({a.detail})" for a in failed]
+    seen: Literal["assumed", "by-design"] = (
+        "assumed" if inputs["kind"] == "published" else "by-design"
     )
-    assumptions = (
-        ONE_LABEL,
-        BY_CLUSTER if "clusters" in case.inputs else IID,
-        blind,
-        six(case.trained, case.check),
-        *case.rests_on,
-    )
-    doubled = case.test.startswith("paper")
-    return Certificate(
-        claim=f"{case.subject!r} is more accurate than the average annotation"
-        + (f" by more than {case.margin:g}" if case.margin else ""),
-        subject=case.subject,
-        certified=proved and not reasons,
-        value=outcome.value,
-        low=outcome.low,
-        margin=case.margin,
-        confidence=case.confidence,
-        attained=max(0.0, 1 - outcome.p_value) if outcome.value > case.margin else 0.0,
-        method=case.method,
-        test=case.test,
-        guarantee=guarantee_of(outcome, case.confidence, assumptions, doubled=doubled),
-        reasons=tuple(reasons),
-        inputs={**case.inputs, "digest": _digest(case.inputs)},
-        counts=case.counts,
-        diagnostics={
-            "match_rate": case.match_rate,
-            "ceiling": case.ceiling,
-            "p_value": outcome.p_value,
-            **({} if math.isnan(outcome.score) else {"score": outcome.score}),
-            "needed_items": needed,
-            **case.diagnostics,
-        },
-        notes=(*case.notes, *_notes(case, doubled=doubled)),
-        reason="" if case.n_items else "no items",
-    )
-
-
-def _digest(inputs: Mapping[str, Any]) -> str:
-    """A number that changes with any of the inputs."""
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def _notes(case: Case, *, doubled: bool) -> list[str]:
-    notes = [
+    sampled = BY_CLUSTER if "clusters" in inputs else IID
+    blind = Assumption(name=BLIND, status=seen)
+    assumptions = (ONE_LABEL, sampled, blind, six(trained, check), *rests_on)
+    broken = any(a.status == "failed" for a in assumptions)
+    doubled = test.startswith("paper")  # the split was chosen after the fact
+    more = [
         "the human of the claim is the average annotation, each item counting equally, not a named person"
     ]
     if doubled:
-        notes.append(
+        more.append(
             "the published score chooses its split after the fact: the error is up to twice 1 - confidence"
         )
-    if case.test == "t" and case.n_items < 1000:
-        notes.append(f"Student's t promises nothing at {case.n_items:,} items; betting does")
-    return notes
+    if test == "t" and n_items < 1000:
+        more.append(f"Student's t promises nothing at {n_items:,} items; betting does")
+    by = f" by more than {margin:g}" if margin else ""
+    plain = json.dumps(inputs, sort_keys=True)
+    return Certificate(
+        claim=f"{subject!r} is more accurate than the average annotation{by}",
+        subject=subject,
+        certified=proved and not reasons,
+        value=outcome.value,
+        low=outcome.low,
+        margin=margin,
+        confidence=confidence,
+        attained=attained if above else 0.0,
+        method=method,
+        test=test,
+        guarantee=Guarantee(
+            kind=Kind.HEURISTIC if broken else outcome.kind,
+            error_rate=min(1.0, (2 if doubled else 1) * (1 - confidence)),
+            anytime=outcome.anytime and not broken,
+            assumptions=assumptions,
+        ),
+        reasons=tuple(reasons),
+        inputs={**inputs, "digest": hashlib.sha256(plain.encode()).hexdigest()},
+        counts=counts,
+        diagnostics={
+            "match_rate": match_rate,
+            "ceiling": ceiling,
+            "p_value": outcome.p_value,
+            **({} if math.isnan(outcome.score) else {"score": outcome.score}),
+            "needed_items": needed,
+            **diagnostics,
+        },
+        notes=(*notes, *more),
+        reason="" if n_items else "no items",
+    )
 
 
-def _needed(case: Case, outcome: Outcome, error: float) -> int | None:
-    """How many items would do at the same rates: doubling, then bisection to one per cent; None if
-    none or if enough are there.
-    """
-    if (
-        case.p_at is None
-        or not case.n_items
-        or not outcome.value > case.margin
-        or outcome.p_value <= error
-    ):
-        return None
+def _needed(p_at: Callable[[float], float], n_items: int, error: float) -> int | None:
+    """How many items would do at the same rates, to one per cent; None if none would."""
     low, high = 1.0, 2.0
-    while case.p_at(high) > error:
+    while p_at(high) > error:
         low, high = high, 2 * high
-        if case.n_items * high > MOST_ITEMS:
+        if n_items * high > MOST_ITEMS:
             return None
     while high / low > 1.01:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if case.p_at(middle) > error else (low, middle)
-    return math.ceil(case.n_items * high)
+        low, high = (middle, high) if p_at(middle) > error else (low, middle)
+    return math.ceil(n_items * high)

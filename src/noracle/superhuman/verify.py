@@ -13,45 +13,29 @@ from typing import Any
 
 from noracle.results import Certificate, Kind
 
-Items = Sequence[tuple[Fraction, int]]
-"""Values of Z and how many items have them."""
 Clusters = Sequence[tuple[int, Fraction, int]]
-"""Sizes of clusters, sums of Z over them, and how many clusters are alike."""
+"""Sizes of clusters, sums of Z over them, and how many clusters are alike; an item is a cluster of
+one.
+"""
+_PAIRED = ("betting", "bernstein", "t")
+_CLOSE = 1e-8
 
 
-def log_wealth(items: Items, mean: float) -> float:
-    """Log of Σ_j w_j·Π(1 + θ_j·(z - mean)/(mean + 1)) with θ_j = 2^(-j/2) and w_j proportional to
-    1/(j + 3), j = 0…29.
+def log_wealth(clusters: Clusters, mean: float) -> float:
+    """Log of Σ_j w_j·Π(1 + θ_j·(sum - size·mean)/(largest size·(mean + 1))) with θ_j = 2^(-j/2) and
+    w_j proportional to 1/(j + 3), j = 0…29.
     """
+    most = max(m for m, _, _ in clusters)
+    gains = [((float(z) - m * mean) / (most * (mean + 1)), n) for m, z, n in clusters]
     total = math.fsum(1 / (j + 3) for j in range(30))
     logs = []
     for j in range(30):
-        fraction = math.sqrt(2.0) ** -j
+        factors = [(math.sqrt(2.0) ** -j * gain, n) for gain, n in gains]
         log = math.log(1 / (j + 3) / total)
-        for z, n in items:
-            factor = fraction * (float(z) - mean) / (mean + 1)
-            log += n * math.log1p(factor) if factor > -1 else -math.inf
-        logs.append(log)
+        ruined = any(factor <= -1 for factor, _ in factors)
+        logs.append(-math.inf if ruined else log + math.fsum(n * math.log1p(x) for x, n in factors))
     top = max(logs)
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(x - top) for x in logs))
-
-
-def mean_and_variance(items: Items) -> tuple[Fraction, Fraction]:
-    """Exact mean and unbiased variance (0 below two items)."""
-    n = sum(m for _, m in items)
-    mean = sum((z * m for z, m in items), Fraction()) / n
-    squares = sum((z * z * m for z, m in items), Fraction())
-    return mean, (squares - n * mean * mean) / (n - 1) if n > 1 else Fraction()
-
-
-def bernstein_limit(items: Items, tail: float) -> float:
-    """Maurer and Pontil's lower limit for values in a range of width 2."""
-    n = sum(m for _, m in items)
-    mean, variance = mean_and_variance(items)
-    if n < 2:
-        return -math.inf
-    log = math.log(2) - math.log(tail)
-    return float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3)
 
 
 def student_tail(t: float, freedom: float) -> float:
@@ -62,51 +46,57 @@ def student_tail(t: float, freedom: float) -> float:
     return half if t <= 0 else 1 - half
 
 
-def cluster_p(test: str, clusters: Clusters, margin: float) -> float:
-    """P-value of "the mean is at most the margin" from (size, sum of Z, number) of clusters:
-    betting, or t with CR2.
+def student_p(clusters: Clusters, margin: float) -> float:
+    """Student's t with CR2, which with clusters of one is the plain test.
 
-    With whole clusters CR2 is V = Σ E²/(1 - m/N)/N², E = sum - m·mean, and its degrees of freedom
-    are N²/(Σ m² + Σ_{c≠d} (m_c·m_d)²/ ((N - m_c)·(N - m_d))).
+    V = Σ E²/(1 - m/N)/N², E = sum - m·mean, and its degrees of freedom are N²/(Σ m² + Σ_{c≠d}
+    (m_c·m_d)²/((N - m_c)·(N - m_d))).
     """
-    rows = [(m, z, n) for m, z, n in clusters if n]
-    if test == "betting":
-        most = max(m for m, _, _ in rows)
-        gains = [(float(z - m * Fraction(margin)) / (most * (1 + margin)), n) for m, z, n in rows]
-        total = math.fsum(1 / (j + 3) for j in range(30))
-        logs = []
-        for j in range(30):
-            factors = [(math.sqrt(2.0) ** -j * gain, n) for gain, n in gains]
-            log = math.log(1 / (j + 3) / total)
-            logs.append(
-                log + math.fsum(n * math.log1p(f) for f, n in factors)
-                if all(f > -1 for f, _ in factors)
-                else -math.inf
-            )
-        top = max(logs)
-        return (
-            1.0
-            if top == -math.inf
-            else min(
-                1.0, math.exp(-max(top + math.log(math.fsum(math.exp(x - top) for x in logs)), 0.0))
-            )
-        )
-    size = sum(m * n for m, _, n in rows)
-    if sum(n for *_, n in rows) < 2:
+    size = sum(m * n for m, _, n in clusters)
+    if sum(n for *_, n in clusters) < 2:
         return 1.0
-    mean = sum((z * n for _, z, n in rows), Fraction()) / size
-    variance = (
-        sum((n * (z - m * mean) ** 2 / (1 - Fraction(m, size)) for m, z, n in rows), Fraction())
-        / size**2
-    )
+    mean = sum((z * n for _, z, n in clusters), Fraction()) / size
+    squares = ((n * (z - m * mean) ** 2, 1 - Fraction(m, size)) for m, z, n in clusters)
+    variance = sum((e / rest for e, rest in squares), Fraction()) / size**2
     if not variance:
         return 1.0
-    shares = [(Fraction(m * m, size - m), n) for m, _, n in rows]
-    apart = sum((n * x for x, n in shares), Fraction()) ** 2 - sum(
-        (n * x * x for x, n in shares), Fraction()
-    )
-    freedom = size**2 / (sum(n * m * m for m, _, n in rows) + apart)
+    shares = [(Fraction(m * m, size - m), n) for m, _, n in clusters]
+    first, second = (sum((n * x**k for x, n in shares), Fraction()) for k in (1, 2))
+    freedom = size**2 / (sum(n * m * m for m, _, n in clusters) + first**2 - second)
     return student_tail((margin - float(mean)) / math.sqrt(variance), float(freedom))
+
+
+def bernstein_limits(clusters: Clusters) -> Callable[[float], float]:
+    """Maurer and Pontil's lower limit for items in a range of width 2, by the log of the tail."""
+    n = sum(m for *_, m in clusters)
+    if n < 2:
+        return lambda _: -math.inf
+    mean = sum((z * m for _, z, m in clusters), Fraction()) / n
+    squares = sum((z * z * m for _, z, m in clusters), Fraction())
+    middle, variance = float(mean), float((squares - n * mean * mean) / (n - 1))
+
+    def limit(log_tail: float) -> float:
+        log = math.log(2) - log_tail
+        return middle - math.sqrt(2 * variance * log / n) - 14 * log / (3 * n - 3)
+
+    return limit
+
+
+def paired_p(test: str, clusters: Clusters, margin: float) -> float:
+    """P-value of "the mean of Z is at most the margin"."""
+    if test == "betting":
+        return math.exp(-max(log_wealth(clusters, margin), 0.0))
+    if test == "t":
+        return student_p(clusters, margin)
+    limit = bernstein_limits(clusters)
+    if limit(0.0) <= margin:
+        return 1.0
+    # log of the smallest tail whose limit stays above the margin
+    a, b = -1e6, 0.0
+    for _ in range(200):
+        middle = (a + b) / 2
+        a, b = (a, middle) if limit(middle) > margin else (middle, b)
+    return math.exp(b)
 
 
 def upper_tail(successes: int, n: int, rate: float) -> float:
@@ -124,13 +114,8 @@ def _run_of_terms(n: int, start: int, rate: float) -> float:
     """Σ_{k >= start} C(n, k) rate^k (1 - rate)^(n - k), where terms fall from ``start`` on."""
     if start > n:
         return 0.0
-    log = (
-        math.lgamma(n + 1)
-        - math.lgamma(start + 1)
-        - math.lgamma(n - start + 1)
-        + start * math.log(rate)
-        + (n - start) * math.log1p(-rate)
-    )
+    choose = math.lgamma(n + 1) - math.lgamma(start + 1) - math.lgamma(n - start + 1)
+    log = choose + start * math.log(rate) + (n - start) * math.log1p(-rate)
     term, terms, k = 1.0, [1.0], start
     while k < n and term > 1e-20:
         term *= (n - k) / (k + 1) * rate / (1 - rate)
@@ -177,26 +162,22 @@ def ceiling_tail(
         middle = (a + b) / 2
         a, b = (a, middle) if ceiling_at(name, middle, k) >= threshold else (middle, b)
     share, expected = (mean - low) / (1 - low), (b - low) / (1 - low)
+    if two and expected < 1:
+        return upper_tail(n - math.ceil(share * n - 1e-6), n, 1 - expected)
     if two:
-        return (
-            upper_tail(n - math.ceil(share * n - 1e-6), n, 1 - expected)
-            if expected < 1
-            else float(share * n > n - 0.5)
-        )
+        return float(share * n > n - 0.5)
     if share >= expected:
         return 1.0
     if expected >= 1:
         return 0.0
-    gap = (share * math.log(share / expected) if share > 0 else 0.0) + (1 - share) * math.log(
-        (1 - share) / (1 - expected)
-    )
+    gap = (1 - share) * math.log((1 - share) / (1 - expected))
+    if share > 0:
+        gap += share * math.log(share / expected)
     return math.exp(-n * gap)
 
 
 def non_overlap(hits: int, n: int, tail: Callable[[float], float], margin: float) -> float:
-    """2·min over thresholds of the larger of the two tails, by a grid that closes in on the
-    crossing.
-    """
+    """2·min over thresholds of the larger tail, by a grid that closes in on the crossing."""
     a, b = 0.0, 1 - margin
     best = 1.0
     for _ in range(12):
@@ -210,9 +191,7 @@ def non_overlap(hits: int, n: int, tail: Callable[[float], float], margin: float
 
 
 def published_score(split: str, match_rate: float, ceiling: float, n: int, margin: float) -> float:
-    """The published score: half of the margin to the ceiling (hms), or the best threshold of a
-    grid, refined (oms).
-    """
+    """The published score: half of the margin (hms), or the best threshold of a grid (oms)."""
     top = match_rate - margin
     if top <= ceiling:
         return -1.0
@@ -231,13 +210,6 @@ def published_score(split: str, match_rate: float, ceiling: float, n: int, margi
         best = max(best, scores[at])
         a, b = grid[max(at - 1, 0)], grid[min(at + 1, 400)]
     return best
-
-
-# ----------------------------------------------------------------------------
-
-
-_PAIRED = ("betting", "bernstein", "t")
-_CLOSE = 1e-8
 
 
 def verify_certificate(certificate: Certificate) -> bool:
@@ -269,11 +241,9 @@ class _Again:
     def __init__(self, certificate: Certificate) -> None:
         self.said = certificate
         inputs = self.inputs = certificate.inputs
-        self.test, self.margin, self.error = (
-            inputs["test"],
-            float(inputs["margin"]),
-            1 - float(inputs["confidence"]),
-        )
+        self.test, self.margin = inputs["test"], float(inputs["margin"])
+        self.error = 1 - float(inputs["confidence"])
+        self.clusters: list[tuple[int, Fraction, int]] = []
         if inputs["kind"] == "published":
             self._read_figures(inputs)
         else:
@@ -290,40 +260,31 @@ class _Again:
         self.hits: int = math.floor(rate * self.n) if half else round(rate * self.n)
         self.match_rate = Fraction(self.hits, self.n) if self.test == "exact" else Fraction(rate)
         self.without = 0
-        _require(
-            0 <= self.hits <= self.n
-            and self.k >= 1
-            and self.n > 0
-            and 0 <= inputs["agreement"] <= 1
-        )
+        _require(0 <= self.hits <= self.n and self.k >= 1)
+        _require(self.n > 0 and 0 <= inputs["agreement"] <= 1)
 
     def _read_rows(self, inputs: Mapping[str, Any]) -> None:
         self.rows = [tuple(row) for row in inputs["rows"]]
         _require(all(type(v) is int for row in self.rows for v in row))
-        _require(
-            all(h in (0, 1) and t >= 1 <= a and t * a <= k and n > 0 for h, t, a, k, n in self.rows)
-        )
+        _require(all(h in (0, 1) and n > 0 for h, *_, n in self.rows))
+        _require(all(t >= 1 <= a and t * a <= k for _, t, a, k, _ in self.rows))
         if inputs["ties"] == "random":
             drawn = [tuple(row) for row in inputs["drawn"]]
             _require(drawn == _drawn_again(self.rows, inputs["seed"]))
             self.rows = drawn
         shared = inputs["ties"] == "share"
-        self.clusters: list[tuple[int, Fraction, int]] = []
         if "clusters" in inputs:
             _require(shared and self.test in ("betting", "t"))
             self._read_clusters(inputs["clusters"])
         self.n = self.n_pairs = sum(row[4] for row in self.rows)
         votes = {row[3] for row in self.rows}
         self.k = votes.pop() if len(votes) == 1 else None
-        self.items = [
-            (Fraction(h, t if shared else 1) - Fraction(a, k), n) for h, t, a, k, n in self.rows
+        kinds = [
+            (Fraction(h, t if shared else 1), Fraction(a, k), n) for h, t, a, k, n in self.rows
         ]
-        self.match_rate = sum(
-            (Fraction(h * n, t if shared else 1) for h, t, _, _, n in self.rows), Fraction()
-        ) / max(self.n, 1)
-        self.share = sum((Fraction(a * n, k) for _, _, a, k, n in self.rows), Fraction()) / max(
-            self.n, 1
-        )
+        self.clusters = self.clusters or [(1, hit - top, n) for hit, top, n in kinds]
+        self.match_rate = sum((hit * n for hit, _, n in kinds), Fraction()) / max(self.n, 1)
+        self.share = sum((top * n for _, top, n in kinds), Fraction()) / max(self.n, 1)
         self.hits = math.floor(self.match_rate * self.n)
         self.labels = inputs.get("n_labels")
         self.without = inputs["without_answer"]
@@ -333,10 +294,9 @@ class _Again:
             _require(self.k is not None and self.k > 1)
             most = self.n * int(self.k or 0) * (int(self.k or 0) - 1)
             least = sum(n * a * (a - 1) for _, _, a, _, n in self.rows)
-            _require(
-                type(inputs["agreeing_pairs"]) is int and least <= inputs["agreeing_pairs"] <= most
-            )
-            self.agreement = inputs["agreeing_pairs"] / most
+            agreeing = inputs["agreeing_pairs"]
+            _require(type(agreeing) is int and least <= agreeing <= most)
+            self.agreement = agreeing / most
 
     def _read_clusters(self, clusters: Sequence[Any]) -> None:
         """Size, sum of Z and number of each kind of cluster; together they must be the rows."""
@@ -346,21 +306,15 @@ class _Again:
             for *kind, n in rows:
                 _require(type(n) is int and n > 0)
                 together[tuple(kind)] = together.get(tuple(kind), 0) + n * times
-            total = sum(
-                (n * (Fraction(h, t) - Fraction(a, k)) for h, t, a, k, n in rows), Fraction()
-            )
-            self.clusters.append((sum(row[4] for row in rows), total, times))
+            sums = (n * (Fraction(h, t) - Fraction(a, k)) for h, t, a, k, n in rows)
+            self.clusters.append((sum(row[4] for row in rows), sum(sums, Fraction()), times))
         _require(sorted((*kind, n) for kind, n in together.items()) == sorted(self.rows))
-
-    # -------------------------------------------------------------------------------------------------------------
-    # numbers
 
     @property
     def ceiling(self) -> float:
         name = self.inputs.get("ceiling", "plurality")
-        return (
-            float(self.share) if name == "plurality" else ceiling_at(name, self.agreement, self.k)
-        )
+        at_plurality = name == "plurality"
+        return float(self.share) if at_plurality else ceiling_at(name, self.agreement, self.k)
 
     def _tail(self, n: int) -> Callable[[float], float]:
         name = self.inputs["ceiling"]
@@ -369,24 +323,20 @@ class _Again:
 
     def p_value(self, times: float = 1.0) -> float:
         """The p-value at the margin, if there were so many times as many items."""
-        if self.rows and self.clusters:
-            clusters = [(m, z, round(n * times)) for m, z, n in self.clusters]
-            return cluster_p(self.test, clusters, self.margin)
         if self.test in _PAIRED:
-            items = [(z, round(n * times)) for z, n in self.items]
-            return _paired_p(self.test, items, self.margin)
+            clusters = [(m, z, round(n * times)) for m, z, n in self.clusters]
+            return paired_p(self.test, clusters, self.margin)
         n = sum(round(row[4] * times) for row in self.rows) if self.rows else round(self.n * times)
         if self.test in ("binomial", "exact"):
             hits = self.hits if times == 1 else self._hits(times)
             if hits / n - self.ceiling <= self.margin:
                 return 1.0
-            return non_overlap(
-                hits, n, self._tail(n if self.rows else round(self.n_pairs * times)), self.margin
-            )
-        return min(
-            1.0,
-            1 - published_score(self.test, self._rate(times), self.ceiling, n, self.margin),
-        )
+            tail = self._tail(n if self.rows else round(self.n_pairs * times))
+            return non_overlap(hits, n, tail, self.margin)
+        return min(1.0, 1 - self._score(self._rate(times), n, self.margin))
+
+    def _score(self, rate: float, n: int, margin: float) -> float:
+        return published_score(self.test, rate, self.ceiling, n, margin)
 
     def _hits(self, times: float) -> int:
         if self.rows:
@@ -401,74 +351,44 @@ class _Again:
         return math.fsum(c * n for c, n in counted) / sum(n for _, n in counted)
 
     def low_fits(self, low: float) -> bool:
-        """Whether ``low`` is the lower limit of the difference: rejected just below it, not just
-        above.
-        """
-        if self.rows and self.clusters:
-            if self.test == "t" and low == -1.0:
-                return cluster_p("t", self.clusters, -1.0) >= self.error - _CLOSE
-            if self.test == "t":
-                return _close(cluster_p("t", self.clusters, low), self.error)
-            below = low == -1.0 or cluster_p("betting", self.clusters, low - 1e-7) <= self.error
-            return below and cluster_p("betting", self.clusters, low + 1e-7) > self.error
+        """Whether ``low`` is the lower limit: rejected just below it, not just above."""
         if self.test == "bernstein":
-            return _close(low, max(-1.0, bernstein_limit(self.items, self.error)))
+            return _close(low, max(-1.0, bernstein_limits(self.clusters)(math.log(self.error))))
         if self.test == "t":
-            _, variance = mean_and_variance(self.items)
-            if not variance:
-                return low == -1.0
-            if low == -1.0:
-                return _paired_p("t", self.items, -1.0) >= self.error - _CLOSE
-            return _close(_paired_p("t", self.items, low), self.error)
+            p = student_p(self.clusters, low)
+            return p >= self.error - _CLOSE if low == -1.0 else _close(p, self.error)
         if self.test in ("binomial", "exact"):
             return _close(low, max(-1.0, self._tail_limit()))
 
         def rejected(mean: float) -> bool:
             if self.test == "betting":
-                return mean <= -1 or log_wealth(self.items, mean) >= -math.log(self.error)
-            return (
-                published_score(self.test, float(self.match_rate), self.ceiling, self.n, mean)
-                >= 1 - self.error
-            )
+                return mean <= -1 or paired_p("betting", self.clusters, mean) <= self.error
+            return self._score(float(self.match_rate), self.n, mean) >= 1 - self.error
 
         return (low == -1.0 or rejected(low - 1e-7)) and not rejected(low + 1e-7)
 
     def _tail_limit(self) -> float:
-        tail = self._tail(self.n_pairs)
-        system = (
-            _last(lambda c: upper_tail(self.hits, self.n, c) <= self.error / 2)
-            if self.hits
-            else 0.0
-        )
-        people = 1.0 if tail(1.0) > self.error / 2 else _last(lambda c: tail(c) > self.error / 2)
+        tail, half = self._tail(self.n_pairs), self.error / 2
+        system = _last(lambda c: upper_tail(self.hits, self.n, c) <= half) if self.hits else 0.0
+        people = 1.0 if tail(1.0) > half else _last(lambda c: tail(c) > half)
         return system - people
-
-    # -------------------------------------------------------------------------------------------------------------
-    # verdict
 
     def holds(self) -> bool:
         said, n = self.said, self.n
-        _require(
-            said.margin == self.margin
-            and said.confidence == self.inputs["confidence"]
-            and said.test == self.test
-        )
+        _require(said.margin == self.margin and said.test == self.test)
+        _require(said.confidence == self.inputs["confidence"])
         _require(0 <= self.margin < 1 and 0 < self.error < 1)
         plain = json.dumps({k: v for k, v in self.inputs.items() if k != "digest"}, sort_keys=True)
         _require(self.inputs["digest"] == hashlib.sha256(plain.encode()).hexdigest())
         if not n:
-            return (
-                not said.certified
-                and math.isnan(said.value)
-                and said.attained == 0.0
-                and bool(said.reasons)
-            )
+            refused = not said.certified and bool(said.reasons)
+            return refused and math.isnan(said.value) and said.attained == 0.0
         value, p = float(self.match_rate) - self.ceiling, self.p_value()
         proved = value > self.margin and p <= self.error * (1 + _CLOSE)
         most = max((row[3] for row in self.rows), default=self.k or 1)
-        vacuous = most == 1 or (
-            bool(self.rows) and most == 2 and self.inputs.get("ceiling") != "paper-empirical"
-        )
+        heuristic = self.inputs.get("ceiling") == "paper-empirical"
+        vacuous = most == 1 or (bool(self.rows) and most == 2 and not heuristic)
+        doubled = 2 if self.test.startswith("paper") else 1
         allowed = proved and not vacuous and not self._weak() and self._statement_allows()
         numbers = (
             (said.value, value),
@@ -476,10 +396,7 @@ class _Again:
             (said.diagnostics["p_value"], p),
             (said.diagnostics["match_rate"], float(self.match_rate)),
             (said.diagnostics["ceiling"], self.ceiling),
-            (
-                said.guarantee.error_rate,
-                min(1.0, (2 if self.test.startswith("paper") else 1) * self.error),
-            ),
+            (said.guarantee.error_rate, min(1.0, doubled * self.error)),
         )
         return (
             all(_close(a, b) for a, b in numbers)
@@ -490,16 +407,15 @@ class _Again:
             and self._promise_fits()
         )
 
+    @property
+    def _fitted(self) -> bool:
+        """Whether the aggregate was fitted on these items."""
+        return self.inputs.get("aggregate") not in (None, "plurality", "majority")
+
     def _weak(self) -> bool:
-        """Whether the ceiling is no bound, or the aggregate was fitted on these items: then nothing
-        is promised.
-        """
-        fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
-        return (
-            fitted
-            or self.inputs.get("ceiling") == "paper-empirical"
-            or bool(self.inputs.get("clusters_ignored"))
-        )
+        """Whether nothing is promised: the ceiling is no bound, or items depend on each other."""
+        ignored = bool(self.inputs.get("clusters_ignored"))
+        return self._fitted or ignored or self.inputs.get("ceiling") == "paper-empirical"
 
     def _statement_allows(self) -> bool:
         check, trained = self.inputs["check"], self.inputs["trained_on_annotators"]
@@ -516,40 +432,32 @@ class _Again:
         if said.diagnostics["needed_items"] != needed:
             return False
         if "score" in said.diagnostics:
-            score = published_score(
-                self.test, float(self.match_rate), self.ceiling, self.n, self.margin
-            )
+            score = self._score(float(self.match_rate), self.n, self.margin)
             if not _close(said.diagnostics["score"], score):
                 return False
+        told = said.diagnostics
         if not self.rows:
             two = self.test == "exact" and (self.k == 2 or (self.k == 3 and self.labels == 2))
-            return (
-                dict(said.counts) == {"items": self.n} and said.diagnostics["exact_binomial"] == two
-            )
-        tied = sum(row[4] for row in self.rows if row[1] > 1) / self.n
-        single = sum(row[4] for row in self.rows if row[3] == 1) / self.n
-        ratings = sum(row[3] * row[4] for row in self.rows)
+            return dict(said.counts) == {"items": self.n} and told["exact_binomial"] == two
+        numbers = {
+            "tied_share": sum(row[4] for row in self.rows if row[1] > 1) / self.n,
+            "single_share": sum(row[4] for row in self.rows if row[3] == 1) / self.n,
+        }
         ceilings = {"plurality": float(self.share)}
         if "agreeing_pairs" in self.inputs:
-            ceilings |= {
-                name: ceiling_at(name, self.agreement, self.k)
-                for name in ("free", "quadratic", "paper")
-            }
-        told = said.diagnostics["ceilings"]
-        if set(told) != set(ceilings) or not all(
-            _close(told[name], ceilings[name]) for name in ceilings
-        ):
-            return False
+            names = ("free", "quadratic", "paper")
+            ceilings |= {name: ceiling_at(name, self.agreement, self.k) for name in names}
         counts = {
             "items": self.n,
-            "ratings": ratings,
+            "ratings": sum(row[3] * row[4] for row in self.rows),
             "without_answer": self.without,
             "unused": self.inputs["unused"],
         }
         return (
             dict(said.counts) == counts
-            and _close(said.diagnostics["tied_share"], tied)
-            and _close(said.diagnostics["single_share"], single)
+            and set(told["ceilings"]) == set(ceilings)
+            and all(_close(told["ceilings"][name], at) for name, at in ceilings.items())
+            and all(_close(told[name], at) for name, at in numbers.items())
         )
 
     def _needed(self) -> int | None:
@@ -564,46 +472,18 @@ class _Again:
         return math.ceil(self.n * high)
 
     def _promise_fits(self) -> bool:
-        promise = self.said.guarantee
-        weak = self._weak() or any(a.status == "failed" for a in promise.assumptions)
-        kind = (
-            Kind.HEURISTIC if weak else Kind.ASYMPTOTIC if self.test == "t" else Kind.FINITE_SAMPLE
-        )
-        check = self.inputs["check"]
+        promise, check = self.said.guarantee, self.inputs["check"]
+        failed = any(a.status == "failed" for a in promise.assumptions)
+        weak = self._weak() or failed
+        kind = Kind.ASYMPTOTIC if self.test == "t" else Kind.FINITE_SAMPLE
+        anytime = self.test == "betting" and self.inputs["ties"] == "share" and not weak
         refuted = bool(check) and not check["passed"]
-        fitted = self.inputs.get("aggregate") not in (None, "plurality", "majority")
+        ignored = bool(self.inputs.get("clusters_ignored"))
         return (
-            promise.kind == kind
-            and promise.anytime
-            == (self.test == "betting" and self.inputs["ties"] == "share" and not weak)
-            and any(a.status == "failed" for a in promise.assumptions)
-            == (refuted or fitted or bool(self.inputs.get("clusters_ignored")))
+            promise.kind == (Kind.HEURISTIC if weak else kind)
+            and promise.anytime == anytime
+            and failed == (refuted or self._fitted or ignored)
         )
-
-
-def _paired_p(test: str, items: Items, margin: float) -> float:
-    mean, variance = mean_and_variance(items)
-    n = sum(m for _, m in items)
-    if test == "betting":
-        return min(1.0, math.exp(-max(log_wealth(items, margin), 0.0)))
-    if test == "t":
-        return (
-            student_tail((margin - float(mean)) / math.sqrt(variance / n), n - 1)
-            if variance
-            else 1.0
-        )
-    if n < 2 or bernstein_limit(items, 1.0) <= margin:
-        return 1.0
-    # log of the smallest tail whose limit stays above the margin
-    a, b = -1e6, 0.0
-    for _ in range(200):
-        middle = (a + b) / 2
-        log = math.log(2) - middle
-        above = (
-            float(mean) - math.sqrt(2 * float(variance) * log / n) - 14 * log / (3 * n - 3) > margin
-        )
-        a, b = (a, middle) if above else (middle, b)
-    return math.exp(b)
 
 
 def _drawn_again(rows: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:

@@ -11,7 +11,6 @@ from noracle.counts.ratings import RatingCounts
 from noracle.errors import ArgumentError
 from noracle.superhuman.bounds import (
     empirical_bound,
-    floor_bound,
     free_bound,
     paper_bound,
     plurality_bound,
@@ -113,25 +112,6 @@ def test_bounds_rise_with_agreement_fall_with_ratings_and_end_at_one(bound: obje
         assert values[0] >= 1 / k - 1e-12
         assert (bound(v, k + 1) <= values + 1e-12).all()  # type: ignore[operator]
     assert bound(v, 1) == pytest.approx(np.ones(501))  # type: ignore[operator]
-
-
-def test_floor_bound_uses_the_floor() -> None:
-    assert floor_bound(0.939**2, 3, floor=0.5) == pytest.approx(0.9454, abs=5e-5)
-    assert floor_bound(0.879**2, 5, floor=0.5) == pytest.approx(0.8853, abs=5e-5)
-    assert floor_bound(0.6, 4, floor=0.0) == pytest.approx(quadratic_bound(0.6, 4))
-    assert floor_bound(0.7, 1, floor=0.2) == 1.0
-    with pytest.raises(ArgumentError, match="floor must be in"):
-        floor_bound(0.3, 3, floor=0.6)
-
-
-def test_floor_bound_holds_for_independent_annotators_above_the_floor() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(500):
-        k, a = int(rng.integers(2, 9)), float(rng.random())
-        p = rng.uniform(a, 1, k)
-        v = float((p.sum() ** 2 - (p**2).sum()) / (k * (k - 1)))
-        assert p.mean() <= floor_bound(v, k, floor=a) + 1e-12
-        assert floor_bound(v, k, floor=a) <= quadratic_bound(v, k) + 1e-12
 
 
 def test_plurality_bound_of_nothing_is_undefined() -> None:

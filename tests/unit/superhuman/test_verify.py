@@ -197,11 +197,11 @@ def test_second_tails_equal_scipy() -> None:
 
 
 def test_second_wealth_is_a_product() -> None:
-    items = [(Fraction(1, 3), 3), (Fraction(-1, 3), 2), (Fraction(0), 4)]
+    items = [(1, Fraction(1, 3), 3), (1, Fraction(-1, 3), 2), (1, Fraction(0), 4)]
     weights = np.array([1 / (j + 3) for j in range(30)])
     fractions = 2.0 ** (-np.arange(30) / 2)
     wealth = sum(
-        w / weights.sum() * np.prod([(1 + f * (float(z) - 0.05) / 1.05) ** n for z, n in items])
+        w / weights.sum() * np.prod([(1 + f * (float(z) - 0.05) / 1.05) ** n for _, z, n in items])
         for w, f in zip(weights, fractions, strict=True)
     )
     assert retest.log_wealth(items, 0.05) == pytest.approx(np.log(wealth), abs=1e-12)
