@@ -16,7 +16,7 @@ Every message has one shape: argument, rule, what came, where, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -138,6 +138,17 @@ def require(ok: object, message: str) -> None:
     """Raise an :class:`ArgumentError` with this message unless ``ok``."""
     if not ok:
         raise ArgumentError(message)
+
+
+def refuse(rules: Mapping[str, object]) -> None:
+    """Raise an :class:`ArgumentError` with the first message whose condition holds.
+
+    Examples
+    --------
+    >>> refuse({"folds must be at least 2; got 5.": 5 < 2})
+    """
+    for message, is_broken in rules.items():
+        require(not is_broken, message)
 
 
 def require_evidence(

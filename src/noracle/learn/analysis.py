@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.bounds.special import chdtrc
+from noracle.bounds.binomial import chdtrc
 from noracle.errors import EvidenceError, SingularTransition, require
 from noracle.learn.label_table import (
     ASSUMPTION,
@@ -47,7 +47,7 @@ from noracle.results import (
     check_confidence,
 )
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
-from noracle.results.guarantee import holm
+from noracle.results.base import holm
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

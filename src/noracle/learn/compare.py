@@ -15,8 +15,7 @@ from noracle.accuracy.compare import compare_systems
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, betting_interval, equal_together
 from noracle.bounds.binomial import ndtr, ndtri, ordered
 from noracle.counts import check_n_classes
-from noracle.counts.label import Cell, Pattern, pattern
-from noracle.counts.tallies import PatternCounts
+from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
 from noracle.errors import ArgumentError, SingularTransition, require
 from noracle.learn.scores import (
     Floats,

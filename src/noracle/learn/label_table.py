@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.special import chdtrc
-from noracle.bounds.tails import binomial_at_least
+from noracle.bounds.binomial import binomial_at_least, chdtrc, clopper_pearson
 from noracle.errors import MissingExtra, require, require_rows
 from noracle.learn.labels import _distinct_integers as distinct_integers
 from noracle.results import Check, NaN

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from noracle.errors import EvidenceError, require_evidence, require_rows
-from noracle.evidence.files import unreadable
-from noracle.evidence.frames import open_frames
+from noracle.evidence.frames import open_frames, unreadable
 from noracle.learn.files import (
     ITEMS,
     LABEL,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.accuracy.score import law_of, transition_scores
-from noracle.bounds.special import betainc, ndtri
+from noracle.bounds.binomial import betainc, ndtri
 from noracle.errors import ArgumentError, MissingExtra, require, require_evidence, require_rows
 from noracle.learn.transition import Transition, padded_classes, require_class_left, require_classes
 from noracle.results import Assumption, Check, Guarantee, Kind

@@ -21,9 +21,8 @@ from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.accuracy.score import law_of, normal_limits, score
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.linear import Limits, ordered
-from noracle.counts.label import Cell, Tally, tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.bounds.binomial import Limits, ordered
+from noracle.counts.tally import AccuracyCounts, Cell, Tally, tally
 from noracle.errors import GuaranteeWarning, require
 from noracle.learn.scores import (
     Floats,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import EvidenceError, broken, fault
+from noracle.errors import EvidenceError, fault
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -198,7 +198,7 @@ def pilot_covariance(
     if len(apart):
         pairs = ", ".join(f"{called[a]} and {called[b]}" for a, b in apart[:5])
         rule = "must have at least two rows for every pair of raters"
-        raise broken("pilot", rule, f"none for {pairs}")
+        raise EvidenceError.of("pilot", rule, f"none for {pairs}")
     found = moments.covariance(shrink=shrink)
     return found.mean, found.cov, int(moments.n.min())
 
@@ -209,18 +209,20 @@ def as_rows(table: object, names: Sequence[str] | None, what: str) -> Array:
         rows = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError):
         rule = "must be rows of numbers, NaN where not observed"
-        raise broken(what, rule, type(table).__name__) from None
+        raise EvidenceError.of(what, rule, type(table).__name__) from None
     if rows.ndim != 2:
-        raise broken(what, "must be a table of rows and columns", f"shape {rows.shape}")
+        raise EvidenceError.of(what, "must be a table of rows and columns", f"shape {rows.shape}")
     if names is not None and len(names) != rows.shape[1]:
-        raise broken("names", f"must be {rows.shape[1]}, one for each column", len(names))
+        raise EvidenceError.of("names", f"must be {rows.shape[1]}, one for each column", len(names))
     return rows
 
 
 def _check_pilot(rows: Array, names: Sequence[str]) -> None:
     """Say all faults of a pilot at once."""
     if not rows.size:
-        raise broken("pilot", "must be a table of rows and columns", f"shape {rows.shape}")
+        raise EvidenceError.of(
+            "pilot", "must be a table of rows and columns", f"shape {rows.shape}"
+        )
     faults = []
     if np.isinf(rows).any():
         where = np.flatnonzero(np.isinf(rows).any(axis=1)).tolist()
@@ -254,5 +256,5 @@ def pilot_moments(rows: Array) -> Moments:
             part = Moments.of(chosen[None], np.ones((1, len(chosen))), columns.tolist(), origin)
             parts.append(part.each(lambda a: a[0]))
     if not parts:
-        raise broken("pilot", "must have values", "NaN everywhere")
+        raise EvidenceError.of("pilot", "must have values", "NaN everywhere")
     return reduce(add, parts)

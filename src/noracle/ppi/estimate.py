@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noracle.bounds.special import ndtri, stdtrit
+from noracle.bounds.binomial import ndtri, stdtrit
 from noracle.errors import (
     ArgumentError,
     EvidenceError,
     EvidenceWarning,
     GuaranteeWarning,
-    broken,
     fault,
     refuse,
 )
@@ -268,7 +267,7 @@ def estimate_mean(
         spread = float((added**2).sum())
     if n < FEWEST:
         rule = f"must have at least {FEWEST} rows with {task.subject}"
-        raise broken("data", rule, f"{n:g}", remedy="Label more items.")
+        raise EvidenceError.of("data", rule, f"{n:g}", remedy="Label more items.")
     used = [j for j in task.raters if any(j in s.columns for s in samples)]
     guard = drop_useless and interval not in ("paper", "classical")
     problem = task.problem(guard=guard, shrink=shrink, cov=known, used=used)
@@ -567,7 +566,7 @@ def _covering(grouped: Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
         if not any(task.design[c, j] for c in seen):
             rule = f"must have rows that observe {task.means[j]!r}"
             remedy = "Label some items, or check the name of the target."
-            raise broken("data", rule, "none", remedy=remedy)
+            raise EvidenceError.of("data", rule, "none", remedy=remedy)
     return grouped.samples
 
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noracle.bounds.special import gammaln, ndtri
-from noracle.counts.label import Cell, Tally, Verdict, tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.bounds.binomial import gammaln, ndtri
+from noracle.counts.tally import AccuracyCounts, Cell, Tally, Verdict, tally
 from noracle.errors import ArgumentError
 from noracle.ppi.measurements import Label, complementary, ordinary
 from noracle.results import Estimate

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, broken
+from noracle.errors import ArgumentError, EvidenceError
 from noracle.ppi.covariance import Array, Moments, block
 from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
@@ -103,7 +103,7 @@ def advance(
     parts = [Moments.of(s.values, s.counts, s.columns, origin) for s in samples if s.pilot]
     parts = parts if past is None else [past, *parts]
     if not parts:
-        raise broken("batch", "must have labelled rows", "none")
+        raise EvidenceError.of("batch", "must have labelled rows", "none")
     spread = running.spread + worth**2 * variance
     return RunningMean(
         moments=reduce(add, parts),
@@ -179,7 +179,7 @@ class MeanStream:
         """The estimate now, with the interval that holds at all looks."""
         if self._running.moments is None:
             rule, remedy = "must have a batch with labels that vary", "Call update first."
-            raise broken("stream", rule, "none", remedy=remedy)
+            raise EvidenceError.of("stream", rule, "none", remedy=remedy)
         value, half = float(self._running.value), float(self._running.half_width(self.confidence))
         labels, total, spread = self._past.tolist()
         notes = [few_labels(labels)] if labels < ENOUGH else []

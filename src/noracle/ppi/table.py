@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, broken, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
@@ -114,7 +114,7 @@ def with_names(
         found.append({names.get(c, c): [row[i] for row in rows] for i, c in enumerate(given)})
     missing = ", ".join(column for column in names if column not in seen)
     if missing:
-        raise broken("columns", f"must be columns of {what}", f"no {missing} there")
+        raise EvidenceError.of("columns", f"must be columns of {what}", f"no {missing} there")
     return found
 
 
@@ -155,7 +155,7 @@ def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], 
     if has_items and again and not is_long:
         shown = repr(os.fspath(table)) if isinstance(table, (str, os.PathLike)) else "a table"
         rule, came = "must have one row for each item", f"two in {shown}"
-        raise broken(what, rule, came, where=again, total=len(again))
+        raise EvidenceError.of(what, rule, came, where=again, total=len(again))
     return rows, has_items
 
 
@@ -163,7 +163,7 @@ def _score(value: Any, what: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise broken(f"{what}.value", "must hold numbers", repr(value)) from None
+        raise EvidenceError.of(f"{what}.value", "must hold numbers", repr(value)) from None
 
 
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
@@ -193,7 +193,7 @@ def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
         for item, cluster in zip(given["item"], named, strict=True):
             if by_item.setdefault(item, cluster) != cluster:
                 rule = "must be the same in all rows of an item"
-                raise broken(column, rule, "two", where=[item], total=1)
+                raise EvidenceError.of(column, rule, "two", where=[item], total=1)
         named = list(by_item.values())
     place: dict[Any, int] = {}
     return np.array(
@@ -244,12 +244,12 @@ def read_scores(
     missing = [c for c in (*chosen, *beside) if c not in columns]
     if missing or not chosen:
         rule = f"must have columns {', '.join(chosen) or 'of numbers'}"
-        raise broken(what, rule, f"no {', '.join(missing) or 'such column'}")
+        raise EvidenceError.of(what, rule, f"no {', '.join(missing) or 'such column'}")
     for c in chosen:
         kind = schema[c]
         empty = str(kind) in ("Unknown", "Null")
         if not (kind.is_numeric() or kind.is_boolean() or empty):
-            raise broken(what, "must hold numbers", f"{kind} in column {c!r}")
+            raise EvidenceError.of(what, "must hold numbers", f"{kind} in column {c!r}")
     fetched = fetch(frame.select(*chosen, *beside))
     numbers = [[_number(v) for v in row[: len(chosen)]] for row in fetched]
     rows = np.array(numbers, dtype=np.float64).reshape(-1, len(chosen))
@@ -269,7 +269,7 @@ def _from_long(
     missing = sorted(set(raters) - set(there))
     if missing:
         rule = f"must have values of {', '.join(raters)}"
-        raise broken(what, rule, f"none of {', '.join(missing)}")
+        raise EvidenceError.of(what, rule, f"none of {', '.join(missing)}")
     place = {rater: j for j, rater in enumerate(raters)}
     items = {item: i for i, item in enumerate(dict.fromkeys(row[0] for row in fetched))}
     rows = np.full((len(items), len(raters)), np.nan)
@@ -286,7 +286,7 @@ def _from_long(
             rows[i, j] = _number(value)
     if twice:
         rule = "must have one value for each item and rater"
-        raise broken(what, rule, "two", where=list(twice), total=len(twice))
+        raise EvidenceError.of(what, rule, "two", where=list(twice), total=len(twice))
     groups = tuple(strata) if fetched and len(fetched[0]) > 3 else ()
     return Scores(names=tuple(raters), rows=rows, strata=groups)
 
@@ -318,7 +318,7 @@ def _stacked(
     said = ", ".join(wanted)
     if missing or not wanted:
         came = f"no {', '.join(missing)} in {list(given)}"
-        raise broken(what, f"must have columns {said}", came)
+        raise EvidenceError.of(what, f"must have columns {said}", came)
     columns, faults = {}, []
     remedy = "Use null where a rater did not look."
     for name in wanted:
@@ -343,7 +343,7 @@ def _stacked(
 def check_rows(rows: Array, names: Sequence[str]) -> Array:
     """The rows, or all that is wrong with them at once."""
     if not rows.size:
-        raise broken("data", "must have rows", "none")
+        raise EvidenceError.of("data", "must have rows", "none")
     faults = []
     if len(set(names)) != len(names):
         faults.append(fault("raters", "must have different names", list(names)))

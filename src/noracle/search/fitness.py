@@ -18,9 +18,8 @@ import numpy as np
 from noracle.accuracy import estimate_accuracy
 from noracle.accuracy.score import difference_scores, law_of, least_difference, sided_scores
 from noracle.bounds.betting import Score, betting_interval
-from noracle.bounds.linear import ordered
-from noracle.counts.label import Cell, Label, Tally
-from noracle.counts.tallies import AccuracyCounts
+from noracle.bounds.binomial import ordered
+from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch

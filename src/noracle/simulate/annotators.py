@@ -302,7 +302,7 @@ def _draw(
     seed: int = 0,
 ) -> tuple[Whole, np.random.Generator]:
     """Codes, one row per item and one column per rater or system."""
-    from noracle.bounds.special import ndtri
+    from noracle.bounds.binomial import ndtri
 
     rho, decoys = _rate("correlation", correlation), _rate("shared", shared)
     accuracy = np.array([_rate(name, value) for name, value in rates.items()])

@@ -15,9 +15,9 @@ import numpy as np
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts
-from noracle.counts.label import Cell, Tally, Verdict, tally
-from noracle.counts.met import ENOUGH
-from noracle.errors import ArgumentError, broken, refuse
+from noracle.counts.count import ENOUGH
+from noracle.counts.tally import Cell, Tally, Verdict, tally
+from noracle.errors import ArgumentError, EvidenceError, refuse
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
 from noracle.evidence.labels import read_key
@@ -255,13 +255,13 @@ class _Stage:
         self, evidence: Evidence, key: Mapping[Any, Any], systems: Sequence[str] | None
     ) -> None:
         if evidence.answers is None:
-            raise broken("evidence", "must have answers", "none")
+            raise EvidenceError.of("evidence", "must have answers", "none")
         evidence.check()
         rows = fetch(evidence.answers.select("item", "system", "answer"))
         known = sorted({str(row[1]) for row in rows})
         strange = [s for s in systems or () if s not in known]
         if strange:
-            raise broken("systems", f"must be among {known}", strange)
+            raise EvidenceError.of("systems", f"must be among {known}", strange)
         self.systems = tuple(known if systems is None else dict.fromkeys(systems))
         self._some_systems = len(self.systems) < len(known)
         given = {row[0] for row in rows}
@@ -273,7 +273,7 @@ class _Stage:
                 for found in (given, key)
             )
             came = f"none: answers have {first}, the key has {second}"
-            raise broken("key", "must have items of the answers", came)
+            raise EvidenceError.of("key", "must have items of the answers", came)
         without, more = len(given - key.keys()), len(key.keys() - given)
         n_items = len(self.items)
         self.counts = {"items": n_items, "without_key": without, "key_without_answers": more}
@@ -296,7 +296,7 @@ class _Stage:
         if outside:
             rule, remedy = "must be a class of its item", "Correct it or the item's n_classes."
             few, total = outside[:5], len(outside)
-            raise broken("key", rule, "others", where=few, total=total, remedy=remedy)
+            raise EvidenceError.of("key", rule, "others", where=few, total=total, remedy=remedy)
         self.answers = np.full((len(self.systems), n_items), _NOT_ASKED, dtype=np.int64)
         where = {item: i for i, item in enumerate(self.items)}
         column = {s: i for i, s in enumerate(self.systems)}
@@ -483,14 +483,14 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
         names = sorted(seen)
         if not guessed and told != len(names):
             rule = f"must be given where {told} classes are not all seen"
-            raise broken("classes", rule, list(names)[:6])
+            raise EvidenceError.of("classes", rule, list(names)[:6])
     strange = sorted(seen - set(names), key=str)
     if strange:
         rule, remedy = (
             f"must be one of the {len(names)} classes",
             "Correct it or pass n_classes or classes.",
         )
-        raise broken("key", rule, strange[:5], remedy=remedy)
+        raise EvidenceError.of("key", rule, strange[:5], remedy=remedy)
     return names
 
 
@@ -523,5 +523,5 @@ def _same_classes(truths: list[Any], answers: list[Any], *, text: bool) -> tuple
         kind = "text" if text else "whole numbers"
         came = f"{kind} in the answers and {truths[0]!r} in the key"
         remedy = "Write both as text or as whole numbers."
-        raise broken("key", "must be written as the answers are", came, remedy=remedy)
+        raise EvidenceError.of("key", "must be written as the answers are", came, remedy=remedy)
     return truths, ""

@@ -477,7 +477,7 @@ def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
 
 def _worst(counts: RatingCounts, confidence: float) -> _Measured:
     """From tables of pairs: the error of a mean is at most the mean of the errors."""
-    from noracle.bounds.special import ndtri
+    from noracle.bounds.binomial import ndtri
 
     method, notes = _mean_words(counts)
     subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.binomial import clopper_pearson
-from noracle.bounds.special import gammaln
+from noracle.bounds.binomial import clopper_pearson, gammaln
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError
 from noracle.evidence.ratings import Ratings

@@ -367,7 +367,7 @@ def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
 
 def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
     """Every rated item with its cluster, as a row of a sample."""
-    from noracle.counts.votes import given_answers, vote_rows
+    from noracle.counts.ratings import given_answers, vote_rows
     from noracle.evidence.frames import fetch
 
     labels = ratings.seen_labels()

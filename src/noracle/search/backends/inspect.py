@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError, MissingExtra
-from noracle.evidence.inspect_logs import FINISH
+from noracle.evidence.logs import FINISH
 from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact
 from noracle.search.model import Completion, ModelError, Request, Usage
 
