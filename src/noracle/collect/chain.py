@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from noracle.collect.model import Route
+from noracle.collect.model import SealedRoute
 from noracle.errors import ArgumentError
 
 _quoted = json.encoder.encode_basestring  # as JSON writes a text when it keeps letters beyond ASCII
@@ -102,7 +102,7 @@ def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha2
     )
 
 
-def routes_root(routes: Sequence[Route], hashes: Mapping[str, str]) -> str:
+def routes_root(routes: Sequence[SealedRoute], hashes: Mapping[str, str]) -> str:
     """The Merkle root of the routes by their places; ``hashes`` has the fingerprint of each item."""
     ordered = map(_fields, sorted(routes, key=attrgetter("place")))
     return merkle_root([leaf_text(fields, hashes[fields[1]]) for fields in ordered])

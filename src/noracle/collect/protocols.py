@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noracle.collect.chain import canonical, content_hash, digest, routes_root
-from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, Route
+from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, SealedRoute
 from noracle.errors import ArgumentError
 
 SEED_BYTES = 32
@@ -154,7 +154,7 @@ _NO_TRUTH = "Bring items with a truth, or set gold_rate to 0."
 _MOST_SETS = 1500  # up to so many sets of places are listed
 
 
-class Question(NamedTuple):
+class DrawnQuestion(NamedTuple):
     """A route without its place."""
 
     item: str
@@ -174,7 +174,7 @@ class Sealed:
     seed: bytes
     commitment: str
     root: str
-    routes: list[Route]
+    routes: list[SealedRoute]
     options: Options
     payload: Mapping[str, object]
 
@@ -234,7 +234,7 @@ def hidden_digest(
 
 def draw_routes(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
-) -> tuple[list[Route], Options]:
+) -> tuple[list[SealedRoute], Options]:
     """Draw every question of a project, and the order of the options of each item.
 
     Parameters
@@ -277,12 +277,12 @@ def draw_routes(
     [(0, 4, 0.667), (1, 4, 0.667), (2, 4, 0.667), (3, 4, 0.667)]
     """
     questions, options = draw_questions(spec, items, seed, propensities=propensities)
-    return [Route(place=place, **q._asdict()) for place, q in enumerate(questions)], options
+    return [SealedRoute(place=place, **q._asdict()) for place, q in enumerate(questions)], options
 
 
 def draw_questions(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
-) -> tuple[list[Question], Options]:
+) -> tuple[list[DrawnQuestion], Options]:
     """As :func:`draw_routes`, as plain tuples in the order of their places."""
     items = sorted(items, key=lambda item: item.name)
     _check(spec, items, propensities)
@@ -322,28 +322,30 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
 
 def _asked(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
-) -> Iterator[Question]:
+) -> Iterator[DrawnQuestion]:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)
         if chances is None:
             for draw, asked in enumerate(stream.distinct(k, spec.draws)):
-                yield Question(item.name, draw, "main", asked, (asked,), uniform)
+                yield DrawnQuestion(item.name, draw, "main", asked, (asked,), uniform)
         else:
             weights = [int(c * _UNIT + 0.5) for c in chances[item.name]]
             asked = stream.weighted(weights)
-            yield Question(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
+            yield DrawnQuestion(
+                item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights)
+            )
 
 
-def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Iterator[Question]:
+def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Iterator[DrawnQuestion]:
     for item in items:
         for asked in range(spec.n_classes):
-            yield Question(item.name, asked, "panel", asked, (asked,), 1.0)
+            yield DrawnQuestion(item.name, asked, "panel", asked, (asked,), 1.0)
 
 
 def _gold_pairs(
     spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes
-) -> Iterator[Question]:
+) -> Iterator[DrawnQuestion]:
     if not spec.gold_rate:
         return
     k, n_items = spec.n_classes, len(known)
@@ -358,29 +360,29 @@ def _gold_pairs(
         wrong = Stream(seed, "gold", item.name).distinct(k - 1, each + (i in one_more))
         pairs = [*([truth] if i in says_yes else []), *(c + (c >= truth) for c in wrong)]
         for draw, asked in enumerate(sorted(pairs)):
-            yield Question(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
+            yield DrawnQuestion(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
 
 
 def _shown(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
-) -> Iterator[Question]:
+) -> Iterator[DrawnQuestion]:
     k, m = spec.n_classes, spec.shown
     for item in items:
         for draw in range(spec.draws):
             shown = tuple(Stream(seed, "shown", purpose, item.name, draw).distinct(k, m))
-            yield Question(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
+            yield DrawnQuestion(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
 
 
 def _placed(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
-) -> Iterator[Question]:
+) -> Iterator[DrawnQuestion]:
     sets = balanced_sets(spec.annotators, spec.draws, len(items))
     names = permutation(seed, ("places", purpose), spec.annotators)
     order = permutation(seed, ("sets", purpose), len(items))
     classes = tuple(range(spec.n_classes))
     for item, chosen in zip(items, order, strict=True):
         for draw, place in enumerate(sorted(names[a] for a in sets[chosen])):
-            yield Question(item.name, draw, _kind_of(item), place, classes, 1.0)
+            yield DrawnQuestion(item.name, draw, _kind_of(item), place, classes, 1.0)
 
 
 def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:

@@ -274,7 +274,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     """
     metrics_token()  # a bad one is found before anything starts
     if settings.workers == 1:
-        with Running(settings, in_thread=False) as running:
+        with RunningServer(settings, in_thread=False) as running:
             running.run(ready)
         return
     uvicorn = _uvicorn()
@@ -286,7 +286,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     uvicorn.run("noracle.collect.server:application", factory=True, **where, **_how(settings))
 
 
-class Running:
+class RunningServer:
     """One server process on one store, in this thread or in one of its own (for the demo and
     tests).
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import canonical, event_hash
-from noracle.collect.model import Answered, Asked, Given, ProjectSpec, read_spec
+from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import (
     Payload,
@@ -391,10 +391,12 @@ class PostgresStore(Store):
             while True:
                 self._free.get_nowait().close()
 
-    async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
+    async def next_question(
+        self, token_hash: str, project: int, *, now: float
+    ) -> HeldQuestion | None:
         """The question that the person holds, else the next one."""
 
-        def call() -> Asked | None:
+        def call() -> HeldQuestion | None:
             hot.check_form("-", "", now)
             spec = self._spec(project)
             seconds = spec.lease_seconds if spec else 0.0
@@ -519,5 +521,5 @@ def _reaching(*, tell: bool = False) -> Iterator[None]:
         raise errors.Unavailable(f"{what}. Is it running, and is its address right?") from error
 
 
-def _asked(project: int, row: Sequence[Any]) -> Asked:
+def _asked(project: int, row: Sequence[Any]) -> HeldQuestion:
     return hot.asked(project, row, row[6], row[7], row[8])

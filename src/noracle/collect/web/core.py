@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from noracle._version import __version__
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
-from noracle.collect.model import Answered, Asked, Given, ProjectSpec, Role, Sent, read_spec
+from noracle.collect.model import (
+    Answered,
+    Given,
+    HeldQuestion,
+    ProjectSpec,
+    Role,
+    SentAnswer,
+    read_spec,
+)
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import Member, Person
 from noracle.collect.store.base import SQL, Row, Store, Work
@@ -301,13 +309,13 @@ class Web:
             self._known[slug] = found
         return found
 
-    async def next(self, session: str, slug: str) -> Asked | None:
+    async def next(self, session: str, slug: str) -> HeldQuestion | None:
         """The question that the person holds, else the next one."""
         now = time.time()
         self._answers.take(session, now=now)
         return await self.store.next_question(session, (await self.known(slug)).id, now=now)
 
-    async def answer(self, session: str, slug: str, **sent: Unpack[Sent]) -> Answered:
+    async def answer(self, session: str, slug: str, **sent: Unpack[SentAnswer]) -> Answered:
         """Keep an answer."""
         now = time.time()
         self._answers.take(session, now=now)
