@@ -164,7 +164,7 @@ def make_archive(
     known, given, when = systems or {}, chances or {}, uploaded_at or {}
     tables: dict[Table, Iterable[Record]] = {
         "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
-        "routes": ({**dataclasses.asdict(route), "shown": list(route.shown)} for route in routes),
+        "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
         "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
         "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
         "systems": (

@@ -21,7 +21,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 
 from noracle.errors import ArgumentError
 
@@ -202,8 +202,7 @@ class Item:
     options: tuple[int, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SealedRoute:
+class SealedRoute(NamedTuple):
     """One drawn question: the unit of the Merkle tree.
 
     ``place`` counts from 0 over the project: the random order in which questions are put inside

@@ -42,7 +42,7 @@ from noracle.collect.archive import (
 )
 from noracle.collect.chain import canonical
 from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
-from noracle.collect.protocols import draw_questions, hidden_digest, items_digest
+from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
 
 _MAY = {"text": str, "number": int, "decimal": float, "list": list, "object": dict, "flag": bool}
@@ -497,14 +497,13 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
     seed = bytes.fromhex(archive.project["seed"])
-    questions, options = draw_questions(spec, items, seed, propensities=chances or None)
-    if len(questions) != len(routes):
-        yield f"the seed gives {len(questions)} routes; got {len(routes)}"
-    for place, (q, route) in enumerate(zip(questions, routes, strict=False)):
-        drawn = (place, *q._replace(shown=[*q.shown]))  # type: ignore[arg-type]
-        if drawn != _fields(route):
-            made = f"class {list(q.shown)} of item {q.item!r} ({q.kind})"
-            yield f"place {place}: the seed gives {made}, not this route"
+    drawn, options = draw_routes(spec, items, seed, propensities=chances or None)
+    if len(drawn) != len(routes):
+        yield f"the seed gives {len(drawn)} routes; got {len(routes)}"
+    for place, (made, route) in enumerate(zip(drawn, routes, strict=False)):
+        if (*made[:5], [*made.shown], made.propensity) != _fields(route):
+            what = f"class {list(made.shown)} of item {made.item!r} ({made.kind})"
+            yield f"place {place}: the seed gives {what}, not this route"
     for item in archive.items:
         drawn_order = options.get(item["name"])
         if item["options"] != (None if drawn_order is None else list(drawn_order)):

@@ -239,9 +239,7 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
     items = work.all(SQL.items, project=project)
     chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
     routes = [
-        SealedRoute(
-            **{**q, "shown": tuple(json.loads(q["shown"])), "propensity": float(q["propensity"])}
-        )
+        SealedRoute(**q)._replace(shown=tuple(json.loads(q["shown"])))
         for q in work.all(SQL.routes, project=project)
     ]
     systems = work.all(SQL.systems, project=project)
