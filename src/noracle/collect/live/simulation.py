@@ -351,18 +351,8 @@ def _run(made: Simulated, tick: Callable[[], None] | None) -> _SimulatedRun:
 
 def _row(what: str, runs: Sequence[_SimulatedRun], prevented: bool) -> ProtocolRow:
     table = np.array(runs)
-    mean = table.mean(axis=0)
+    mean = dict(zip(_SimulatedRun._fields, table.mean(axis=0).tolist(), strict=True))
     se = float(table[:, 3].std(ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else math.nan
-    points = [round(100 * float(v), 2) if math.isfinite(v) else math.nan for v in mean[:4]]
-    return ProtocolRow(
-        what=what,
-        complementary=points[0],
-        ordinary=points[1],
-        ml=points[2],
-        shown=points[3],
-        se=round(100 * se, 3),
-        missed=float(mean[4]),
-        found=float(mean[5]),
-        yes_rate=float(mean[6]),
-        prevented=prevented,
-    )
+    for name in _SimulatedRun._fields[:4]:  # biases, in points
+        mean[name] = round(100 * mean[name], 2) if math.isfinite(mean[name]) else math.nan
+    return ProtocolRow(what=what, se=round(100 * se, 3), prevented=prevented, **mean)

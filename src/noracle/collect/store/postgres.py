@@ -408,28 +408,18 @@ class PostgresStore(Store):
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer."""
         question, key, value = given["question"], given["key"], given["value"]
-        shown_at, now, ms = float(given["shown_at"]), float(given["now"]), given["client_ms"]
+        shown_at, now = float(given["shown_at"]), float(given["now"])
+        ms, want = given["client_ms"], given["want_next"]
 
         def call() -> Answered:
             hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
             spec = self._spec(project)
-            rules = (
-                (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
-                if spec
-                else ("", False, 0, 0.0)
-            )
-            sent = (
-                token_hash,
-                project,
-                question,
-                key,
-                value,
-                shown_at,
-                ms,
-                now,
-                given["want_next"],
-            )
-            number, revision, again, *row = self._call(_ANSWER, *sent, *rules, hot.new_key())[0]
+            none = ("", False, 0, 0.0)
+            known = spec and (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
+            sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
+            number, revision, again, *row = self._call(
+                _ANSWER, *sent, *(known or none), hot.new_key()
+            )[0]
             follow = None if row[0] is None else _asked(project, row)
             return Answered(
                 answer=number, question=question, revision=revision, again=again, next=follow

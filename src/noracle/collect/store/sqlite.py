@@ -388,15 +388,15 @@ def amend(
     if question != mine[0]:
         raise Conflict(MESSAGES["last"])
     _check_fits(who, shown, value)
-    given = Given(
-        question=question,
-        key=key,
-        value=value,
-        shown_at=shown_at,
-        client_ms=None,
-        now=now,
-        want_next=False,
-    )
+    given: Given = {
+        "question": question,
+        "key": key,
+        "value": value,
+        "shown_at": shown_at,
+        "client_ms": None,
+        "want_next": False,
+        "now": now,
+    }
     return _add_answer(work, who, given, place, revision + 1)
 
 

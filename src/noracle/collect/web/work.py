@@ -5,7 +5,6 @@ with htmx only the question is swapped.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import secrets
 import time
@@ -20,6 +19,7 @@ from noracle.collect.errors import Refused
 from noracle.collect.model import HeldQuestion, ProjectSpec
 from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
+from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.core import number
 from noracle.collect.web.page import Page, Visit, Words, text
@@ -172,23 +172,6 @@ def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:
     return "|".join(str(v) for v in verdicts if isinstance(v, str))[:2000]
 
 
-def last_as_asked(row: Mapping[str, Any], *, project: int) -> HeldQuestion:
-    """The person's last answered question, to be asked again (an amendment)."""
-    options = row["options"]
-    return HeldQuestion(
-        question=int(row["question"]),
-        project=project,
-        item=0,
-        content=visible(json.loads(row["content"])),
-        options=None if options is None else tuple(json.loads(options)),
-        shown=tuple(json.loads(row["shown"])),
-        lease=0,
-        lease_until=0.0,
-        done=0,
-        key="",
-    )
-
-
 router = APIRouter(include_in_schema=False)
 
 
@@ -257,6 +240,12 @@ def my_last(work: Work, member: Member) -> Row | None:
     return work.one(SQL.last_answer, project=member.project, person=member.person)
 
 
+def _last_asked(project: int, row: Row) -> HeldQuestion:
+    """The person's last answered question, to be asked again (an amendment)."""
+    question = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
+    return hot.asked(project, question, 0.0, "", 0)
+
+
 @router.get("/p/{slug}/last")
 async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
@@ -264,7 +253,7 @@ async def last_page(page: Visit, slug: str) -> Response:
     row = await page.web.store.read(lambda work: my_last(work, member))
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
-    asked, now, before = last_as_asked(row, project=member.project), time.time(), row["value"]
+    asked, now, before = _last_asked(member.project, row), time.time(), row["value"]
     question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
     known = await page.web.known(slug)
     return page.render(
