@@ -355,9 +355,7 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
         project=str(project.get("slug")),
         state=str(project.get("state")),
         revealed=bool(project.get("seed")),
-        commitment=str(project.get("commitment") or ""),
-        root=str(project.get("root") or ""),
-        head=str(project.get("head") or ""),
+        **{key: str(project.get(key) or "") for key in ("commitment", "root", "head")},
         counts={name: len(archive.table(name)) for name in TABLES},
     )
 
