@@ -59,15 +59,17 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     opened = open_places(main, len(project.spec.pools))
     in_order = int((main.done & (main.place < opened.min())).sum()) if len(opened) else 0
     spec = project.spec
-    about: Any = {"name": project.name, "state": project.state, "planned_n": spec.planned_n}
     return LiveView(
         project=project.slug,
+        name=project.name,
+        state=project.state,
         protocol=spec.protocol,
         n_classes=spec.n_classes,
         at=now,
         asked=len(main.item),
         answered=int(main.done.sum()),
         in_order=in_order,
+        planned_n=spec.planned_n,
         pending=project.rows.pending,
         classes=_classes(project),
         systems=systems,
@@ -75,7 +77,6 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
         rates=checks.error_rates(project),
         agreement=agreement,
         notes=_notes(project),
-        **about,
     )
 
 

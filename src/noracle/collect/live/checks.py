@@ -7,7 +7,6 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -463,8 +462,10 @@ def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Che
     of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
     finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
     p_value, method = binomial_p_value(hits, n, chance), "exact binomial"
-    more: Any = {"threshold": BUDGET["chance hits"] * part, "counts": {"items": n, "hits": hits}}
-    check = _check(f"chance hits{of}", ROUTING, p_value, hits / n, finding, method, **more)
+    error, counts, title = BUDGET["chance hits"] * part, {"items": n, "hits": hits}, "chance hits"
+    check = _check(
+        title + of, ROUTING, p_value, hits / n, finding, method, threshold=error, counts=counts
+    )
     found = [check]
     if main.done.all() and project.spec.draws == 1 and not (main.value == UNSURE).any():
         check = check_overlap(tallies_of(name, main, answers, k, items))

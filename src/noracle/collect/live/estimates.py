@@ -12,7 +12,6 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -234,8 +233,9 @@ def partitioned_view(
         value, worst, best = map(_mean_score, sides)
         absent, method = 0.0, "scores over recorded chances"
     ends, reason = partitioned_limits(main, answers, spec, prefix), _reason(value, main, absent)
-    about: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
-    estimate = make_estimate(spec, name, value, ends, method, reason, **about)
+    estimate = make_estimate(
+        spec, name, value, ends, method, reason, counts=prefix, recorded=recorded, checks=checks
+    )
     path: tuple[Point, ...] = ()
     better = None
     if not recorded and spec.draws == 1:
@@ -649,9 +649,11 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
         ends = anytime([Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
     ends = linear.Limits(share * ends.low, share * ends.high)
     reason = "" if n else "no class was ruled out yet"
-    about: Any = {"kind": Kind.HEURISTIC, "assumptions": (PICKS, "iid items")}
+    rests, kind = (PICKS, "iid items"), Kind.HEURISTIC
     method = "ruled-out classes, if picked uniformly"
-    estimate = make_estimate(spec, name, score(wrong, n), ends, method, reason, **about)
+    estimate = make_estimate(
+        spec, name, score(wrong, n), ends, method, reason, kind=kind, assumptions=rests
+    )
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
@@ -685,9 +687,11 @@ def ordinary_view(
     low, _ = betting_interval(equal_together(least, 0.0, 1.0), tail, 0.0)
     _, high = betting_interval(equal_together(most, 0.0, 1.0), 0.0, tail)
     reason = "" if rated.any() else "no item has all its ratings yet"
-    about: Any = {"assumptions": ("iid items",), "quantity": "agreement with the annotators"}
+    rests, quantity = ("iid items",), "agreement with the annotators"
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
-    estimate = make_estimate(spec, name, value, ends, method, reason, **about)
+    estimate = make_estimate(
+        spec, name, value, ends, method, reason, assumptions=rests, quantity=quantity
+    )
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
