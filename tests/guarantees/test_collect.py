@@ -27,8 +27,8 @@ from noracle.collect.live.records import MAIN, UNANSWERED, Rows, open_places
 from noracle.collect.live.simulation import (
     PICKINGS,
     Faults,
+    LabelWorld,
     Simulated,
-    World,
     simulate_partitioned,
     simulate_protocol_table,
     simulate_shown,
@@ -155,7 +155,7 @@ def answered_so_far(rows: Rows, counts: np.ndarray) -> Rows:
 
 def misses_at_any_look(
     rng: np.random.Generator,
-    world: World,
+    world: LabelWorld,
     looks: np.ndarray,
     *,
     uneven: bool,
@@ -184,10 +184,14 @@ def misses_at_any_look(
 
 
 CASES = {
-    "even": (World(), False, Faults()),
-    "uneven, some absent": (World(), True, Faults()),
-    "unsure": (World(n_classes=4, accuracy=0.9, slope=0.0), True, Faults(unsure=(0.1, 0.3, 0.05))),
-    "two classes, near one": (World(n_classes=2, accuracy=0.9, slope=0.0), True, Faults()),
+    "even": (LabelWorld(), False, Faults()),
+    "uneven, some absent": (LabelWorld(), True, Faults()),
+    "unsure": (
+        LabelWorld(n_classes=4, accuracy=0.9, slope=0.0),
+        True,
+        Faults(unsure=(0.1, 0.3, 0.05)),
+    ),
+    "two classes, near one": (LabelWorld(n_classes=2, accuracy=0.9, slope=0.0), True, Faults()),
 }
 
 

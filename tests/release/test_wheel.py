@@ -38,6 +38,7 @@ DATA = {
     "search/presets/*.json": 5,
     "collect/web/templates/*.html": 10,
     "collect/web/static/*": 3,
+    "collect/store/queries.sql": 1,
     "collect/store/migrations/*.sql": 3,
     "collect/web/locale/*/LC_MESSAGES/*.mo": 1,
 }

@@ -22,7 +22,6 @@ def _one_seal() -> Iterator[None]:
     protocols = pytest.importorskip("noracle.collect.protocols")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(protocols, "new_seed", lambda: SEAL)
-        patched.setattr("noracle.collect.sealing.new_seed", lambda: SEAL)  # for previews
         yield
 
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from noracle.collect.errors import Unavailable
-from noracle.collect.model import Asked
+from noracle.collect.model import HeldQuestion
 from noracle.collect.store import open_store
 from tests.service.worlds import START, World, some_value
 
@@ -40,7 +40,7 @@ async def main(url: str, world: World, clients: int, loops: int, unsafe: bool) -
 
     async def client(i: int) -> None:
         rng, who = random.Random(os.getpid() * 1000 + i), world.token(i)
-        asked: Asked | None = await until_it_works(
+        asked: HeldQuestion | None = await until_it_works(
             lambda: store.next_question(who, world.project, now=START)
         )
         while asked is not None and left[0] > 0:

@@ -11,7 +11,7 @@ import random
 import threading
 
 from noracle.collect.errors import Conflict
-from noracle.collect.model import Asked
+from noracle.collect.model import HeldQuestion
 from noracle.collect.store.base import Store
 from tests.service.worlds import START, World, some_value
 
@@ -67,7 +67,7 @@ async def work_through(
     def more() -> bool:
         return not (stop is not None and stop.is_set()) and (loops is None or tally.loops < loops)
 
-    async def send(who: str, asked: Asked, value: str) -> Asked | None:
+    async def send(who: str, asked: HeldQuestion, value: str) -> HeldQuestion | None:
         got = await store.answer(
             who,
             world.project,

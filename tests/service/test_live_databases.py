@@ -8,8 +8,8 @@ import pytest
 from noracle.collect.live import live_view, view_of
 from noracle.collect.live.simulation import (
     Faults,
+    LabelWorld,
     Simulated,
-    World,
     simulate_partitioned,
     simulate_shown,
 )
@@ -24,7 +24,7 @@ def partitioned() -> Simulated:
     return simulate_partitioned(
         np.random.default_rng(5),
         n_items=400,
-        world=World(n_classes=4, accuracy=0.7),
+        world=LabelWorld(n_classes=4, accuracy=0.7),
         faults=faults,
         panel_items=8,
     )

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("argon2", reason="the extra 'collect' is not installed")
 
-from noracle.collect.archive import Archive, read_archive
-from noracle.collect.model import Asked, ProjectSpec
+from noracle.collect.archive import ProjectArchive, read_archive
+from noracle.collect.model import HeldQuestion, ProjectSpec
 from noracle.collect.service import exports, projects
 from noracle.collect.store.base import Store
 from noracle.collect.verify import verify_archive
@@ -95,13 +95,13 @@ async def work(
             return seen
 
 
-def _value(spec: ProjectSpec, asked: Asked, rng: random.Random) -> str:
+def _value(spec: ProjectSpec, asked: HeldQuestion, rng: random.Random) -> str:
     if rng.random() < 0.2:
         return "|".join(["unsure"] * len(asked.shown)) if spec.protocol == "judge-all" else "unsure"
     return "none" if spec.trap and rng.random() < 0.1 else some_value(spec, asked, rng)
 
 
-def exported(service: Service, project: int) -> Archive:
+def exported(service: Service, project: int) -> ProjectArchive:
     _, _, data = service.store.read_chained_now(
         project, lambda w: exports.export_one(w, project, "archive")
     )

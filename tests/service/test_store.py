@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noracle.collect.errors import CollectError, Conflict, Forbidden, NotFound, Refused, SignedOut
-from noracle.collect.model import Answered, Asked, ProjectSpec
+from noracle.collect.model import Answered, HeldQuestion, ProjectSpec
 from noracle.collect.store import open_store
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import Store
@@ -25,18 +25,23 @@ class Desk:
     def __init__(self, store: Store, world: World) -> None:
         self.store, self.world = store, world
 
-    def next(self, person: int, now: float = START) -> Asked | None:
+    def next(self, person: int, now: float = START) -> HeldQuestion | None:
         return asyncio.run(
             self.store.next_question(self.world.token(person), self.world.project, now=now)
         )
 
-    def must(self, person: int, now: float = START) -> Asked:
+    def must(self, person: int, now: float = START) -> HeldQuestion:
         found = self.next(person, now)
         assert found is not None
         return found
 
     def answer(
-        self, person: int, asked: Asked, value: str = "no", now: float = START + 1, **change: Any
+        self,
+        person: int,
+        asked: HeldQuestion,
+        value: str = "no",
+        now: float = START + 1,
+        **change: Any,
     ) -> Answered:
         values: dict[str, Any] = {
             "question": asked.question,
@@ -78,7 +83,7 @@ def desk(store: Store) -> Callable[..., Desk]:
     return lambda **options: Desk(store, build(store, **options))
 
 
-def places(desk: Desk, asked: Asked) -> int:
+def places(desk: Desk, asked: HeldQuestion) -> int:
     return int(
         desk.rows("SELECT place FROM question WHERE id = :q AND project_id = :p", q=asked.question)[
             0
@@ -155,7 +160,7 @@ def test_two_people_never_hold_the_same_question(desk: Callable[..., Desk]) -> N
     d = desk(n_items=40, n_people=16)
     world = d.world
 
-    async def all_at_once() -> list[Asked | None]:
+    async def all_at_once() -> list[HeldQuestion | None]:
         return await asyncio.gather(
             *(
                 d.store.next_question(world.token(i % 16), world.project, now=START)
@@ -695,7 +700,7 @@ def test_an_operation_that_fails_leaves_nothing_and_harms_nobody(desk: Callable[
         return await asyncio.gather(*jobs, return_exceptions=True)
 
     got = asyncio.run(some())
-    assert [type(g) for g in got] == [Conflict, Asked, Conflict]
+    assert [type(g) for g in got] == [Conflict, HeldQuestion, Conflict]
     assert d.rows("SELECT name FROM project WHERE id = :p") == [{"name": "A project"}]
     assert audit(d.store, d.world)["look"] == 0
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.collect.chain import canonical, event_hash
-from noracle.collect.model import Asked, ProjectSpec
+from noracle.collect.model import HeldQuestion, ProjectSpec
 from noracle.collect.store.base import Store, Work
 
 START = 1_800_000_000.0
@@ -171,7 +171,7 @@ def build(
     return store.write_now(fill)
 
 
-def some_value(spec: ProjectSpec, asked: Asked, rng: random.Random) -> str:
+def some_value(spec: ProjectSpec, asked: HeldQuestion, rng: random.Random) -> str:
     """A random answer that fits."""
     if spec.protocol == "judge-all":
         return "|".join(rng.choice(("yes", "no", "unsure")) for _ in asked.shown)

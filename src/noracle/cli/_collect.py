@@ -21,7 +21,7 @@ from noracle.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noracle.collect.archive import Archive
+    from noracle.collect.archive import ProjectArchive
     from noracle.collect.live.records import LiveView
     from noracle.collect.service.access import Member
     from noracle.collect.store.base import Row, Store, Work
@@ -203,7 +203,7 @@ def look_alone(address: str, others: Mapping[str, object]) -> LiveView:
     return look_at(slug, db)
 
 
-def archive_at(address: str) -> Archive:
+def archive_at(address: str) -> ProjectArchive:
     """The archive of a running project, as an export would write it."""
     from noracle.collect.service import exports
 

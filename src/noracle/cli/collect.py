@@ -34,7 +34,7 @@ from noracle.collect.server import (
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from noracle.collect.demo import Demo, Outcome
+    from noracle.collect.demo import Demo, DemoOutcome
     from noracle.collect.live.simulation import ProtocolRow
     from noracle.collect.service.access import Member
     from noracle.collect.service.projects import SealPreview
@@ -126,7 +126,7 @@ def _welcome(running: Demo) -> list[str]:
 
 
 def _results(
-    running: Demo, outcome: Outcome, done: list[int], rate: float, seconds: float
+    running: Demo, outcome: DemoOutcome, done: list[int], rate: float, seconds: float
 ) -> list[str]:
     lines = [f"answers     {sum(done):,} over HTTP, {rate:,.0f} a second", ""]
     for system in outcome.view.systems:
@@ -160,7 +160,7 @@ def _results(
     ]
 
 
-def _as_dict(running: Demo, outcome: Outcome, answers: int, seconds: float) -> dict[str, Any]:
+def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) -> dict[str, Any]:
     return {
         "answers": answers,
         "questions": running.questions,

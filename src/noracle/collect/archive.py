@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
 from noracle.collect.chain import answers_hash, canonical, content_hash
-from noracle.collect.model import Item, ProjectSpec, Route
+from noracle.collect.model import Item, ProjectSpec, SealedRoute
 from noracle.errors import EvidenceError, fault
 
 FORMAT = "noracle-collection/1"
@@ -74,7 +74,7 @@ _BIGGEST = 4 * 2**30
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class ProjectArchive:
     """All records of a project, as the files hold them."""
 
     project: Record
@@ -116,14 +116,14 @@ def make_archive(
     project: Mapping[str, Any],
     *,
     items: Iterable[Item],
-    routes: Iterable[Route],
+    routes: Iterable[SealedRoute],
     answers: Iterable[Mapping[str, Any]],
     events: Iterable[Mapping[str, Any]],
     systems: Mapping[str, Mapping[str, int | None]] | None = None,
     uploaded_at: Mapping[str, float] | None = None,
     chances: Mapping[str, Sequence[float]] | None = None,
     texts: bool = False,
-) -> Archive:
+) -> ProjectArchive:
     """Put the records of a project into the shape of the archive.
 
     Parameters
@@ -164,7 +164,7 @@ def make_archive(
     known, given, when = systems or {}, chances or {}, uploaded_at or {}
     tables: dict[Table, Iterable[Record]] = {
         "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
-        "routes": ({**dataclasses.asdict(route), "shown": list(route.shown)} for route in routes),
+        "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
         "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
         "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
         "systems": (
@@ -179,7 +179,7 @@ def make_archive(
     }
     ordered = {name: sorted(rows, key=itemgetter(*KEYS[name])) for name, rows in tables.items()}
     said = judgements_of(spec, ordered["routes"], ordered["answers"])
-    return Archive(project=head, **ordered, judgements=said)
+    return ProjectArchive(project=head, **ordered, judgements=said)
 
 
 def _float(value: float | None) -> float | None:
@@ -248,7 +248,7 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
     return [(int(value), "no" if spec.protocol == "pick-wrong" else "yes")]
 
 
-def write_archive(archive: Archive, path: str | Path) -> None:
+def write_archive(archive: ProjectArchive, path: str | Path) -> None:
     """Write the file under a temporary name, then rename it; equal archives give equal bytes."""
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
@@ -286,7 +286,7 @@ def undisturbed() -> Iterator[None]:
 
 
 @undisturbed()
-def read_archive(path: str | Path | io.BytesIO) -> Archive:
+def read_archive(path: str | Path | io.BytesIO) -> ProjectArchive:
     """Read the file; only what is no such file at all is an error, ``verify_archive`` does the rest."""
     where = "the archive" if isinstance(path, io.BytesIO) else repr(str(path))
     try:
@@ -306,7 +306,7 @@ def read_archive(path: str | Path | io.BytesIO) -> Archive:
     if not isinstance(project, dict) or project.get("format") != FORMAT:
         came = repr(project.get("format") if isinstance(project, dict) else type(project).__name__)
         raise EvidenceError(fault("project.json", f"must be of format {FORMAT!r}", came))
-    return Archive(project=project, **dict(zip(TABLES, tables, strict=True)))
+    return ProjectArchive(project=project, **dict(zip(TABLES, tables, strict=True)))
 
 
 def _no_number(word: str) -> float:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from noracle.collect.model import Route
+from noracle.collect.model import SealedRoute
 from noracle.errors import ArgumentError
 
 _quoted = json.encoder.encode_basestring  # as JSON writes a text when it keeps letters beyond ASCII
@@ -21,7 +20,6 @@ _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 ).encode
 _sha256 = hashlib.sha256
-_fields = attrgetter("place", "item", "draw", "kind", "pool", "shown", "propensity")
 _LEAF, _NODE = b"\x00", b"\x01"
 
 
@@ -91,9 +89,9 @@ def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload
     return _sha256(record.encode()).hexdigest()
 
 
-def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha256: str) -> str:
-    """What the tree commits to for one question: its route and its item, as canonical JSON."""
-    place, item, draw, kind, pool, shown, propensity = fields
+def leaf_text(route: Sequence[Any], sha256: str) -> str:
+    """What the tree commits to: a route (its fields in order) and its item, as canonical JSON."""
+    place, item, draw, kind, pool, shown, propensity = route
     single = len(shown) == 1 and type(shown[0]) is int
     classes = f"{shown[0]!r}" if single else _encode(list(shown))[1:-1]
     return (
@@ -102,10 +100,9 @@ def leaf_text(fields: tuple[int, str, int, str, int, Sequence[int], float], sha2
     )
 
 
-def routes_root(routes: Sequence[Route], hashes: Mapping[str, str]) -> str:
+def routes_root(routes: Iterable[SealedRoute], hashes: Mapping[str, str]) -> str:
     """The Merkle root of the routes by their places; ``hashes`` has the fingerprint of each item."""
-    ordered = map(_fields, sorted(routes, key=attrgetter("place")))
-    return merkle_root([leaf_text(fields, hashes[fields[1]]) for fields in ordered])
+    return merkle_root([leaf_text(route, hashes[route.item]) for route in sorted(routes)])
 
 
 def merkle_root(leaves: Sequence[str]) -> str:

@@ -45,15 +45,10 @@ _MARGIN = 1.0  # percentage points between the band and the edge of its chart
 
 def _svg(name: str, width: int, height: int, title: str, words: str, body: Sequence[str]) -> str:
     """The frame: a picture with a title and a description for people who do not see it."""
-    return "\n".join(
-        [
-            _SVG.format(name=name, width=width, height=height),
-            f'<title id="{name}-title">{escape(title)}</title>',
-            f'<desc id="{name}-desc">{escape(words)}</desc>',
-            *body,
-            "</svg>",
-        ]
-    )
+    frame = _SVG.format(name=name, width=width, height=height)
+    titled = f'<title id="{name}-title">{escape(title)}</title>'
+    described = f'<desc id="{name}-desc">{escape(words)}</desc>'
+    return "\n".join([frame, titled, described, *body, "</svg>"])
 
 
 def _n(value: float) -> str:

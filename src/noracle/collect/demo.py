@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
-from noracle.collect.server import Running, ServerSettings, make_key
+from noracle.collect.server import RunningServer, ServerSettings, make_key
 from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
 from noracle.errors import ArgumentError
 from noracle.simulate import simulate_task
@@ -53,7 +53,7 @@ class Demo:
         How many answers will fill the project.
     """
 
-    server: Running
+    server: RunningServer
     project: int
     password: str
     people: tuple[Invited, ...]
@@ -96,7 +96,7 @@ def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> 
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"
     make_key(key_file)
     limit = 1_000_000  # answers in a minute: simulated people are quick
-    server = Running(
+    server = RunningServer(
         ServerSettings(url=url, key_file=key_file, port=port, answers_per_minute=limit)
     )
     try:
@@ -112,7 +112,7 @@ def stop(demo: Demo) -> None:
     demo.server.__exit__()
 
 
-def _project(server: Running, n_items: int, seed: int) -> Demo:
+def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
     from noracle.collect.content import clean_image
     from noracle.collect.service import people, projects
     from noracle.collect.service.access import member_of
@@ -195,7 +195,7 @@ def _answers(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoOutcome:
     """What the demo shows at its end: the last view, and the export with its check."""
 
     view: LiveView
@@ -203,7 +203,7 @@ class Outcome:
     check: Any
 
 
-def finish(demo: Demo, folder: Path) -> Outcome:
+def finish(demo: Demo, folder: Path) -> DemoOutcome:
     """Look at the estimates, close the project, and write and verify the archive, as an auditor."""
     from noracle.collect.archive import read_archive, write_archive
     from noracle.collect.live import live_view
@@ -216,4 +216,4 @@ def finish(demo: Demo, folder: Path) -> Outcome:
     store.write_now(lambda work: projects.close_project(work, project, actor="system", now=now))
     archive = store.read_chained_now(project, lambda work: exports.archive_of(work, project))
     write_archive(archive, path)
-    return Outcome(view=view, archive=path, check=verify_archive(read_archive(path)))
+    return DemoOutcome(view=view, archive=path, check=verify_archive(read_archive(path)))

@@ -21,7 +21,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 
 from noracle.errors import ArgumentError
 
@@ -202,8 +202,7 @@ class Item:
     options: tuple[int, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class SealedRoute(NamedTuple):
     """One drawn question: the unit of the Merkle tree.
 
     ``place`` counts from 0 over the project: the random order in which questions are put inside
@@ -221,7 +220,7 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class HeldQuestion:
     """A question as its person may see it: nothing about gold, predictions or others. ``key`` makes
     a repeated answer harmless.
     """
@@ -238,7 +237,7 @@ class Asked:
     key: str
 
 
-class Sent(TypedDict):
+class SentAnswer(TypedDict):
     """An answer as it was sent."""
 
     question: int
@@ -249,7 +248,7 @@ class Sent(TypedDict):
     want_next: bool
 
 
-class Given(Sent):
+class Given(SentAnswer):
     """An answer, and when it came; ``shown_at`` is kept between the lease and ``now``."""
 
     now: float
@@ -263,4 +262,4 @@ class Answered:
     question: int
     revision: int
     again: bool
-    next: Asked | None = None
+    next: HeldQuestion | None = None

@@ -15,6 +15,7 @@ question. All questions stand in one random order.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import hmac
 import itertools
@@ -23,12 +24,11 @@ import math
 import secrets
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from noracle.collect.chain import canonical, content_hash, digest, routes_root
-from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, Route
+from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, SealedRoute
 from noracle.errors import ArgumentError
 
 SEED_BYTES = 32
@@ -147,22 +147,13 @@ def _check_seed(seed: bytes) -> bytes:
 
 Chances = Mapping[str, Sequence[float]]
 Options = dict[str, tuple[int, ...]]
+Routes = Iterator[SealedRoute]
+_route = functools.partial(SealedRoute, -1)  # places are drawn after all questions
 
 _UNIT = 2**53  # chances become whole numbers of this unit, so that they are drawn exactly
 _MOST_PLACES = 1000
 _NO_TRUTH = "Bring items with a truth, or set gold_rate to 0."
 _MOST_SETS = 1500  # up to so many sets of places are listed
-
-
-class Question(NamedTuple):
-    """A route without its place."""
-
-    item: str
-    draw: int
-    kind: Kind
-    pool: int
-    shown: tuple[int, ...]
-    propensity: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +165,7 @@ class Sealed:
     seed: bytes
     commitment: str
     root: str
-    routes: list[Route]
+    routes: list[SealedRoute]
     options: Options
     payload: Mapping[str, object]
 
@@ -234,7 +225,7 @@ def hidden_digest(
 
 def draw_routes(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
-) -> tuple[list[Route], Options]:
+) -> tuple[list[SealedRoute], Options]:
     """Draw every question of a project, and the order of the options of each item.
 
     Parameters
@@ -276,14 +267,6 @@ def draw_routes(
     >>> [(r.place, len(r.shown), round(r.propensity, 3)) for r in routes]
     [(0, 4, 0.667), (1, 4, 0.667), (2, 4, 0.667), (3, 4, 0.667)]
     """
-    questions, options = draw_questions(spec, items, seed, propensities=propensities)
-    return [Route(place=place, **q._asdict()) for place, q in enumerate(questions)], options
-
-
-def draw_questions(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
-) -> tuple[list[Question], Options]:
-    """As :func:`draw_routes`, as plain tuples in the order of their places."""
     items = sorted(items, key=lambda item: item.name)
     _check(spec, items, propensities)
     known = [item for item in items if item.truth is not None]
@@ -302,9 +285,8 @@ def draw_questions(
         ask = _placed if spec.protocol == "ordinary" else _shown
         questions = [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
     questions.sort(key=lambda question: (question.item, question.draw))
-    ordered = questions.copy()
-    for place, question in zip(permutation(seed, "place", len(questions)), questions, strict=True):
-        ordered[place] = question
+    places = permutation(seed, "place", len(questions))
+    ordered = sorted(q._replace(place=p) for q, p in zip(questions, places, strict=True))
     mixed = [i.name for i in items if spec.shuffle_options and "options" in i.content]
     return ordered, {name: shuffle_options(seed, name, spec.n_classes) for name in mixed}
 
@@ -322,28 +304,26 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
 
 def _asked(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
-) -> Iterator[Question]:
+) -> Routes:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)
         if chances is None:
             for draw, asked in enumerate(stream.distinct(k, spec.draws)):
-                yield Question(item.name, draw, "main", asked, (asked,), uniform)
+                yield _route(item.name, draw, "main", asked, (asked,), uniform)
         else:
             weights = [int(c * _UNIT + 0.5) for c in chances[item.name]]
             asked = stream.weighted(weights)
-            yield Question(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
+            yield _route(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
 
 
-def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Iterator[Question]:
+def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Routes:
     for item in items:
         for asked in range(spec.n_classes):
-            yield Question(item.name, asked, "panel", asked, (asked,), 1.0)
+            yield _route(item.name, asked, "panel", asked, (asked,), 1.0)
 
 
-def _gold_pairs(
-    spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes
-) -> Iterator[Question]:
+def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes) -> Routes:
     if not spec.gold_rate:
         return
     k, n_items = spec.n_classes, len(known)
@@ -358,29 +338,25 @@ def _gold_pairs(
         wrong = Stream(seed, "gold", item.name).distinct(k - 1, each + (i in one_more))
         pairs = [*([truth] if i in says_yes else []), *(c + (c >= truth) for c in wrong)]
         for draw, asked in enumerate(sorted(pairs)):
-            yield Question(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
+            yield _route(item.name, draw, _kind_of(item), asked, (asked,), n / (n_items * k))
 
 
-def _shown(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
-) -> Iterator[Question]:
+def _shown(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Routes:
     k, m = spec.n_classes, spec.shown
     for item in items:
         for draw in range(spec.draws):
             shown = tuple(Stream(seed, "shown", purpose, item.name, draw).distinct(k, m))
-            yield Question(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
+            yield _route(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
 
 
-def _placed(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str
-) -> Iterator[Question]:
+def _placed(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Routes:
     sets = balanced_sets(spec.annotators, spec.draws, len(items))
     names = permutation(seed, ("places", purpose), spec.annotators)
     order = permutation(seed, ("sets", purpose), len(items))
     classes = tuple(range(spec.n_classes))
     for item, chosen in zip(items, order, strict=True):
         for draw, place in enumerate(sorted(names[a] for a in sets[chosen])):
-            yield Question(item.name, draw, _kind_of(item), place, classes, 1.0)
+            yield _route(item.name, draw, _kind_of(item), place, classes, 1.0)
 
 
 def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:

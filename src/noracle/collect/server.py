@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_DB = "sqlite:///noracle.db"
 METRICS_TOKEN = "NORACLE_METRICS_TOKEN"  # noqa: S105 (the name of a variable)
-_PLAIN = "--host must be this machine (127.0.0.1) for plain http"
-_SECURE = "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
 _KEY_BYTES = 32
 _TOKEN_LETTERS = 16
 
@@ -147,46 +145,31 @@ class ServerSettings:
     answers_per_minute: int | None = None
 
     def __post_init__(self) -> None:
-        for option, address in (("--behind-proxy", self.proxy), ("--public-url", self.public_url)):
-            if address is not None:
-                _check_public(option, address)
         tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
+        limit, port = self.answers_per_minute, self.port
+        _must(0 <= port <= 65535, f"--port must be from 0 to 65535; got {port}.")
+        together = (tls is None) == (self.tls_key is None)
+        _must(together, "--tls-cert and --tls-key must come together; got one of them.")
+        _must(None in (self.proxy, tls), "--behind-proxy must come without --tls-cert; got both.")
+        for option, address in (("--behind-proxy", self.proxy), ("--public-url", public)):
+            _must(
+                address is None or _is_public(address),
+                f"{option} must be an https address without a path; got {address!r}.",
+            )
+        rule = "--public-url must come with --tls-cert; got none"
+        _must(public is None or tls, f"{rule}. Behind a proxy, pass --behind-proxy URL.")
+        rule = f"--host must be this machine (127.0.0.1) for plain http; got {host!r}"
+        remedy = "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
+        _must(self.secure or is_loopback(host), f"{rule}. {remedy}")
         everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
-        limit = self.answers_per_minute
-        for wrong, message in (
-            (not 0 <= self.port <= 65535, f"--port must be from 0 to 65535; got {self.port}."),
-            (
-                (tls is None) != (self.tls_key is None),
-                "--tls-cert and --tls-key must come together; got one of them.",
-            ),
-            (
-                None not in (self.proxy, tls),
-                "--behind-proxy must come without --tls-cert; got both.",
-            ),
-            (
-                public is not None and tls is None,
-                "--public-url must come with --tls-cert; got none. Behind a proxy, pass --behind-proxy URL.",
-            ),
-            (
-                not self.secure and not is_loopback(host),
-                f"{_PLAIN}; got {host!r}. {_SECURE}",
-            ),
-            (
-                tls is not None and public is None and everywhere,
-                f"--public-url must say at which https address people find host {host!r}; got none.",
-            ),
-            (
-                workers < 1 or (workers > 1 and sqlite_path(self.url) is not None),
-                f"--workers must be 1 with SQLite, which has one writer; got {workers}. More need PostgreSQL.",
-            ),
-            (
-                limit is not None and limit < 1,
-                f"--answers-per-minute must be 1 or more; got {limit}.",
-            ),
-            (workers > 1 and self.port == 0, "--port must be given with --workers; got 0."),
-        ):
-            if wrong:
-                raise ArgumentError(message)
+        rule = f"--public-url must say at which https address people find host {host!r}"
+        _must(tls is None or public or not everywhere, f"{rule}; got none.")
+        rule = f"--workers must be 1 with SQLite, which has one writer; got {workers}"
+        several = workers > 1 and sqlite_path(self.url) is None
+        _must(workers == 1 or several, f"{rule}. More need PostgreSQL.")
+        rule = "--answers-per-minute must be 1 or more"
+        _must(limit is None or limit >= 1, f"{rule}; got {limit}.")
+        _must(workers == 1 or port, "--port must be given with --workers; got 0.")
 
     @property
     def secure(self) -> bool:
@@ -218,11 +201,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_public(option: str, address: str) -> None:
+def _must(holds: object, message: str) -> None:
+    if not holds:
+        raise ArgumentError(message)
+
+
+def _is_public(address: str) -> bool:
     parts = urllib.parse.urlsplit(address)
     more = parts.query or parts.fragment or parts.username or parts.path not in ("", "/")
-    if parts.scheme != "https" or not parts.hostname or more:
-        raise ArgumentError(f"{option} must be an https address without a path; got {address!r}.")
+    return parts.scheme == "https" and bool(parts.hostname) and not more
 
 
 _SETTINGS = "NORACLE_COLLECT_SERVER"  # tells the processes that are started what to serve
@@ -274,7 +261,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     """
     metrics_token()  # a bad one is found before anything starts
     if settings.workers == 1:
-        with Running(settings, in_thread=False) as running:
+        with RunningServer(settings, in_thread=False) as running:
             running.run(ready)
         return
     uvicorn = _uvicorn()
@@ -286,7 +273,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
     uvicorn.run("noracle.collect.server:application", factory=True, **where, **_how(settings))
 
 
-class Running:
+class RunningServer:
     """One server process on one store, in this thread or in one of its own (for the demo and
     tests).
 

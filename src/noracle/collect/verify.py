@@ -35,14 +35,14 @@ from noracle.collect.archive import (
     FORMAT,
     KEYS,
     TABLES,
-    Archive,
+    ProjectArchive,
     Record,
     judgements_of,
     undisturbed,
 )
 from noracle.collect.chain import canonical
 from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
-from noracle.collect.protocols import draw_questions, hidden_digest, items_digest
+from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
 
 _MAY = {"text": str, "number": int, "decimal": float, "list": list, "object": dict, "flag": bool}
@@ -50,7 +50,7 @@ _BROKEN_KEYS = (KeyError, IndexError, AttributeError)
 _BROKEN = (*_BROKEN_KEYS, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
-def faults_of_files(archive: Archive) -> Iterator[str]:
+def faults_of_files(archive: ProjectArchive) -> Iterator[str]:
     """One line for each record that has not the shape of its file."""
     yield from _shape("project", [archive.project])
     for name in TABLES:
@@ -98,9 +98,9 @@ _PAYLOAD = {"answer", "question", "place", "revision", "value", "shown_at", "rec
 _said = itemgetter(*sorted(_PAYLOAD))
 
 
-def faults_of_answers(archive: Archive, parsed: Parsed) -> Iterator[str]:
+def faults_of_answers(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
     """Go through the events in order, as they happened; one line for each fault."""
-    walk = _Walk(archive)
+    walk = _ChainWalk(archive)
     for event, payload in parsed:
         kind = event["kind"]
         if kind in ("answer", "amended"):
@@ -115,10 +115,10 @@ def faults_of_answers(archive: Archive, parsed: Parsed) -> Iterator[str]:
         yield f"answer {answer} has no event: it was added"
 
 
-class _Walk:
+class _ChainWalk:
     """What is known at a moment of the chain."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: ProjectArchive) -> None:
         self.spec: ProjectSpec = archive.spec
         self.period = (archive.project["opened_at"], archive.project["closed_at"])
         self.routes = archive.routes
@@ -311,7 +311,7 @@ class Verification:
 
 
 @undisturbed()
-def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verification:
+def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
     """Check an export of a project.
 
     Parameters
@@ -355,9 +355,7 @@ def verify_archive(archive: Archive, *, published: Sequence[str] = ()) -> Verifi
         project=str(project.get("slug")),
         state=str(project.get("state")),
         revealed=bool(project.get("seed")),
-        commitment=str(project.get("commitment") or ""),
-        root=str(project.get("root") or ""),
-        head=str(project.get("head") or ""),
+        **{key: str(project.get(key) or "") for key in ("commitment", "root", "head")},
         counts={name: len(archive.table(name)) for name in TABLES},
     )
 
@@ -377,7 +375,7 @@ def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     return Checked(name=name, status=status, findings=shown, n_findings=total)
 
 
-def _events(archive: Archive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
+def _events(archive: ProjectArchive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
     """Fills ``parsed`` with each event and its payload."""
     prev = ""
     for i, event in enumerate(archive.events, start=1):
@@ -421,7 +419,7 @@ def _life(project: Record, parsed: Parsed) -> Iterator[str]:
             yield f"{name} must be that of the event created, {wanted!r}; got {came!r}"
 
 
-def _seal(archive: Archive, parsed: Parsed) -> Iterator[str]:
+def _seal(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
     project, items = archive.project, archive.items
     sealed = _payload(parsed, "sealed")
     if sealed is None:
@@ -444,7 +442,7 @@ def _seal(archive: Archive, parsed: Parsed) -> Iterator[str]:
     yield from _seed(archive, sealed, _payload(parsed, "closed"))
 
 
-def _seed(archive: Archive, sealed: Record, closed: Record | None) -> Iterator[str]:
+def _seed(archive: ProjectArchive, sealed: Record, closed: Record | None) -> Iterator[str]:
     project, items = archive.project, archive.items
     if closed is None:
         if project["seed"] is not None:
@@ -464,7 +462,7 @@ def _seed(archive: Archive, sealed: Record, closed: Record | None) -> Iterator[s
         yield "the truths of gold items and the recorded chances must be those that were sealed"
 
 
-def _routes(archive: Archive) -> Iterator[str]:
+def _routes(archive: ProjectArchive) -> Iterator[str]:
     project, routes = archive.project, archive.routes
     if len(routes) != project["n_routes"]:
         yield f"there must be {project['n_routes']} routes, as sealed; got {len(routes)}"
@@ -484,7 +482,7 @@ def _routes(archive: Archive) -> Iterator[str]:
             yield f"the routes were changed: their root is {root}, and {project['root']} was sealed"
 
 
-def _draws(archive: Archive) -> Iterator[str]:
+def _draws(archive: ProjectArchive) -> Iterator[str]:
     # A draw needs no texts: whether an item has options shows in their order, and whether it is an
     # attention item in its routes.
     spec, routes = archive.spec, archive.routes
@@ -497,21 +495,20 @@ def _draws(archive: Archive) -> Iterator[str]:
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
     seed = bytes.fromhex(archive.project["seed"])
-    questions, options = draw_questions(spec, items, seed, propensities=chances or None)
-    if len(questions) != len(routes):
-        yield f"the seed gives {len(questions)} routes; got {len(routes)}"
-    for place, (q, route) in enumerate(zip(questions, routes, strict=False)):
-        drawn = (place, *q._replace(shown=[*q.shown]))  # type: ignore[arg-type]
-        if drawn != _fields(route):
-            made = f"class {list(q.shown)} of item {q.item!r} ({q.kind})"
-            yield f"place {place}: the seed gives {made}, not this route"
+    drawn, options = draw_routes(spec, items, seed, propensities=chances or None)
+    if len(drawn) != len(routes):
+        yield f"the seed gives {len(drawn)} routes; got {len(routes)}"
+    for place, (made, route) in enumerate(zip(drawn, routes, strict=False)):
+        if (*made[:5], [*made.shown], made.propensity) != _fields(route):
+            what = f"class {list(made.shown)} of item {made.item!r} ({made.kind})"
+            yield f"place {place}: the seed gives {what}, not this route"
     for item in archive.items:
         drawn_order = options.get(item["name"])
         if item["options"] != (None if drawn_order is None else list(drawn_order)):
             yield f"item {item['name']!r}: the seed gives another order of options"
 
 
-def _systems(archive: Archive, parsed: Parsed) -> Iterator[str]:
+def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
     sealed = False
     logged: dict[str, tuple[Any, Any]] = {}
     for event, payload in parsed:
@@ -543,7 +540,7 @@ def _systems(archive: Archive, parsed: Parsed) -> Iterator[str]:
             yield f"the answers of system {name!r} are not those whose hash was logged"
 
 
-def _judgements(archive: Archive) -> Iterator[str]:
+def _judgements(archive: ProjectArchive) -> Iterator[str]:
     expected = judgements_of(archive.spec, archive.routes, archive.answers)
     if len(expected) != len(archive.judgements):
         yield f"the first answers give {len(expected)} judgements; got {len(archive.judgements)}"
@@ -553,7 +550,7 @@ def _judgements(archive: Archive) -> Iterator[str]:
             yield f"line {i}: {wrong} must be as the answer to question {made['question']} says"
 
 
-def _published(archive: Archive, published: Sequence[str]) -> Iterator[str]:
+def _published(archive: ProjectArchive, published: Sequence[str]) -> Iterator[str]:
     project, hashes = archive.project, (event["hash"] for event in archive.events)
     known = {project["commitment"], project["root"], *hashes}
     for value in published:

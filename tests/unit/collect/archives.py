@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from noracle.collect.archive import AGAIN, Archive, make_archive
+from noracle.collect.archive import AGAIN, ProjectArchive, make_archive
 from noracle.collect.chain import answers_hash, canonical, event_hash
-from noracle.collect.model import ClassSpec, Item, ProjectSpec, Protocol, Route
+from noracle.collect.model import ClassSpec, Item, ProjectSpec, Protocol, SealedRoute
 from noracle.collect.protocols import seal
 
 SEED = bytes(range(32))
@@ -118,7 +118,14 @@ class Project:
         self.log("closed", {"seed": SEED.hex()}, actor="p1")
 
     def answer(
-        self, route: Route, *, question: int, draw: int, rater: str, value: str, revision: int = 0
+        self,
+        route: SealedRoute,
+        *,
+        question: int,
+        draw: int,
+        rater: str,
+        value: str,
+        revision: int = 0,
     ) -> None:
         received = self.tick()
         row = {
@@ -142,7 +149,7 @@ class Project:
             actor="p1",
         )
 
-    def archive(self, *, texts: bool = False) -> Archive:
+    def archive(self, *, texts: bool = False) -> ProjectArchive:
         row = {**self.row, "last_seq": len(self.events), "head": self.events[-1]["hash"]}
         return make_archive(
             row,
@@ -157,7 +164,7 @@ class Project:
         )
 
 
-def value_of(spec: ProjectSpec, route: Route, rng: random.Random) -> str:
+def value_of(spec: ProjectSpec, route: SealedRoute, rng: random.Random) -> str:
     def one() -> str:
         return rng.choice(["yes", "no", "no", "unsure"])
 

@@ -16,7 +16,7 @@ from noracle.collect.chain import (
     merkle_root,
     routes_root,
 )
-from noracle.collect.model import Route
+from noracle.collect.model import SealedRoute
 from noracle.errors import ArgumentError
 
 
@@ -47,7 +47,7 @@ def test_an_inner_node_cannot_pass_as_a_leaf() -> None:
 
 def test_a_leaf_is_canonical_json_of_the_route_and_the_item() -> None:
     for shown in ((3,), (3, 1, 2)):
-        route = Route(
+        route = SealedRoute(
             place=7, item='a "ß"\n\u2028', draw=1, kind="main", pool=3, shown=shown, propensity=0.1
         )
         expected = {

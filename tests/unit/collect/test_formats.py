@@ -22,7 +22,7 @@ from noracle.collect.formats import (
     read_propensities,
 )
 from noracle.collect.model import Item
-from noracle.collect.service.exports import Table, table_bytes, table_files, zip_bytes
+from noracle.collect.service.exports import ExportTable, table_bytes, table_files, zip_bytes
 from tests.unit.collect.service_world import spec_of
 
 ROWS: list[dict[str, Any]] = [
@@ -50,7 +50,7 @@ def written(kind: str) -> bytes:
         return "\ufeff".encode() + b"\n\n".join(json.dumps(row).encode() for row in ROWS)
     truth = {None: None, "c1": "c1", 2: "2"}
     rows = [(row["item"], row["text"], row["options"], truth[row["truth"]]) for row in ROWS]
-    table = Table(
+    table = ExportTable(
         columns={"item": "text", "text": "text", "options": "list", "truth": "text"}, rows=rows
     )
     return table_bytes(table, "parquet" if kind in ("parquet", "pq") else "csv")
@@ -300,18 +300,20 @@ def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
     rows = [("ü,\"'\n", 3, 0.1 + 0.2, ["a", "b"]), ("b", None, 1e-300, None)]
     for kind, reader in (("parquet", "read_parquet"), ("jsonl", "read_json")):
         path = tmp_path / f"t.{kind}"
-        path.write_bytes(table_bytes(Table(columns=columns, rows=rows), kind))  # type: ignore[arg-type]
+        path.write_bytes(table_bytes(ExportTable(columns=columns, rows=rows), kind))  # type: ignore[arg-type]
         assert duckdb.sql(f"SELECT * FROM {reader}('{path}')").fetchall() == rows
 
 
 def test_names_that_a_reader_would_take_for_numbers_get_a_prefix_in_csv() -> None:
     def names(*given: str) -> str:
         tables = {
-            "items": Table(
+            "items": ExportTable(
                 columns={"item": "text", "n_classes": "whole"}, rows=[(name, 3) for name in given]
             ),
-            "judgements": Table(columns={"item": "text", "class": "whole"}, rows=[(given[0], 1)]),
-            "empty": Table(columns={"item": "text"}, rows=[]),
+            "judgements": ExportTable(
+                columns={"item": "text", "class": "whole"}, rows=[(given[0], 1)]
+            ),
+            "empty": ExportTable(columns={"item": "text"}, rows=[]),
         }
         files = table_files(tables, "csv")
         assert set(files) == {"items.csv", "judgements.csv"}

@@ -19,7 +19,7 @@ from noracle.collect.live import LiveView, live_view, view_of
 from noracle.collect.live.checks import rates_for_correction
 from noracle.collect.live.estimates import label_cells, partitioned_view
 from noracle.collect.live.records import MAIN, UNSURE, YES, Rows, read_project
-from noracle.collect.live.simulation import Faults, World, simulate_partitioned, simulate_shown
+from noracle.collect.live.simulation import Faults, LabelWorld, simulate_partitioned, simulate_shown
 from noracle.collect.model import Item
 from noracle.collect.service import projects
 from noracle.evidence import Evidence
@@ -321,7 +321,7 @@ def test_a_simulated_project_and_its_tables_show_the_same(service: Service, faul
     made = simulate_partitioned(
         np.random.default_rng(5),
         n_items=800,
-        world=World(n_classes=4, accuracy=0.7),
+        world=LabelWorld(n_classes=4, accuracy=0.7),
         faults=faults,
         panel_items=12,
     )
@@ -374,14 +374,14 @@ def test_with_no_wrong_verdict_seen_the_corrected_value_is_the_value(n_classes: 
         made = simulate_partitioned(
             np.random.default_rng(seed),
             n_items=400,
-            world=World(n_classes=n_classes, accuracy=0.7),
+            world=LabelWorld(n_classes=n_classes, accuracy=0.7),
             faults=faults,
             panel_items=0,
         )
         rates = simulate_partitioned(
             np.random.default_rng(seed),
             n_items=10,
-            world=World(n_classes=n_classes),
+            world=LabelWorld(n_classes=n_classes),
             panel_items=20,
         ).project
         none = rates_for_correction(rates)
@@ -426,7 +426,7 @@ def test_the_corrected_value_undoes_wrong_verdicts_of_slow_classes_too() -> None
     made = simulate_partitioned(
         np.random.default_rng(3),
         n_items=60_000,
-        world=World(n_classes=4, accuracy=0.7),
+        world=LabelWorld(n_classes=4, accuracy=0.7),
         faults=faults,
     )
     known = tuple(

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from noracle.collect.chain import content_hash, routes_root
-from noracle.collect.model import Item, Route
+from noracle.collect.model import Item, SealedRoute
 from noracle.collect.protocols import balanced_sets, commitment, draw_routes, seal
 from noracle.errors import ArgumentError
 from tests.unit.collect.archives import SEED, items_of, spec_of
@@ -21,8 +21,8 @@ def seed_of(i: int) -> bytes:
     return i.to_bytes(32, "big")
 
 
-def by_item(routes: list[Route]) -> dict[str, list[Route]]:
-    found: dict[str, list[Route]] = defaultdict(list)
+def by_item(routes: list[SealedRoute]) -> dict[str, list[SealedRoute]]:
+    found: dict[str, list[SealedRoute]] = defaultdict(list)
     for route in routes:
         found[route.item].append(route)
     return found

@@ -22,13 +22,13 @@ from noracle.cli import run
 from noracle.collect.archive import (
     AGAIN,
     TABLES,
-    Archive,
+    ProjectArchive,
     judgements_of,
     read_archive,
     write_archive,
 )
 from noracle.collect.chain import event_hash
-from noracle.collect.model import Route
+from noracle.collect.model import SealedRoute
 from noracle.collect.service import projects
 from noracle.collect.service.exports import archive_of
 from noracle.collect.verify import verify_archive
@@ -166,7 +166,7 @@ async def _work(service: Service, ready: Ready, spec: Any, rng: random.Random) -
         values = [
             value_of(
                 spec,
-                Route(
+                SealedRoute(
                     place=0, item="", draw=0, kind="main", pool=0, shown=asked.shown, propensity=1.0
                 ),
                 rng,
@@ -251,7 +251,7 @@ def _other(value: Any, rng: random.Random) -> Any:
     return rng.choice([0, 1, 2, 1.5, "x", "", [], [0, 1, 2, 3], {}, True])
 
 
-def _change(archive: Archive, rng: random.Random, name: str) -> tuple[Archive, str]:
+def _change(archive: ProjectArchive, rng: random.Random, name: str) -> tuple[ProjectArchive, str]:
     changed = copy.deepcopy(archive)
     record = changed.project if name == "project" else rng.choice(changed.table(name))  # type: ignore[arg-type]
     field = rng.choice(sorted(record))
@@ -316,7 +316,7 @@ def test_a_record_that_is_dropped_doubled_or_moved_is_found(table: Any) -> None:
 # again: found by what they say
 
 
-def _again(archive: Archive) -> Archive:
+def _again(archive: ProjectArchive) -> ProjectArchive:
     """The same archive with a fresh chain and fresh judgements, as somebody who owns the server
     could make it.
     """
@@ -331,7 +331,7 @@ def _again(archive: Archive) -> Archive:
     return archive
 
 
-def _event_of(archive: Archive, answer: dict[str, Any]) -> dict[str, Any]:
+def _event_of(archive: ProjectArchive, answer: dict[str, Any]) -> dict[str, Any]:
     return next(
         e
         for e in archive.events
@@ -340,7 +340,7 @@ def _event_of(archive: Archive, answer: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _say(archive: Archive, answer: dict[str, Any], **values: Any) -> None:
+def _say(archive: ProjectArchive, answer: dict[str, Any], **values: Any) -> None:
     """Change an answer and its event."""
     event = _event_of(archive, answer)
     answer.update(values)
@@ -350,23 +350,23 @@ def _say(archive: Archive, answer: dict[str, Any], **values: Any) -> None:
     event["actor"], event["at"] = answer["rater"], answer["received_at"]
 
 
-def _words(archive: Archive) -> str:
+def _words(archive: ProjectArchive) -> str:
     result = verify_archive(_again(archive))
     assert not result.passed
     return " ".join(result.findings)
 
 
 @pytest.fixture
-def forged() -> Archive:
+def forged() -> ProjectArchive:
     return copy.deepcopy(project_of("partitioned", n=40, amend=0.3).archive())
 
 
-def test_a_fresh_chain_alone_passes(forged: Archive) -> None:
+def test_a_fresh_chain_alone_passes(forged: ProjectArchive) -> None:
     """The forger's tool works, so that the tests below show what they claim."""
     assert verify_archive(_again(forged)).passed
 
 
-def test_another_seed_is_found(forged: Archive) -> None:
+def test_another_seed_is_found(forged: ProjectArchive) -> None:
     other = (b"\x01" * 32).hex()
     forged.project["seed"] = other
     closed = next(e for e in forged.events if e["kind"] == "closed")
@@ -374,7 +374,7 @@ def test_another_seed_is_found(forged: Archive) -> None:
     assert "not the one that was committed to" in _words(forged)
 
 
-def test_a_route_that_the_seed_does_not_give_is_found(forged: Archive) -> None:
+def test_a_route_that_the_seed_does_not_give_is_found(forged: ProjectArchive) -> None:
     """Also if root, chain and seal are made again: the draws themselves do not lie."""
     from noracle.collect.chain import leaf_text, merkle_root
 
@@ -398,12 +398,12 @@ def test_a_route_that_the_seed_does_not_give_is_found(forged: Archive) -> None:
     assert "place 5: the seed gives class" in _words(forged)
 
 
-def test_an_answer_by_a_stranger_is_found(forged: Archive) -> None:
+def test_an_answer_by_a_stranger_is_found(forged: ProjectArchive) -> None:
     _say(forged, forged.answers[3], rater="p99")
     assert "p99 was no member of pool" in _words(forged)
 
 
-def test_an_answer_before_joining_is_found(forged: Archive) -> None:
+def test_an_answer_before_joining_is_found(forged: ProjectArchive) -> None:
     answer = forged.answers[0]
     joined = next(
         e for e in forged.events if e["kind"] == "joined" and e["actor"] == answer["rater"]
@@ -413,24 +413,24 @@ def test_an_answer_before_joining_is_found(forged: Archive) -> None:
     assert f"{answer['rater']} was no member" in _words(forged)
 
 
-def test_an_answer_after_closing_is_found(forged: Archive) -> None:
+def test_an_answer_after_closing_is_found(forged: ProjectArchive) -> None:
     last = _event_of(forged, forged.answers[-1])
     forged.events.remove(last)
     forged.events.append(last)
     assert "while the project was open" in _words(forged)
 
 
-def test_an_answer_whose_time_is_outside_is_found(forged: Archive) -> None:
+def test_an_answer_whose_time_is_outside_is_found(forged: ProjectArchive) -> None:
     _say(forged, forged.answers[-1], received_at=forged.project["closed_at"] + 60)
     assert "its time is outside" in _words(forged)
 
 
-def test_a_value_that_is_no_answer_is_found(forged: Archive) -> None:
+def test_a_value_that_is_no_answer_is_found(forged: ProjectArchive) -> None:
     _say(forged, forged.answers[2], value="maybe")
     assert "'maybe' is no answer" in _words(forged)
 
 
-def test_a_second_first_answer_is_found(forged: Archive) -> None:
+def test_a_second_first_answer_is_found(forged: ProjectArchive) -> None:
     """A "no" that is asked again until it is a "yes"."""
     once = next(
         a for a in forged.answers if a["value"] == "no" and a["revision"] == 0 and a["draw"] < AGAIN
@@ -453,7 +453,7 @@ def test_a_second_first_answer_is_found(forged: Archive) -> None:
     assert f"place {once['place']} must have one first answer" in _words(forged)
 
 
-def test_a_first_answer_that_is_replaced_is_found(forged: Archive) -> None:
+def test_a_first_answer_that_is_replaced_is_found(forged: ProjectArchive) -> None:
     """The revision takes the place of the first answer."""
     amended = next(a for a in forged.answers if a["revision"] == 1)
     first = next(
@@ -464,7 +464,7 @@ def test_a_first_answer_that_is_replaced_is_found(forged: Archive) -> None:
     assert "must be a first answer" in _words(forged)
 
 
-def test_an_amendment_by_somebody_else_is_found(forged: Archive) -> None:
+def test_an_amendment_by_somebody_else_is_found(forged: ProjectArchive) -> None:
     amended = next(a for a in forged.answers if a["revision"] == 1)
     route = forged.routes[amended["place"]]
     members = [e["actor"] for e in forged.events if e["kind"] == "joined"]
@@ -479,7 +479,7 @@ def test_an_amendment_by_somebody_else_is_found(forged: Archive) -> None:
 
 
 def test_answers_left_out_from_chain_and_table_are_found_by_their_amendments(
-    forged: Archive,
+    forged: ProjectArchive,
 ) -> None:
     amended = next(a for a in forged.answers if a["revision"] == 1)
     first = next(
@@ -527,14 +527,16 @@ def test_one_person_asked_twice_about_an_item_is_found() -> None:
     assert "was asked twice about item" in " ".join(verify_archive(project.archive()).findings)
 
 
-def test_a_system_that_was_there_before_sealing_is_found(forged: Archive) -> None:
+def test_a_system_that_was_there_before_sealing_is_found(forged: ProjectArchive) -> None:
     added = next(e for e in forged.events if e["kind"] == "system-added")
     forged.events.remove(added)
     forged.events.insert(1, added)
     assert "must have been added after sealing" in _words(forged)
 
 
-def test_a_forger_who_makes_everything_again_meets_what_was_published(forged: Archive) -> None:
+def test_a_forger_who_makes_everything_again_meets_what_was_published(
+    forged: ProjectArchive,
+) -> None:
     head = forged.project["head"]
     answer = next(a for a in forged.answers if a["value"] == "no" and a["revision"] == 0)
     _say(forged, answer, value="yes")

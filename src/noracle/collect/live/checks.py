@@ -32,7 +32,7 @@ from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
 Counts = Mapping[str, int]
-RIGHT = "right verdicts"
+RIGHT, ROUTING = "right verdicts", "uniform routing"
 GOLD_ERROR, PANEL_ERROR = 0.005, 0.015
 """The error of the two checks."""
 TOLERATED = 0.01
@@ -461,18 +461,12 @@ def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Che
         return []
     of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
     finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
-    found = [
-        _check(
-            f"chance hits{of}",
-            "uniform routing",
-            binomial_p_value(hits, n, chance),
-            hits / n,
-            finding,
-            "exact binomial",
-            threshold=BUDGET["chance hits"] * part,
-            counts={"items": n, "hits": hits},
-        )
-    ]
+    p_value, method = binomial_p_value(hits, n, chance), "exact binomial"
+    error, counts, title = BUDGET["chance hits"] * part, {"items": n, "hits": hits}, "chance hits"
+    check = _check(
+        title + of, ROUTING, p_value, hits / n, finding, method, threshold=error, counts=counts
+    )
+    found = [check]
     if main.done.all() and project.spec.draws == 1 and not (main.value == UNSURE).any():
         check = check_overlap(tallies_of(name, main, answers, k, items))
         threshold = BUDGET["overlap"] * part

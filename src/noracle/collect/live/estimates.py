@@ -232,16 +232,9 @@ def partitioned_view(
         sides = (prefix, resolved(prefix, best=False), resolved(prefix, best=True))
         value, worst, best = map(_mean_score, sides)
         absent, method = 0.0, "scores over recorded chances"
+    ends, reason = partitioned_limits(main, answers, spec, prefix), _reason(value, main, absent)
     estimate = make_estimate(
-        spec,
-        name,
-        value,
-        partitioned_limits(main, answers, spec, prefix),
-        method,
-        _reason(value, main, absent),
-        counts=prefix,
-        recorded=recorded,
-        checks=checks,
+        spec, name, value, ends, method, reason, counts=prefix, recorded=recorded, checks=checks
     )
     path: tuple[Point, ...] = ()
     better = None
@@ -608,15 +601,9 @@ def judge_all_view(
     now = point(first, _verdict_share(verdict, share))
     shorter = (first[:end] for end in _ends(len(first), points))
     path = tuple(point(said, _verdict_share(said, share)) for said in shorter)
-    estimate = make_estimate(
-        spec,
-        name,
-        now.value,
-        linear.Limits(now.low, now.high),
-        f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item",
-        "" if n else "no verdict about an answer yet",
-        checks=checks,
-    )
+    method = f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item"
+    ends, reason = linear.Limits(now.low, now.high), "" if n else "no verdict about an answer yet"
+    estimate = make_estimate(spec, name, now.value, ends, method, reason, checks=checks)
     return SystemView(
         name=name,
         estimate=estimate,
@@ -660,15 +647,12 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     ends = linear.Limits(0.0, 1.0)
     if len(first):
         ends = anytime([Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
+    ends = linear.Limits(share * ends.low, share * ends.high)
+    reason = "" if n else "no class was ruled out yet"
+    rests, kind = (PICKS, "iid items"), Kind.HEURISTIC
+    method = "ruled-out classes, if picked uniformly"
     estimate = make_estimate(
-        spec,
-        name,
-        score(wrong, n),
-        linear.Limits(share * ends.low, share * ends.high),
-        "ruled-out classes, if picked uniformly",
-        "" if n else "no class was ruled out yet",
-        kind=Kind.HEURISTIC,
-        assumptions=(PICKS, "iid items"),
+        spec, name, score(wrong, n), ends, method, reason, kind=kind, assumptions=rests
     )
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
@@ -702,15 +686,11 @@ def ordinary_view(
     tail = (1 - spec.confidence) / 2
     low, _ = betting_interval(equal_together(least, 0.0, 1.0), tail, 0.0)
     _, high = betting_interval(equal_together(most, 0.0, 1.0), 0.0, tail)
+    reason = "" if rated.any() else "no item has all its ratings yet"
+    rests, quantity = ("iid items",), "agreement with the annotators"
+    method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
     estimate = make_estimate(
-        spec,
-        name,
-        value,
-        linear.ordered(low, high),
-        "share of the ratings that are the answer",
-        "" if rated.any() else "no item has all its ratings yet",
-        assumptions=("iid items",),
-        quantity="agreement with the annotators",
+        spec, name, value, ends, method, reason, assumptions=rests, quantity=quantity
     )
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)

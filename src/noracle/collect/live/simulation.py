@@ -40,7 +40,7 @@ PICKINGS: tuple[Picking, ...] = get_args(Picking)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class World:
+class LabelWorld:
     """Where items come from. ``near`` is the share of the system's errors that go to the next
     class, ``slope`` how much rarer classes are harder.
     """
@@ -138,12 +138,12 @@ def simulate_partitioned(
     rng: np.random.Generator,
     *,
     n_items: int = 5000,
-    world: World | None = None,
+    world: LabelWorld | None = None,
     faults: Faults | None = None,
     panel_items: int = 0,
 ) -> Simulated:
     """One partitioned project, one question per item."""
-    world, faults = world or World(), faults or Faults()
+    world, faults = world or LabelWorld(), faults or Faults()
     k = world.n_classes
     truth, answer, hardness = world.draw(rng, n_items)
     asked = rng.integers(k, size=n_items)
@@ -201,10 +201,10 @@ def simulate_shown(
     n_items: int = 5000,
     draws: int = 1,
     shown: int = 4,
-    world: World | None = None,
+    world: LabelWorld | None = None,
 ) -> Simulated:
     """A project in which ``shown`` random classes are judged, or one of them is ruled out."""
-    world = world or World()
+    world = world or LabelWorld()
     k = world.n_classes
     truth, answer, _ = world.draw(rng, n_items)
     item = rng.permutation(np.repeat(np.arange(n_items), draws))
@@ -282,7 +282,7 @@ def simulate_protocol_table(
     repetitions: int = 200,
     n_items: int = 5000,
     seed: int = 0,
-    world: World | None = None,
+    world: LabelWorld | None = None,
     tick: Callable[[], None] | None = None,
 ) -> tuple[ProtocolRow, ...]:
     """The bias of each estimator under the protocol and under what breaks it.
@@ -295,7 +295,7 @@ def simulate_protocol_table(
     >>> table[0].what, len(table)
     ('the protocol', 20)
     """
-    size: Any = {"n_items": n_items, "world": world or World()}
+    size: Any = {"n_items": n_items, "world": world or LabelWorld()}
     rng = np.random.default_rng(seed)
     table = []
     for what, faults, panel, prevented in VIOLATIONS:
@@ -314,7 +314,7 @@ def simulate_protocol_table(
     return tuple(table)
 
 
-class _Run(NamedTuple):
+class _SimulatedRun(NamedTuple):
     """One project: biases of the estimators, and what the dashboard said."""
 
     complementary: float
@@ -326,7 +326,7 @@ class _Run(NamedTuple):
     yes_rate: float
 
 
-def _run(made: Simulated, tick: Callable[[], None] | None) -> _Run:
+def _run(made: Simulated, tick: Callable[[], None] | None) -> _SimulatedRun:
     project, truth = made.project, made.accuracy
     view = view_of(project, now=0.0, points=0)
     estimate = view.systems[0].estimate
@@ -346,23 +346,13 @@ def _run(made: Simulated, tick: Callable[[], None] | None) -> _Run:
         tick()
     missed, alarm = not estimate.low <= truth <= estimate.high, bool(view.alarms)
     shown = (estimate.value - truth, float(missed), float(alarm), rate)
-    return _Run._make((*plain, *shown))
+    return _SimulatedRun._make((*plain, *shown))
 
 
-def _row(what: str, runs: Sequence[_Run], prevented: bool) -> ProtocolRow:
+def _row(what: str, runs: Sequence[_SimulatedRun], prevented: bool) -> ProtocolRow:
     table = np.array(runs)
-    mean = table.mean(axis=0)
+    mean = dict(zip(_SimulatedRun._fields, table.mean(axis=0).tolist(), strict=True))
     se = float(table[:, 3].std(ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else math.nan
-    points = [round(100 * float(v), 2) if math.isfinite(v) else math.nan for v in mean[:4]]
-    return ProtocolRow(
-        what=what,
-        complementary=points[0],
-        ordinary=points[1],
-        ml=points[2],
-        shown=points[3],
-        se=round(100 * se, 3),
-        missed=float(mean[4]),
-        found=float(mean[5]),
-        yes_rate=float(mean[6]),
-        prevented=prevented,
-    )
+    for name in _SimulatedRun._fields[:4]:  # biases, in points
+        mean[name] = round(100 * mean[name], 2) if math.isfinite(mean[name]) else math.nan
+    return ProtocolRow(what=what, se=round(100 * se, 3), prevented=prevented, **mean)

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from noracle.collect.archive import Archive, make_archive, verdicts, write_zip
+from noracle.collect.archive import ProjectArchive, make_archive, verdicts, write_zip
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import tasks_of
-from noracle.collect.model import ProjectSpec, Route, read_spec
+from noracle.collect.model import ProjectSpec, SealedRoute, read_spec
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.projects import item_of
 from noracle.collect.store.base import SQL, Row, Work
@@ -31,19 +31,19 @@ _SQL = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "list": "VARCH
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ExportTable:
     """Rows under named columns; a column is ``text``, ``whole``, ``number`` or ``list`` (of texts)."""
 
     columns: Mapping[str, str]
     rows: Sequence[Sequence[Any]]
 
 
-def table_bytes(table: Table, kind: TableFormat) -> bytes:
+def table_bytes(table: ExportTable, kind: TableFormat) -> bytes:
     """One table as the bytes of a file.
 
     Examples
     --------
-    >>> table_bytes(Table(columns={"item": "text", "class": "whole"}, rows=[("a", 1), ("b", None)]), "csv").decode().split()
+    >>> table_bytes(ExportTable(columns={"item": "text", "class": "whole"}, rows=[("a", 1), ("b", None)]), "csv").decode().split()
     ['item,class', 'a,1', 'b,']
     """
     if kind == "parquet":
@@ -66,7 +66,7 @@ def _cell(value: object) -> object:
     return repr(value) if isinstance(value, float) else value
 
 
-def _parquet(table: Table) -> bytes:
+def _parquet(table: ExportTable) -> bytes:
     """DuckDB writes it; rows reach it as JSON lines, so that no data frame library is needed."""
     from noracle.evidence import frames as files
 
@@ -87,7 +87,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def table_files(tables: Mapping[str, Table], kind: TableFormat) -> dict[str, bytes]:
+def table_files(tables: Mapping[str, ExportTable], kind: TableFormat) -> dict[str, bytes]:
     """File names and bytes of several tables; tables without rows are left out, because an empty
     table says nothing.
 
@@ -102,7 +102,7 @@ def table_files(tables: Mapping[str, Table], kind: TableFormat) -> dict[str, byt
     return {f"{name}.{kind}": table_bytes(table, kind) for name, table in filled.items()}
 
 
-def _safe_names(tables: Mapping[str, Table]) -> bool:
+def _safe_names(tables: Mapping[str, ExportTable]) -> bool:
     with_items = (t for t in tables.values() if next(iter(t.columns)) == "item")
     names = {str(row[0]) for table in with_items for row in table.rows}
     words = re.compile(r"(?i)true|false|nan|inf|infinity|null|t|f|yes|no")
@@ -111,12 +111,12 @@ def _safe_names(tables: Mapping[str, Table]) -> bool:
     return len(names) in (whole, plain)
 
 
-def _prefixed(table: Table, *, keep: bool) -> Table:
+def _prefixed(table: ExportTable, *, keep: bool) -> ExportTable:
     if next(iter(table.columns)) != "item":
         return table
     columns = {**table.columns, **({"name": "text"} if keep else {})}
     rows = [(f"item:{row[0]}", *row[1:], *((row[0],) if keep else ())) for row in table.rows]
-    return Table(columns=columns, rows=rows)
+    return ExportTable(columns=columns, rows=rows)
 
 
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:
@@ -227,7 +227,7 @@ def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str,
     return found
 
 
-def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
+def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchive:
     """Everything that was drawn, asked and answered, for ``verify_archive``.
 
     The seed, the truth of gold items and recorded chances are in it once the project is closed. A
@@ -239,7 +239,7 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
     items = work.all(SQL.items, project=project)
     chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
     routes = [
-        Route(**{**q, "shown": tuple(json.loads(q["shown"])), "propensity": float(q["propensity"])})
+        SealedRoute(**q)._replace(shown=tuple(json.loads(q["shown"])))
         for q in work.all(SQL.routes, project=project)
     ]
     systems = work.all(SQL.systems, project=project)
@@ -256,7 +256,7 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> Archive:
     )
 
 
-def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, Table]:
+def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, ExportTable]:
     """Tables that ``noracle estimate`` and the other verbs read.
 
     ``answers`` (of items with main questions), ``judgements`` (answers to main questions, and to
@@ -281,12 +281,14 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     columns = {"item": text, "rater": text, "label": whole, "at": "number"}
     classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
-        "answers": Table(columns={"item": text, "system": text, "answer": whole}, rows=answers),
-        "judgements": Table(columns=_JUDGEMENTS, rows=estimated),
+        "answers": ExportTable(
+            columns={"item": text, "system": text, "answer": whole}, rows=answers
+        ),
+        "judgements": ExportTable(columns=_JUDGEMENTS, rows=estimated),
         "items": _items(work, project, spec.n_classes, texts=texts),
-        "ratings": Table(columns=columns, rows=rated),
-        "quality": Table(columns={**_JUDGEMENTS, "expected": text}, rows=quality),
-        "classes": Table(columns={"class": whole, "class_name": text}, rows=classes),
+        "ratings": ExportTable(columns=columns, rows=rated),
+        "quality": ExportTable(columns={**_JUDGEMENTS, "expected": text}, rows=quality),
+        "classes": ExportTable(columns={"class": whole, "class_name": text}, rows=classes),
     }
 
 
@@ -295,7 +297,7 @@ def _expected(judgement: Mapping[str, Any], truths: Mapping[str, int]) -> str | 
     return None if truth is None else "yes" if truth == judgement["class"] else "no"
 
 
-def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> Table:
+def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> ExportTable:
     columns = {"item": "text", "n_classes": "whole", "sha256": "text"}
     rows: list[tuple[Any, ...]] = []
     for row in work.all(SQL.items, project=project):
@@ -305,7 +307,7 @@ def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> Table:
         rows.append((row["name"], n_classes, row["sha256"], *more))
     if texts:
         columns |= {"text": "text", "options": "list", "image": "text"}
-    return Table(columns=columns, rows=rows)
+    return ExportTable(columns=columns, rows=rows)
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:

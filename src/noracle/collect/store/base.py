@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, Unpack
 
-from noracle.collect.model import Answered, Asked, Given
+from noracle.collect.model import Answered, Given, HeldQuestion
 from noracle.errors import ArgumentError
 
 Row = Mapping[str, Any]
@@ -87,7 +87,9 @@ class Store(Protocol):
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read_chained``, for callers without an event loop."""
 
-    async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
+    async def next_question(
+        self, token_hash: str, project: int, *, now: float
+    ) -> HeldQuestion | None:
         """The question that this session's person holds, else the next one of their pools."""
 
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:

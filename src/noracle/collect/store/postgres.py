@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import canonical, event_hash
-from noracle.collect.model import Answered, Asked, Given, ProjectSpec, read_spec
+from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import (
     Payload,
@@ -391,10 +391,12 @@ class PostgresStore(Store):
             while True:
                 self._free.get_nowait().close()
 
-    async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
+    async def next_question(
+        self, token_hash: str, project: int, *, now: float
+    ) -> HeldQuestion | None:
         """The question that the person holds, else the next one."""
 
-        def call() -> Asked | None:
+        def call() -> HeldQuestion | None:
             hot.check_form("-", "", now)
             spec = self._spec(project)
             seconds = spec.lease_seconds if spec else 0.0
@@ -406,28 +408,18 @@ class PostgresStore(Store):
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer."""
         question, key, value = given["question"], given["key"], given["value"]
-        shown_at, now, ms = float(given["shown_at"]), float(given["now"]), given["client_ms"]
+        shown_at, now = float(given["shown_at"]), float(given["now"])
+        ms, want = given["client_ms"], given["want_next"]
 
         def call() -> Answered:
             hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
             spec = self._spec(project)
-            rules = (
-                (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
-                if spec
-                else ("", False, 0, 0.0)
-            )
-            sent = (
-                token_hash,
-                project,
-                question,
-                key,
-                value,
-                shown_at,
-                ms,
-                now,
-                given["want_next"],
-            )
-            number, revision, again, *row = self._call(_ANSWER, *sent, *rules, hot.new_key())[0]
+            none = ("", False, 0, 0.0)
+            known = spec and (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
+            sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
+            number, revision, again, *row = self._call(
+                _ANSWER, *sent, *(known or none), hot.new_key()
+            )[0]
             follow = None if row[0] is None else _asked(project, row)
             return Answered(
                 answer=number, question=question, revision=revision, again=again, next=follow
@@ -519,5 +511,5 @@ def _reaching(*, tell: bool = False) -> Iterator[None]:
         raise errors.Unavailable(f"{what}. Is it running, and is its address right?") from error
 
 
-def _asked(project: int, row: Sequence[Any]) -> Asked:
+def _asked(project: int, row: Sequence[Any]) -> HeldQuestion:
     return hot.asked(project, row, row[6], row[7], row[8])

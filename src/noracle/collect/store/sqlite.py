@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 
 from noracle.collect.chain import canonical, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
-from noracle.collect.model import Answered, Asked, Given, ProjectSpec, fits, read_spec
+from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, fits, read_spec
 from noracle.collect.store.base import SQL, Payload, Row, Store, Work, migrate
 from noracle.errors import ArgumentError
 
@@ -211,12 +211,12 @@ def new_key() -> str:
     return secrets.token_urlsafe(18)
 
 
-def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -> Asked:
+def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -> HeldQuestion:
     """The row (question, item, shown, lease, content, options) as its person may see it."""
     question, item, shown, lease, text, options = row[:6]
     content = json.loads(text)
     content.pop("attention", None)  # that an item tests their attention is not for their eyes
-    return Asked(
+    return HeldQuestion(
         question=question,
         project=project,
         item=item,
@@ -266,14 +266,16 @@ def _check_fits(who: _Asker, shown: str, value: str) -> None:
         raise Refused(MESSAGES["value"])
 
 
-def next_question(work: SqliteWork, token_hash: str, project: int, *, now: float) -> Asked | None:
+def next_question(
+    work: SqliteWork, token_hash: str, project: int, *, now: float
+) -> HeldQuestion | None:
     """The question that the person holds, else the next one."""
     who = _enter(work, token_hash, project, now)
     _check_open(who)
     return _serve(work, who, now)
 
 
-def _serve(work: SqliteWork, who: _Asker, now: float) -> Asked | None:
+def _serve(work: SqliteWork, who: _Asker, now: float) -> HeldQuestion | None:
     run, project = work.connection.execute, who.project
     _return_late(work, project, now)
     done = run(SQL.hot_done, (project, who.person)).fetchone()[0]
@@ -386,15 +388,15 @@ def amend(
     if question != mine[0]:
         raise Conflict(MESSAGES["last"])
     _check_fits(who, shown, value)
-    given = Given(
-        question=question,
-        key=key,
-        value=value,
-        shown_at=shown_at,
-        client_ms=None,
-        now=now,
-        want_next=False,
-    )
+    given: Given = {
+        "question": question,
+        "key": key,
+        "value": value,
+        "shown_at": shown_at,
+        "client_ms": None,
+        "want_next": False,
+        "now": now,
+    }
     return _add_answer(work, who, given, place, revision + 1)
 
 
@@ -617,7 +619,9 @@ class SqliteStore(Store):
         del project
         return self.read_now(op)
 
-    async def next_question(self, token_hash: str, project: int, *, now: float) -> Asked | None:
+    async def next_question(
+        self, token_hash: str, project: int, *, now: float
+    ) -> HeldQuestion | None:
         """The question that the person holds, else the next one."""
         op = functools.partial(next_question, token_hash=token_hash, project=project, now=now)
         return await asyncio.wrap_future(self._put(op, hot=True))

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from noracle.collect.errors import Forbidden, Refused, SignedOut
-from noracle.collect.model import Answered, Asked, Item, ProjectSpec
+from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import Work
@@ -105,7 +105,7 @@ class Invite(Strict):
     days: Annotated[FiniteFloat, Field(gt=0, le=365)] = 7.0
 
 
-class Answer(Strict):
+class AnswerBody(Strict):
     """An answer to the question that the person holds."""
 
     question: Whole
@@ -160,7 +160,7 @@ Session = Annotated[str, Depends(caller)]
 OurWeb = Annotated[Web, Depends(web_of)]
 
 
-def asked_json(asked: Asked | None) -> dict[str, Any] | None:
+def asked_json(asked: HeldQuestion | None) -> dict[str, Any] | None:
     """A question as its person may see it."""
     if asked is None:
         return None
@@ -208,7 +208,7 @@ async def next_question(slug: str, session: Session, web: OurWeb) -> JSONRespons
 
 
 @router.post("/projects/{slug}/answers")
-async def answer(slug: str, body: Answer, session: Session, web: OurWeb) -> JSONResponse:
+async def answer(slug: str, body: AnswerBody, session: Session, web: OurWeb) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
     return JSONResponse(_answered(await web.answer(session, slug, **dict(body))))
 

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from noracle._version import __version__
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
-from noracle.collect.model import Answered, Asked, Given, ProjectSpec, Role, Sent, read_spec
+from noracle.collect.model import (
+    Answered,
+    Given,
+    HeldQuestion,
+    ProjectSpec,
+    Role,
+    SentAnswer,
+    read_spec,
+)
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import Member, Person
 from noracle.collect.store.base import SQL, Row, Store, Work
@@ -106,30 +114,20 @@ class Metrics:
         """For a scraper."""
         edges = (*(f"{e:g}" for e in _EDGES), "+Inf")
         totals = list(itertools.accumulate(self._buckets))
-        return "\n".join(
-            [
-                "# TYPE noracle_info gauge",
-                f'noracle_info{{version="{__version__}"}} 1',
-                "# TYPE noracle_requests_total counter",
-                *(
-                    f'noracle_requests_total{{method="{m}",route="{route}",status="{status}"}} {n}'
-                    for (m, route, status), n in sorted(self._requests.items())
-                ),
-                "# TYPE noracle_events_total counter",
-                *(
-                    f'noracle_events_total{{kind="{k}"}} {n}'
-                    for k, n in sorted(self._events.items())
-                ),
-                "# TYPE noracle_request_seconds histogram",
-                *(
-                    f'noracle_request_seconds_bucket{{le="{edge}"}} {n}'
-                    for edge, n in zip(edges, totals, strict=True)
-                ),
-                f"noracle_request_seconds_sum {self._seconds:.6f}",
-                f"noracle_request_seconds_count {totals[-1]}",
-                "",
-            ]
-        )
+        lines = [f'# TYPE noracle_info gauge\nnoracle_info{{version="{__version__}"}} 1']
+        lines.append("# TYPE noracle_requests_total counter")
+        for (method, route, status), n in sorted(self._requests.items()):
+            labels = f'method="{method}",route="{route}",status="{status}"'
+            lines.append(f"noracle_requests_total{{{labels}}} {n}")
+        lines.append("# TYPE noracle_events_total counter")
+        events = sorted(self._events.items())
+        lines += [f'noracle_events_total{{kind="{kind}"}} {n}' for kind, n in events]
+        lines.append("# TYPE noracle_request_seconds histogram")
+        buckets = zip(edges, totals, strict=True)
+        lines += [f'noracle_request_seconds_bucket{{le="{edge}"}} {n}' for edge, n in buckets]
+        lines.append(f"noracle_request_seconds_sum {self._seconds:.6f}")
+        lines.append(f"noracle_request_seconds_count {totals[-1]}\n")
+        return "\n".join(lines)
 
 
 Value = TypeVar("Value")
@@ -301,13 +299,13 @@ class Web:
             self._known[slug] = found
         return found
 
-    async def next(self, session: str, slug: str) -> Asked | None:
+    async def next(self, session: str, slug: str) -> HeldQuestion | None:
         """The question that the person holds, else the next one."""
         now = time.time()
         self._answers.take(session, now=now)
         return await self.store.next_question(session, (await self.known(slug)).id, now=now)
 
-    async def answer(self, session: str, slug: str, **sent: Unpack[Sent]) -> Answered:
+    async def answer(self, session: str, slug: str, **sent: Unpack[SentAnswer]) -> Answered:
         """Keep an answer."""
         now = time.time()
         self._answers.take(session, now=now)

@@ -27,7 +27,7 @@ from noracle.collect.web.page import (
     Fields,
     Page,
     Say,
-    Sent,
+    SentFile,
     Visit,
     export_response,
     group_name,
@@ -200,9 +200,9 @@ async def systems(page: Visit, slug: str) -> Response:
     return page.go(f"/p/{slug}/setup")
 
 
-def _file(form: Fields) -> Sent:
+def _file(form: Fields) -> SentFile:
     found = form.get("file")
-    if not isinstance(found, Sent) or not found.name:
+    if not isinstance(found, SentFile) or not found.name:
         raise Refused("file must be chosen.")
     return found
 

@@ -144,14 +144,14 @@ def places(member: Any, _: Say) -> list[tuple[str, str]]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sent:
+class SentFile:
     """A file that was sent; of its name only the ending counts."""
 
     name: str
     data: bytes = dataclasses.field(repr=False)
 
 
-Fields = dict[str, str | Sent]
+Fields = dict[str, str | SentFile]
 
 
 def _file_name(name: str | None) -> str:
@@ -220,7 +220,9 @@ class Page:
                     check_text(value, name)
                     fields.setdefault(name, value)
                 else:
-                    fields.setdefault(name, Sent(_file_name(value.filename), await value.read()))
+                    fields.setdefault(
+                        name, SentFile(_file_name(value.filename), await value.read())
+                    )
         return fields
 
     def render(self, template: str, *, status: int = 200, **values: object) -> Response:

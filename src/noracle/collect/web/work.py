@@ -5,7 +5,6 @@ with htmx only the question is swapped.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import secrets
 import time
@@ -17,9 +16,10 @@ from markupsafe import Markup, escape
 
 from noracle.collect import content
 from noracle.collect.errors import Refused
-from noracle.collect.model import Asked, ProjectSpec
+from noracle.collect.model import HeldQuestion, ProjectSpec
 from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
+from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.core import number
 from noracle.collect.web.page import Page, Visit, Words, text
@@ -47,7 +47,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class ShownQuestion:
     """What the page shows."""
 
     id: int
@@ -64,15 +64,15 @@ class Question:
 
 
 def show(
-    asked: Asked, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = ""
-) -> Question:
+    asked: HeldQuestion, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = ""
+) -> ShownQuestion:
     """Lay a question out; ``chosen`` is the answer that is to be changed."""
     names, places, item = _names(asked, spec), _places(asked), asked.content
     rich, several, image = "markdown" in item, spec.protocol == "judge-all", item.get("image")
     plain = escape(str(item.get("text", "")))
     classes = [spec.classes[k] for k in asked.shown[:50]]
     guided = [(c.name, content.render_markdown(c.guideline)) for c in classes if c.guideline]
-    return Question(
+    return ShownQuestion(
         id=asked.question,
         key=asked.key,
         shown_at=now,
@@ -92,7 +92,7 @@ def visible(content: Mapping[str, Any]) -> dict[str, Any]:
     return {key: content[key] for key in ("text", "markdown", "image", "options") if key in content}
 
 
-def _places(asked: Asked) -> tuple[int, ...]:
+def _places(asked: HeldQuestion) -> tuple[int, ...]:
     """The class at each place of the page, for items that bring their own options."""
     options = asked.content.get("options")
     if not isinstance(options, list):
@@ -101,7 +101,7 @@ def _places(asked: Asked) -> tuple[int, ...]:
     return tuple(k for k in order if 0 <= k < len(options))
 
 
-def _names(asked: Asked, spec: ProjectSpec) -> dict[int, str]:
+def _names(asked: HeldQuestion, spec: ProjectSpec) -> dict[int, str]:
     """What each class is called on this page: its name, or the letter of its option."""
     places = _places(asked)
     if not places:
@@ -172,23 +172,6 @@ def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:
     return "|".join(str(v) for v in verdicts if isinstance(v, str))[:2000]
 
 
-def last_as_asked(row: Mapping[str, Any], *, project: int) -> Asked:
-    """The person's last answered question, to be asked again (an amendment)."""
-    options = row["options"]
-    return Asked(
-        question=int(row["question"]),
-        project=project,
-        item=0,
-        content=visible(json.loads(row["content"])),
-        options=None if options is None else tuple(json.loads(options)),
-        shown=tuple(json.loads(row["shown"])),
-        lease=0,
-        lease_until=0.0,
-        done=0,
-        key="",
-    )
-
-
 router = APIRouter(include_in_schema=False)
 
 
@@ -220,7 +203,9 @@ async def answer(page: Visit, slug: str) -> Response:
     return page.go(f"/p/{slug}/work")
 
 
-async def _question(page: Page, member: Member, asked: Asked | None, *, whole: bool) -> Response:
+async def _question(
+    page: Page, member: Member, asked: HeldQuestion | None, *, whole: bool
+) -> Response:
     progress, last = await page.web.store.read(
         lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
     )
@@ -255,6 +240,12 @@ def my_last(work: Work, member: Member) -> Row | None:
     return work.one(SQL.last_answer, project=member.project, person=member.person)
 
 
+def _last_asked(project: int, row: Row) -> HeldQuestion:
+    """The person's last answered question, to be asked again (an amendment)."""
+    question = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
+    return hot.asked(project, question, 0.0, "", 0)
+
+
 @router.get("/p/{slug}/last")
 async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
@@ -262,7 +253,7 @@ async def last_page(page: Visit, slug: str) -> Response:
     row = await page.web.store.read(lambda work: my_last(work, member))
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
-    asked, now, before = last_as_asked(row, project=member.project), time.time(), row["value"]
+    asked, now, before = _last_asked(member.project, row), time.time(), row["value"]
     question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
     known = await page.web.known(slug)
     return page.render(
