@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -572,37 +572,43 @@ def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Es
     )
 
 
+def _rates(
+    table: LabelTable,
+    error: float,
+    part: Callable[[int], tuple[Whole, NDArray[np.bool_]]],
+    expected: float = NaN,
+) -> tuple[Rate, ...]:
+    """One rate per class, of the items and hits that ``part`` gives; the limits hold together."""
+    sums = [sums_by_item(*part(j)) for j in range(table.n_classes)]
+    rows, tail = zip(table.classes, sums, strict=True), error / (2 * table.n_classes)
+    return tuple(rate_of(name, each, tail, expected=expected) for name, each in rows)
+
+
 def _noise_by_class(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     if known is None:
         return ()
-    truth, tail = truth_of(known), error / (2 * table.n_classes)
+    truth = truth_of(known)
     wrong = known.label == truth
-    parts = [
-        sums_by_item(known.item[truth == j], wrong[truth == j]) for j in range(table.n_classes)
-    ]
-    return tuple(rate_of(*part, tail) for part in zip(table.classes, parts, strict=True))
+    return _rates(table, error, lambda j: (known.item[truth == j], wrong[truth == j]))
 
 
 def _shares(table: LabelTable, error: float) -> tuple[Rate, ...]:
     """How often each class is ruled out; against 1/K, which even labels on balanced classes give."""
-    k = table.n_classes
-    parts = [sums_by_item(table.item, table.label == j) for j in range(k)]
-    each = zip(table.classes, parts, strict=True)
-    return tuple(rate_of(*part, error / (2 * k), expected=1 / k) for part in each)
+    expected = 1 / table.n_classes
+    return _rates(table, error, lambda j: (table.item, table.label == j), expected)
 
 
 def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     """How often each class is ruled out among right labels of items of other classes."""
     if known is None or table.n_classes < 3:
         return ()
-    truth, k = truth_of(known), table.n_classes
-    right = known.label != truth
-    tail, fair, rates = error / (2 * k), 1 / (k - 1), []
-    for j, name in enumerate(table.classes):
-        use = right & (truth != j)
-        sums = sums_by_item(known.item[use], known.label[use] == j)
-        rates.append(rate_of(name, sums, tail, expected=fair))
-    return tuple(rates)
+    truth, item, label = truth_of(known), known.item, known.label
+
+    def part(j: int) -> tuple[Whole, NDArray[np.bool_]]:
+        use = (label != truth) & (truth != j)
+        return item[use], label[use] == j
+
+    return _rates(table, error, part, 1 / (table.n_classes - 1))
 
 
 def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:

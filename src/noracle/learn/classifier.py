@@ -13,12 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import torch
-from torch import nn
 
 from noracle._version import __version__
 from noracle.accuracy.score import transition_scores
 from noracle.errors import ArgumentError, MissingExtra, require
+
+try:
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.metadata_routing import UNUSED
+    from sklearn.utils.validation import check_is_fitted
+    from torch import nn
+except ImportError as error:
+    library = "torch" if (error.name or "").startswith("torch") else "scikit-learn"
+    raise MissingExtra("ComplementaryClassifier", library, "learn") from None
+
 from noracle.learn.batches import Views
 from noracle.learn.fit import (
     ChannelsFirst,
@@ -111,15 +121,6 @@ def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
     if state["kind"] == "pixels":
         return Views(state["mean"], state["sd"])
     return ChannelsFirst() if state["kind"] == "images" else Floats()
-
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.metadata_routing import UNUSED
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise MissingExtra("ComplementaryClassifier", "scikit-learn", "learn") from None
 
 
 RECIPE_OPTIONS = ("strong", "weight", "delay", "ramp", "prior", "label_views", "flip", "pad")
