@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from noracle import errors
@@ -14,6 +15,9 @@ from noracle.errors import (
     MissingExtra,
     NoracleError,
     fault,
+    require,
+    require_evidence,
+    require_rows,
 )
 
 
@@ -95,3 +99,32 @@ def test_fault_names_the_first_five_places() -> None:
 
 def test_fault_without_a_place() -> None:
     assert fault("confidence", "must be in (0, 1)", 95) == "confidence must be in (0, 1); got 95."
+
+
+def test_requirements_raise_only_where_they_are_not_met() -> None:
+    require(1 < 2, "unseen")
+    require_evidence([0], "items", "must be at least one", "none")
+    with pytest.raises(ArgumentError, match=r"^share must be in \[0, 1\]; got 2\.$"):
+        require(False, "share must be in [0, 1]; got 2.")
+    with pytest.raises(EvidenceError) as caught:
+        require_evidence([], "items", "must be at least one", "none", remedy="Add some.")
+    assert caught.value.faults == ("items must be at least one; got none. Add some.",)
+
+
+@pytest.mark.parametrize(
+    ("good", "came", "said"),
+    [
+        ([True, False, False], [5, 6, 7], "got 6 at items 1, 2."),
+        ([[True, True], [True, False]], [[1, 2], [3, 4]], "got 4 at item 1."),
+        ([True, False], [[1, 2], [3, 4]], "got [3, 4] at item 1."),
+        ([False] * 7, "nothing", "got nothing at items 0, 1, 2, 3, 4 and 2 more."),
+    ],
+)
+def test_rows_that_break_a_rule_are_named(good: list[object], came: object, said: str) -> None:
+    values = came if isinstance(came, str) else np.array(came)
+    with pytest.raises(EvidenceError) as caught:
+        require_rows(np.array(good), "x", "must be good", values)
+    assert str(caught.value) == f"x must be good; {said}"
+    with pytest.raises(EvidenceError, match=r"at items? [ab]"):
+        require_rows(np.array(good), "x", "must be good", values, ids="abcdefg")
+    require_rows(np.ones_like(np.array(good)), "x", "must be good", values)

@@ -5,7 +5,7 @@ Start with :class:`ComplementaryClassifier` and :func:`estimate_model_accuracy`.
 when they are first used.
 
 classifier.py, fit.py            the scikit-learn estimator, and one fit of it
-validation.py, compare.py, scores.py, scorers.py   choosing between models without true labels
+validation.py, compare.py, scores.py   choosing between models without true labels
 analysis.py, label_table.py      how noisy and how biased labels are
 readers.py, files.py             items and labels out of files
 transition.py                    P(ruled out | true class), and where it came from
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from noracle.learn.models import make_model as make_model
     from noracle.learn.readers import LabelledItems as LabelledItems
     from noracle.learn.readers import read_items as read_items
-    from noracle.learn.scorers import scel_scorer as scel_scorer
-    from noracle.learn.scorers import zero_one_scorer as zero_one_scorer
     from noracle.learn.scores import fit_temperature as fit_temperature
+    from noracle.learn.scores import scel_scorer as scel_scorer
+    from noracle.learn.scores import zero_one_scorer as zero_one_scorer
     from noracle.learn.settings import History as History
     from noracle.learn.settings import Settings as Settings
     from noracle.learn.transition import Transition as Transition
@@ -81,8 +81,7 @@ __getattr__, __dir__, __all__ = lazy(
         ".losses": "LOSSES Loss get_loss label_mask",
         ".models": "make_model",
         ".readers": "LabelledItems read_items",
-        ".scorers": "scel_scorer zero_one_scorer",
-        ".scores": "fit_temperature",
+        ".scores": "fit_temperature scel_scorer zero_one_scorer",
         ".settings": "History Settings",
         ".transition": "Transition count_transition count_transitions estimate_transition",
         ".validation": "estimate_model_accuracy estimate_scel",

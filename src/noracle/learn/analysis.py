@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noracle.bounds.binomial import chdtrc
 from noracle.errors import EvidenceError, SingularTransition, require
@@ -18,7 +19,6 @@ from noracle.learn.label_table import (
     Sums,
     Use,
     check_dependence,
-    interval_name,
     measure_use,
     p_at_least,
     p_of,
@@ -49,31 +49,14 @@ from noracle.results import (
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
 from noracle.results.base import holm
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
-
-def findings(
-    table: LabelTable,
-    noise: Estimate,
-    shares: Sequence[Rate],
-    preferences: Sequence[Rate],
-    transitions: Sequence[TransitionTable],
-    agreement: Estimate,
-    annotators: Sequence[AnnotatorRow],
-    checks: Sequence[Check],
-) -> tuple[str, ...]:
+def findings(found: LabelAnalysis) -> Iterator[str]:
     """What was found, the most important first."""
-    if not len(table.label):
-        return ("There are no labels.",)
-    return (
-        *_say_noise(table, noise),
-        *_bias(table, shares, preferences),
-        *_uniform(noise, checks, transitions),
-        *_inverse(table, noise, transitions),
-        *_people(noise, annotators, agreement),
-        *_items(checks),
-    )
+    if not found.counts["labels"]:
+        yield "There are no labels."
+        return
+    for say in (_say_noise, _bias, _uniform, _inverse, _people, _items):
+        yield from say(found)
 
 
 def percent(share: float) -> str:
@@ -88,11 +71,12 @@ def named(names: Sequence[str], most: int = 4) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _say_noise(table: LabelTable, noise: Estimate) -> Iterator[str]:
+def _say_noise(found: LabelAnalysis) -> Iterator[str]:
+    noise = found.noise
     if math.isnan(noise.value):
         yield f"How many labels are wrong is not known: {noise.reason}."
         return
-    random, said, counts = 1 / table.n_classes, percent(noise.value), noise.counts
+    random, said, counts = 1 / len(found.classes), percent(noise.value), noise.counts
     limits = f"{100 * noise.confidence:g} % interval {percent(noise.low)} to {percent(noise.high)}"
     of = f"{counts['wrong']:,} of {counts['labels']:,} labels"
     yield f"Labels rule out the truth in {said} of cases ({limits}, {of})."
@@ -106,10 +90,10 @@ def _say_noise(table: LabelTable, noise: Estimate) -> Iterator[str]:
         yield f"{same}, who is wrong in {percent(random)}: get more trusted items."
 
 
-def _bias(table: LabelTable, shares: Sequence[Rate], preferences: Sequence[Rate]) -> Iterator[str]:
-    rates = preferences or shares
+def _bias(found: LabelAnalysis) -> Iterator[str]:
+    rates = found.preferences or found.shares
     more, less = ([r.name for r in rates if r.verdict == v] for v in ("more", "less"))
-    if preferences:
+    if found.preferences:
         if more:
             yield f"The annotators prefer to rule out {named(more)}."
         if less:
@@ -117,24 +101,22 @@ def _bias(table: LabelTable, shares: Sequence[Rate], preferences: Sequence[Rate]
     elif more or less:
         what = " and ".join(f"{named(n)} {w}" for n, w in ((more, "more"), (less, "less")) if n)
         odd = " Frequent true classes are ruled out less often even by fair annotators."
-        odd = "" if table.n_classes == 2 else odd
+        odd = "" if len(found.classes) == 2 else odd
         yield f"Compared with equal shares, labels rule out {what} often.{odd}"
 
 
-def _uniform(
-    noise: Estimate, checks: Sequence[Check], transitions: Sequence[TransitionTable]
-) -> Iterator[str]:
-    about = [c for c in checks if c.assumption == "uniform T"]
+def _uniform(found: LabelAnalysis) -> Iterator[str]:
+    about = [c for c in found.checks if c.assumption == "uniform T"]
     failed = [c for c in about if not c.passed]
     seen = [c for c in about if not math.isnan(c.p_value)]
-    counted = transitions and transitions[0].oracle
+    counted, wrong = found.transitions[0].oracle, found.noise.counts["wrong"]
     remedy = "estimate T, or count it on trusted items"
     remedy = "use a counted or estimated T" if counted else remedy
     if failed:
         finding = failed[-1].finding
         yield f"Uniform T is refuted: {remedy}. {finding[0].upper()}{finding[1:]}."
-    elif noise.counts["wrong"]:
-        why = f"since {noise.counts['wrong']:,} labels rule out the truth"
+    elif wrong:
+        why = f"since {wrong:,} labels rule out the truth"
         yield f"Uniform T without noise is refuted, {why}: {remedy}."
     elif not seen:
         yield "Whether T is uniform could not be tested."
@@ -143,10 +125,9 @@ def _uniform(
         yield f"Nothing speaks against uniform T, as far as it can be seen {how} true labels."
 
 
-def _inverse(
-    table: LabelTable, noise: Estimate, transitions: Sequence[TransitionTable]
-) -> Iterator[str]:
-    for t in transitions:
+def _inverse(found: LabelAnalysis) -> Iterator[str]:
+    noise, random = found.noise, 1 / len(found.classes)
+    for t in found.transitions:
         oracle = "The counted T (oracle: true labels were seen)"
         who = oracle if t.oracle else "The T estimated by anchor points"
         if not t.matrix and t.source == "oracle":
@@ -155,15 +136,14 @@ def _inverse(
             yield f"{who} cannot be used for unbiased risks: {t.reason.rstrip('.')}."
             continue
         numbers = f"condition number {t.condition:.3g}, 1 − ηK = {t.strength:.3g}"
-        weak = t.oracle and noise.low <= 1 / table.n_classes <= noise.high
+        weak = t.oracle and noise.low <= random <= noise.high
         but = " But its noise may be that of a random annotator; do not trust the inverse."
         yield f"{who} can be used for unbiased risks: {numbers}.{but if weak else ''}"
 
 
-def _people(
-    noise: Estimate, annotators: Sequence[AnnotatorRow], agreement: Estimate
-) -> Iterator[str]:
-    worse = [a.name for a in annotators if a.noise.n and a.noise.low > noise.high]
+def _people(found: LabelAnalysis) -> Iterator[str]:
+    agreement, high = found.agreement, found.noise.high
+    worse = [a.name for a in found.annotators if a.noise.n and a.noise.low > high]
     if worse:
         who = "annotator" if len(worse) == 1 else "annotators"
         yield f"Wrong more often than all together: {who} {named(worse)}."
@@ -173,8 +153,8 @@ def _people(
         yield f"{said}; independent even labels would in {percent(chance)}."
 
 
-def _items(checks: Sequence[Check]) -> Iterator[str]:
-    check = next((c for c in checks if c.name == NAME), None)
+def _items(found: LabelAnalysis) -> Iterator[str]:
+    check = found.check(NAME)
     if check is None or math.isnan(check.p_value):
         return
     hint = " This is a hint only, since classes were guessed."
@@ -187,7 +167,6 @@ def _items(checks: Sequence[Check]) -> Iterator[str]:
 
 
 # Who gave the labels: how often, how wrong, and in agreement with whom.
-
 
 Whole = NDArray[np.int64]
 ITEMS = Assumption(name="independent items")
@@ -203,9 +182,7 @@ def _same(*keys: Whole) -> NDArray[np.int64]:
 
 
 def _pairs(table: LabelTable) -> tuple[Whole, NDArray[np.int64], NDArray[np.int64]]:
-    """Labels with an annotator, and for each how many labels others gave to its item, and how many
-    of these are the same.
-    """
+    """Labels with an annotator; for each, labels of others on its item, and the same ones of them."""
     if table.annotator is None:
         nothing = np.empty(0, dtype=np.int64)
         return nothing, nothing, nothing
@@ -225,29 +202,30 @@ def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
     rate = rate_of("agreement", Sums(2 * share, np.full(len(share), 2.0)), (1 - confidence) / 2)
     nobody = table.annotator is None
     who = "no annotators are named" if nobody else "no item has labels of two annotators"
-    guarantee = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=(ITEMS,))
+    how = "share of pairs of annotators with the same label, item by item"
     return Estimate(
         quantity="agreement",
         subject="annotators",
-        value=rate.value,
-        low=rate.low,
-        high=rate.high,
-        confidence=confidence,
-        method="share of pairs of annotators with the same label, item by item",
+        **_limits(rate, confidence, (ITEMS,)),
+        method=how,
         interval="betting",
-        guarantee=guarantee,
         counts={"items": len(share), "pairs": int(others[met].sum()) // 2},
         diagnostics={"independent_even_labels": 1 / (table.n_classes - 1)},
         reason="" if len(share) else who,
     )
 
 
+def _limits(rate: Rate, confidence: float, rests: tuple[Assumption, ...]) -> dict[str, Any]:
+    """The rate and its promise, as fields of an estimate."""
+    promise = Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=rests)
+    limits = {"value": rate.value, "low": rate.low, "high": rate.high}
+    return {**limits, "confidence": confidence, "guarantee": promise}
+
+
 def annotator_rows(
     table: LabelTable, known: LabelTable | None, error: float
 ) -> tuple[AnnotatorRow, ...]:
-    """One row an annotator; the limits of the noise rates hold together with an error rate of
-    ``error``.
-    """
+    """One row per annotator; the limits of the noise rates hold together with this error rate."""
     if table.annotator is None:
         return ()
     named, others, same = _pairs(table)
@@ -287,12 +265,10 @@ def annotator_rows(
 def _places(annotator: Whole, size: int) -> list[Whole]:
     """The labels of each annotator."""
     order = np.argsort(annotator, kind="stable")
-    edges = np.searchsorted(annotator[order], np.arange(size + 1))
-    return [order[edges[a] : edges[a + 1]] for a in range(size)]
+    return np.split(order, np.searchsorted(annotator[order], np.arange(size + 1)))[1:-1]
 
 
 # Do ruled-out labels look even?
-
 
 SIMULATIONS = 4_999
 
@@ -521,30 +497,25 @@ def analyse_labels(
     seed = int(rng.integers(2**63))
     known = trusted_part(table)
     noise = _noise(table, known, confidence)
-    shares = _shares(table, error)
-    preferences = _preferences(table, known, error)
     anchors = [] if chances is None else [_anchors(table, chances)]
-    transitions = (_counted(table, known), *anchors)
     checks = [check_balance(table, seed), check_ceiling(table)]
     if known is not None:
         checks.append(check_rows(table, known, seed))
     if features is not None:
         checks.append(_dependence(table, features, predicted, n_permutations, rng))
-    agreement, annotators = estimate_pairs(table, confidence), annotator_rows(table, known, error)
-    parts = (table, noise, shares, preferences, transitions, agreement, annotators, checks)
     rests = noise.guarantee.assumptions
     together = "The limits in one table hold together (Bonferroni)"
-    return LabelAnalysis(
+    found = LabelAnalysis(
         classes=table.classes,
         noise=noise,
         noise_by_class=_noise_by_class(table, known, error),
-        shares=shares,
-        preferences=preferences,
-        transitions=transitions,
-        agreement=agreement,
-        annotators=annotators,
+        shares=_shares(table, error),
+        preferences=_preferences(table, known, error),
+        transitions=(_counted(table, known), *anchors),
+        agreement=estimate_pairs(table, confidence),
+        annotators=annotator_rows(table, known, error),
         checks=tuple(checks),
-        findings=findings(*parts),
+        findings=(),
         confidence=confidence,
         method="counts with exact or betting limits",
         oracle=known is not None and bool(len(known.label)),
@@ -552,6 +523,7 @@ def analyse_labels(
         counts=_counts(table, known),
         notes=(*table.notes, f"{together}; noise rate, agreement and each table stand alone."),
     )
+    return dataclasses.replace(found, findings=tuple(findings(found)))
 
 
 def _counts(table: LabelTable, known: LabelTable | None) -> dict[str, Any]:
@@ -590,52 +562,53 @@ def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Es
     return Estimate(
         quantity="noise rate",
         subject="labels",
-        value=rate.value,
-        low=rate.low,
-        high=rate.high,
-        confidence=confidence,
+        **_limits(rate, confidence, rests),
         se=se,
         method="labels that rule out the trusted true class (oracle)",
-        interval=interval_name(sums),
-        guarantee=Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=1 - confidence, assumptions=rests),
+        interval="exact" if rate.n == n else "betting",
         counts={"items": n, "labels": rate.n, "wrong": rate.hits},
         diagnostics={"oracle": n > 0, "random_annotator": 1 / table.n_classes},
         reason=reason,
     )
 
 
+def _rates(
+    table: LabelTable,
+    error: float,
+    part: Callable[[int], tuple[Whole, NDArray[np.bool_]]],
+    expected: float = NaN,
+) -> tuple[Rate, ...]:
+    """One rate per class, of the items and hits that ``part`` gives; the limits hold together."""
+    sums = [sums_by_item(*part(j)) for j in range(table.n_classes)]
+    rows, tail = zip(table.classes, sums, strict=True), error / (2 * table.n_classes)
+    return tuple(rate_of(name, each, tail, expected=expected) for name, each in rows)
+
+
 def _noise_by_class(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     if known is None:
         return ()
-    truth, tail = truth_of(known), error / (2 * table.n_classes)
+    truth = truth_of(known)
     wrong = known.label == truth
-    return tuple(
-        rate_of(name, sums_by_item(known.item[truth == j], wrong[truth == j]), tail)
-        for j, name in enumerate(table.classes)
-    )
+    return _rates(table, error, lambda j: (known.item[truth == j], wrong[truth == j]))
 
 
 def _shares(table: LabelTable, error: float) -> tuple[Rate, ...]:
     """How often each class is ruled out; against 1/K, which even labels on balanced classes give."""
-    k = table.n_classes
-    return tuple(
-        rate_of(name, sums_by_item(table.item, table.label == j), error / (2 * k), expected=1 / k)
-        for j, name in enumerate(table.classes)
-    )
+    expected = 1 / table.n_classes
+    return _rates(table, error, lambda j: (table.item, table.label == j), expected)
 
 
 def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     """How often each class is ruled out among right labels of items of other classes."""
     if known is None or table.n_classes < 3:
         return ()
-    truth, k = truth_of(known), table.n_classes
-    right = known.label != truth
-    tail, fair, rates = error / (2 * k), 1 / (k - 1), []
-    for j, name in enumerate(table.classes):
-        use = right & (truth != j)
-        sums = sums_by_item(known.item[use], known.label[use] == j)
-        rates.append(rate_of(name, sums, tail, expected=fair))
-    return tuple(rates)
+    truth, item, label = truth_of(known), known.item, known.label
+
+    def part(j: int) -> tuple[Whole, NDArray[np.bool_]]:
+        use = (label != truth) & (truth != j)
+        return item[use], label[use] == j
+
+    return _rates(table, error, part, 1 / (table.n_classes - 1))
 
 
 def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:

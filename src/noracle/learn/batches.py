@@ -1,6 +1,4 @@
-"""Items and labels in random order, wherever they lie, and augmentation as batched tensor
-operations on the device.
-"""
+"""Items and labels in random order, wherever they lie, and views of images on the device."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ class Views(nn.Module):
 
 
 def weak_view(images: Tensor, *, pad: int = 4, flip: bool = True) -> Tensor:
-    """Flip left to right with probability 1/2 and shift by up to ``pad`` pixels; uint8 in, uint8
-    out; borders are black.
-    """
+    """Flip left to right with chance 1/2 and shift by up to ``pad`` pixels; borders are black."""
     b, h, w, _ = images.shape
     device = images.device
     padded = functional.pad(images, (0, 0, pad, pad, pad, pad))
@@ -169,7 +165,6 @@ def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:
 
 # Items and labels in random order, wherever they lie.
 
-
 Items = Any
 """A tensor, a numpy array, a memory-mapped file, or a scipy sparse matrix; one row an item."""
 
@@ -252,7 +247,7 @@ class Batches:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class ItemBlock:
     """Some items, from which batches are taken."""
 
     items: Items
@@ -268,30 +263,28 @@ class Part:
 
 
 class Loader:
-    """Gives the parts of every epoch; blocks are copied to one and the same place, as CUDA graphs
-    need it.
-    """
+    """Gives the parts of every epoch; blocks are copied to one place, as CUDA graphs need it."""
 
     def __init__(self, data: Batches, device: torch.device, batch_size: int) -> None:
         self.data, self.device = data, device
         whole = data.sparse or data.resident(device)
-        self.part: Part | None = None
+        self.part: ItemBlock | None = None
         if whole:
             items = data.items.tocsr() if data.sparse else as_tensor(data.items).to(device)
             weight = None if data.weight is None else data.weight.to(device)
-            self.part = Part(items, data.labels.to(device), weight)
+            self.part = ItemBlock(items, data.labels.to(device), weight)
         each = max(1, int(data.items.nbytes) // len(data)) if not whole else 1
         block = math.ceil((data.block or max(1, BLOCK_BYTES // each)) / batch_size) * batch_size
         self.block = len(data) if whole else min(len(data), block)
         self.cuts = cut_evenly(len(data), self.block, batch_size / 2)
         self.run = max(1, min(RUN_BYTES // each, self.block // 16))
-        self.room: Part | None = None
+        self.room: ItemBlock | None = None
 
     def lengths(self) -> list[int]:
         """Items in each part of an epoch."""
         return [stop - start for start, stop in self.cuts]
 
-    def parts(self, generator: torch.Generator) -> Iterator[tuple[Part, Tensor]]:
+    def parts(self, generator: torch.Generator) -> Iterator[tuple[ItemBlock, Tensor]]:
         """(part, random order of its items)."""
         if self.part is not None:
             yield self.part, torch.randperm(len(self.data), generator=generator).to(self.device)
@@ -302,7 +295,7 @@ class Loader:
             part = self._fetch(rows)
             yield part, torch.randperm(len(rows), generator=generator).to(self.device)
 
-    def _fetch(self, rows: Tensor) -> Part:
+    def _fetch(self, rows: Tensor) -> ItemBlock:
         data = self.data
         whole = isinstance(data.items, Tensor)
         found = [data.items[rows] if whole else as_tensor(data.items[rows.numpy()])]
@@ -310,7 +303,7 @@ class Loader:
         found += [values[rows.to(values.device)] for values in known]
         if self.room is None:
             room = [t.new_empty((self.block, *t.shape[1:]), device=self.device) for t in found]
-            self.room = Part(room[0], room[1], room[2] if len(room) == 3 else None)
+            self.room = ItemBlock(room[0], room[1], room[2] if len(room) == 3 else None)
         places = (self.room.items, self.room.labels, self.room.weight)
         for place, tensor in zip(places, found, strict=False):
             place[: len(rows)].copy_(tensor)
@@ -318,11 +311,9 @@ class Loader:
 
 
 def cut_evenly(n: int, size: int, least: float) -> list[tuple[int, int]]:
-    """Where pieces of ``size`` begin and end. If the last had less than ``least``, the last two
-    share what they have evenly.
+    """Where pieces of ``size`` begin and end; one of less than ``least`` shares with the one before.
 
-    A batch of a few items would move the weights as far as a whole one, with the noise of those few
-    in its gradient and its normalisation.
+    A batch of a few items would move the weights as far as a whole one, with the noise of those.
 
     Examples
     --------
@@ -338,14 +329,7 @@ def cut_evenly(n: int, size: int, least: float) -> list[tuple[int, int]]:
 
 
 def random_runs(n: int, run: int, generator: torch.Generator) -> Tensor:
-    """0 … n - 1 with runs of neighbours in random order.
-
-    Examples
-    --------
-    >>> random_runs(5, 2, torch.Generator().manual_seed(1)).tolist() in ([0, 1, 4, 2, 3], [4, 0, 1, 2, 3], [2, 3, 4, 0, 1],
-    ...     [0, 1, 2, 3, 4], [2, 3, 0, 1, 4], [4, 2, 3, 0, 1])
-    True
-    """
+    """0 … n - 1 with runs of neighbours in random order."""
     starts = torch.randperm(math.ceil(n / run), generator=generator) * run
     rows = (starts.unsqueeze(1) + torch.arange(run)).flatten()
     return rows[rows < n]
@@ -358,14 +342,11 @@ def as_model(model: nn.Module, items: Tensor) -> Tensor:
 
 
 def as_tensor(items: Items) -> Tensor:
-    """A tensor of these rows; sparse ones become dense, 64-bit floats become 32-bit, read-only
-    memory is copied.
-    """
+    """A tensor of these rows: dense, 64-bit floats as 32-bit, read-only memory copied."""
     if isinstance(items, Tensor):
         return items.float() if items.dtype == torch.float64 else items
     array = items.toarray() if hasattr(items, "toarray") else np.asarray(items)
     if array.dtype == np.float64:
         array = array.astype(np.float32)
-    return torch.from_numpy(
-        np.ascontiguousarray(array) if array.flags.writeable else np.array(array)
-    )
+    own = np.ascontiguousarray(array) if array.flags.writeable else np.array(array)
+    return torch.from_numpy(own)

@@ -13,18 +13,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import torch
-from torch import nn
 
 from noracle._version import __version__
 from noracle.accuracy.score import transition_scores
 from noracle.errors import ArgumentError, MissingExtra, require
+
+try:
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.metadata_routing import UNUSED
+    from sklearn.utils.validation import check_is_fitted
+    from torch import nn
+except ImportError as error:
+    library = "torch" if (error.name or "").startswith("torch") else "scikit-learn"
+    raise MissingExtra("ComplementaryClassifier", library, "learn") from None
+
 from noracle.learn.batches import Views
 from noracle.learn.fit import (
     ChannelsFirst,
-    Fit,
     Floats,
-    Labels,
+    KnownLabels,
+    ModelFit,
     check_items,
     check_outputs,
     check_weight,
@@ -44,80 +54,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SCHEMA = "classifier/1"
-
-
-def save(fitted: Any, folder: Path) -> None:
-    """Weights first, then the JSON that names their digest: a half-written pair is noticed."""
-    params, T = fitted.get_params(deep=False), fitted.transition
-    named, classes, options = isinstance(fitted.model, str), fitted.classes, fitted.loss_options
-    params |= {
-        "model": fitted.model if named else None,
-        "transition": T if isinstance(T, str) else _from_transition(_as_transition(T)),
-        "classes": None if classes is None else np.asarray(list(classes)).tolist(),
-        "hidden": [int(size) for size in fitted.hidden],
-        "loss_options": options and {k: _plain(v) for k, v in options.items()},
-        "checkpoint": None if fitted.checkpoint is None else str(fitted.checkpoint),
-        "random_state": fitted.random_state if isinstance(fitted.random_state, int) else None,
-    }
-    file = io.BytesIO()
-    torch.save({"model": _on_host(fitted.model_), "context": _on_host(fitted.context_)}, file)
-    state = {
-        "schema": SCHEMA,
-        "version": __version__,
-        "weights": hashlib.sha256(file.getvalue()).hexdigest(),
-        "named_model": named,
-        "params": {name: _plain(value) for name, value in params.items()},
-        "classes": fitted.classes_.tolist(),
-        "classes_dtype": "object" if fitted.classes_.dtype == object else fitted.classes_.dtype.str,
-        "item_shape": list(fitted.item_shape_),
-        "n_features_in": fitted.n_features_in_,
-        "feature_names_in": getattr(fitted, "feature_names_in_", np.empty(0)).tolist(),
-        "transition": _from_transition(fitted.transition_),
-        "start": _from_transition(fitted.context_.transition),
-        "transition_source": fitted.transition_source_,
-        "history": fitted.history_.rows,
-        "held_out": fitted.held_out_.tolist(),
-        "input": _from_input(fitted._prepare),
-    }
-    text = json.dumps(state, indent=1, allow_nan=False, ensure_ascii=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (("weights.pt", file.getvalue()), ("model.json", text.encode("utf-8"))):
-        with replaced(folder / name) as part:
-            part.write(content)
-
-
-def load(cls: Any, folder: Path, *, model: Any = None) -> Any:
-    """The classifier that was saved."""
-    try:
-        state = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        weights = (folder / "weights.pt").read_bytes()
-    except (OSError, ValueError) as error:
-        rule = "path must be a folder with model.json and weights.pt"
-        raise ArgumentError(f"{rule}; got {folder}, which cannot be read: {error}.") from error
-    ours = isinstance(state, dict) and state.get("schema") == SCHEMA
-    require(ours, f"path must hold a classifier ({SCHEMA}); got {folder} with another content.")
-    same = hashlib.sha256(weights).hexdigest() == state["weights"]
-    rule, remedy = "weights.pt must be the file that model.json names", "Save the classifier again."
-    require(same, f"{rule}; got another one in {folder}. {remedy}")
-    rule = "model must be passed to load, since no name of it was saved"
-    require(state["named_model"] or model is not None, f"{rule}; got None for {folder}.")
-    params = state["params"]
-    params["hidden"] = tuple(params["hidden"])
-    params["model"] = params["model"] if model is None else model
-    if isinstance(params["transition"], dict):
-        params["transition"] = _to_transition(params["transition"])
-    fitted = cls(**params)
-    fitted.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
-    fitted.item_shape_, fitted.n_features_in_ = tuple(state["item_shape"]), state["n_features_in"]
-    if state["feature_names_in"]:
-        fitted.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-    fitted.transition_ = _to_transition(state["transition"])
-    fitted.transition_source_ = state["transition_source"]
-    fitted.history_ = History(state["history"])
-    fitted.held_out_ = np.array(state["held_out"], dtype=np.intp)
-    fitted._prepare = _to_input(state["input"])
-    _fill(fitted, state, weights)
-    return fitted
 
 
 def _fill(fitted: Any, state: dict[str, Any], weights: bytes) -> None:
@@ -185,15 +121,6 @@ def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
     if state["kind"] == "pixels":
         return Views(state["mean"], state["sd"])
     return ChannelsFirst() if state["kind"] == "images" else Floats()
-
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.metadata_routing import UNUSED
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise MissingExtra("ComplementaryClassifier", "scikit-learn", "learn") from None
 
 
 RECIPE_OPTIONS = ("strong", "weight", "delay", "ramp", "prior", "label_views", "flip", "pad")
@@ -306,7 +233,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         verbose: bool = False,
         random_state: Any = 0,
     ) -> None:
-        given = locals()
+        given = locals()  # every argument is an attribute, as scikit-learn wants it
         for name in self._get_param_names():
             setattr(self, name, given[name])
 
@@ -358,7 +285,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         prepare, k = make_input(X), len(labels.classes)
         make = model_maker(self.model, shape=self.item_shape_, n_outputs=k, hidden=self.hidden)
         check_outputs(make(seeds[1]), X, prepare, k)
-        fit = Fit(
+        fit = ModelFit(
             items=X,
             labels=labels,
             weight=weight,
@@ -380,7 +307,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.model_, self.context_, self.loss_, self.history_ = model, context, loss, history
         self.held_out_, self._prepare = held, prepare
         self.transition_ = context.trained()
-        self.transition_source_ = source_words(self.transition_)
+        source, hidden = self.transition_.source, self.transition_.oracle
+        hidden = hidden and source != "oracle"  # true labels were seen all the same
+        self.transition_source_ = f"{source} (oracle)" if hidden else source
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -454,14 +383,80 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         :meth:`load`.
         """
         check_is_fitted(self)
-        save(self, Path(path))
+        folder = Path(path)
+        params, T = self.get_params(deep=False), self.transition
+        named, classes, options = isinstance(self.model, str), self.classes, self.loss_options
+        params |= {
+            "model": self.model if named else None,
+            "transition": T if isinstance(T, str) else _from_transition(_as_transition(T)),
+            "classes": None if classes is None else np.asarray(list(classes)).tolist(),
+            "hidden": [int(size) for size in self.hidden],
+            "loss_options": options and {k: _plain(v) for k, v in options.items()},
+            "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+            "random_state": self.random_state if isinstance(self.random_state, int) else None,
+        }
+        file = io.BytesIO()
+        torch.save({"model": _on_host(self.model_), "context": _on_host(self.context_)}, file)
+        state = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "weights": hashlib.sha256(file.getvalue()).hexdigest(),
+            "named_model": named,
+            "params": {name: _plain(value) for name, value in params.items()},
+            "classes": self.classes_.tolist(),
+            "classes_dtype": "object" if self.classes_.dtype == object else self.classes_.dtype.str,
+            "item_shape": list(self.item_shape_),
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            "transition": _from_transition(self.transition_),
+            "start": _from_transition(self.context_.transition),
+            "transition_source": self.transition_source_,
+            "history": self.history_.rows,
+            "held_out": self.held_out_.tolist(),
+            "input": _from_input(self._prepare),
+        }
+        text = json.dumps(state, indent=1, allow_nan=False, ensure_ascii=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in (("weights.pt", file.getvalue()), ("model.json", text.encode())):
+            with replaced(folder / name) as part:
+                part.write(content)
 
     @classmethod
     def load(cls, path: str | Path, *, model: Any = None) -> Self:
         """Read what :meth:`save` wrote. A model that was no name (a module or a function) must be
         passed again.
         """
-        fitted: Self = load(cls, Path(path), model=model)
+        folder = Path(path)
+        try:
+            state = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            weights = (folder / "weights.pt").read_bytes()
+        except (OSError, ValueError) as error:
+            rule = "path must be a folder with model.json and weights.pt"
+            raise ArgumentError(f"{rule}; got {folder}, which cannot be read: {error}.") from error
+        ours = isinstance(state, dict) and state.get("schema") == SCHEMA
+        require(ours, f"path must hold a classifier ({SCHEMA}); got {folder} with another content.")
+        same = hashlib.sha256(weights).hexdigest() == state["weights"]
+        rule = "weights.pt must be the file that model.json names"
+        require(same, f"{rule}; got another one in {folder}. Save the classifier again.")
+        rule = "model must be passed to load, since no name of it was saved"
+        require(state["named_model"] or model is not None, f"{rule}; got None for {folder}.")
+        params = state["params"]
+        params["hidden"] = tuple(params["hidden"])
+        params["model"] = params["model"] if model is None else model
+        if isinstance(params["transition"], dict):
+            params["transition"] = _to_transition(params["transition"])
+        fitted = cls(**params)
+        fitted.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
+        fitted.item_shape_ = tuple(state["item_shape"])
+        fitted.n_features_in_ = state["n_features_in"]
+        if state["feature_names_in"]:
+            fitted.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+        fitted.transition_ = _to_transition(state["transition"])
+        fitted.transition_source_ = state["transition_source"]
+        fitted.history_ = History(state["history"])
+        fitted.held_out_ = np.array(state["held_out"], dtype=np.intp)
+        fitted._prepare = _to_input(state["input"])
+        _fill(fitted, state, weights)
         return fitted
 
     def _one_of(self, ruled_out: Any, y: Any, label: Any) -> Any:
@@ -498,7 +493,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         require(ok, f"{rule}, so that a second fit goes on with the same; got None.")
         return self.random_state
 
-    def _given_transition(self, labels: Labels) -> Transition | None:
+    def _given_transition(self, labels: KnownLabels) -> Transition | None:
         """The matrix, or None where it is to be estimated."""
         k = len(labels.classes)
         if isinstance(self.transition, str):
@@ -549,9 +544,3 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         # y says what the class is not, so predictions must differ from it
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def source_words(transition: Transition) -> str:
-    """The source, with the word oracle wherever true labels were seen."""
-    hidden = transition.oracle and transition.source != "oracle"
-    return f"{transition.source} (oracle)" if hidden else transition.source

@@ -1,6 +1,4 @@
-"""Which of two models is better, from ruled-out labels alone, and how many such labels it takes to
-tell.
-"""
+"""Which of two models is better, from ruled-out labels alone, and how many it takes to tell."""
 
 from __future__ import annotations
 
@@ -34,6 +32,7 @@ from noracle.learn.scores import (
     read_predicted,
     read_ruled_out,
     read_transition,
+    rest_on,
     row_counts,
     score_table,
     transition_notes,
@@ -56,7 +55,6 @@ Measure = Literal["zero-one", "scel"]
 POWER = 0.8
 _IID = (Assumption(name="iid items"),)
 _BETTING = 1.8  # width of a betting interval over that of a normal one
-_SCEL = "scel with its sign turned round: larger is better"
 
 
 def compare_models(
@@ -117,22 +115,45 @@ def compare_models(
     two = len(names) == 2 and names[0] != names[1]
     require(two, f"names must be two different ones; got {list(names)}.")
     how = choose("interval", interval or fits[0], fits)
+    notes: tuple[str, ...] = ()
+    diagnostics: dict[str, Any] = {}
     if measure == "scel":
-        return _by_loss(a, b, ruled_out, transition, n_classes, temperature, names, confidence)
-    labels, T = read_labels_of(ruled_out, transition, n_classes)
-    first, second = read_predicted("a", a, labels), read_predicted("b", b, labels)
-    if not is_uniform(T):
-        return _by_scores(first, second, labels, T, names, how, confidence)
-    patterns = _patterns(first, second, labels, names)
-    found = compare_systems(patterns, interval=how, confidence=confidence)  # type: ignore[arg-type]
-    scores = item_scores(first, labels, T) - item_scores(second, labels, T)
-    return _finished(found, T, scores[~np.isnan(scores)], measure)
+        logits = [read_logits(name, z) for name, z in (("a", a), ("b", b))]
+        T = read_transition(transition, logits[0].shape[1] if n_classes is None else n_classes)
+        labels = read_ruled_out(ruled_out, T.n_classes)
+        for name, z in zip(("a", "b"), logits, strict=True):
+            read_logits(name, z, labels)
+            read_transition(T, z.shape[1])
+        taus = [chosen_temperature(z, labels, T, temperature) for z in logits]
+        both = zip(logits, taus, strict=True)
+        scores = [-item_losses(z, labels, T, temperature=tau) for z, tau in both]
+        fitted = ("each temperature was fitted to the same labels",) if temperature == "fit" else ()
+        notes = ("scel with its sign turned round: larger is better", *fitted)
+        diagnostics = {"temperature": dict(zip(names, taus, strict=True))}
+    else:
+        labels, T = read_labels_of(ruled_out, transition, n_classes)
+        answers = [read_predicted(name, p, labels) for name, p in (("a", a), ("b", b))]
+        scores = [item_scores(p, labels, T) for p in answers]
+    scores = [s[labels.sizes > 0] for s in scores]
+    if measure == "zero-one" and is_uniform(T):
+        patterns = _patterns(answers, labels, names)
+        found = compare_systems(patterns, interval=how, confidence=confidence)  # type: ignore[arg-type]
+    else:
+        found = _paired(scores, labels, T, names, measure, how, confidence)
+    (difference,) = found.differences
+    separate = _separate(difference, scores[0] - scores[1], confidence, found.interval)
+    if difference.verdict == "not separable" and not math.isnan(separate["labels"]):
+        models = f"models that differ by {abs(difference.value):.3g} would be separated"
+        about = f"about {separate['labels']:,} labelled items (power {POWER:g})"
+        notes = (*notes, f"{models} by {about}")
+    found = dataclasses.replace(found, notes=(*found.notes, *notes))
+    return rest_on(found, T, **diagnostics, measure=measure, separate=separate)
 
 
-def _patterns(a: Ints, b: Ints, labels: RuledOut, names: tuple[str, str]) -> PatternCounts:
+def _patterns(answers: list[Ints], labels: RuledOut, names: tuple[str, str]) -> PatternCounts:
     mask = labels.mask()
     m = mask.sum(axis=1)
-    hits = (np.where(p < 0, -1, mask[np.arange(len(p)), p]) for p in (a, b))
+    hits = (np.where(p < 0, -1, mask[np.arange(len(p)), p]) for p in answers)
     rows = np.stack([m, *hits], axis=1)[m > 0]
     patterns: Counter[Pattern] = Counter()
     cell = Cell("", labels.n_classes)
@@ -142,73 +163,52 @@ def _patterns(a: Ints, b: Ints, labels: RuledOut, names: tuple[str, str]) -> Pat
     return PatternCounts(systems=tuple(names), patterns=dict(patterns))
 
 
-def _by_scores(
-    a: Ints,
-    b: Ints,
+def _paired(
+    scores: list[Floats],
     labels: RuledOut,
     transition: Transition,
     names: tuple[str, str],
+    measure: Measure,
     interval: str,
     confidence: float,
 ) -> Comparison:
-    """Any T: scores subtracted item by item; the range of a difference is known from T alone."""
-    scores = [item_scores(p, labels, transition) for p in (a, b)]
-    keep = ~np.isnan(scores[0])
-    values = (scores[0] - scores[1])[keep]
-    most = _widest(transition)
-    n, mean, se = _moments(values)
-    low, high = -1.0, 1.0
-    if interval == "betting" and n:
-        rows = equal_together(values, -most, most)
-        tail = (1 - confidence) / 2
+    """Scores subtracted item by item; the range of a difference is known from T alone."""
+    n, mean, se = _moments(scores[0] - scores[1])
+    low, high = normal_range(mean, se, 1 - confidence)
+    betting = interval == "betting"
+    if measure == "zero-one":
+        low, high = (max(-1.0, low), min(1.0, high)) if se > 0 and not betting else (-1.0, 1.0)
+    if betting and n:
+        most, tail = _widest(transition), (1 - confidence) / 2
+        rows = equal_together(scores[0] - scores[1], -most, most)
         limits = ordered(*betting_interval(rows, tail, tail, floor=-1.0), -1.0)
         low, high = limits.low, limits.high
-    elif se > 0:
-        low, high = (min(max(x, -1.0), 1.0) for x in normal_range(mean, se, 1 - confidence))
-    kind, every = (Kind.FINITE_SAMPLE, True) if interval == "betting" else (Kind.ASYMPTOTIC, False)
-    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=every, assumptions=_IID)
-    if int(labels.sizes.max(initial=0)) > 1:
+    kind = Kind.FINITE_SAMPLE if betting else Kind.ASYMPTOTIC
+    guarantee = Guarantee(kind=kind, error_rate=1 - confidence, anytime=betting, assumptions=_IID)
+    if measure == "zero-one" and int(labels.sizes.max(initial=0)) > 1:
         guarantee = own_draws(guarantee, labels, transition)
     difference = Difference(first=names[0], second=names[1], value=mean, low=low, high=high, n=n)
-    means = [float(s[keep].mean()) if n else math.nan for s in scores]
-    found = _comparison(difference, means, labels, guarantee, interval, confidence, "paired scores")
-    return _finished(found, transition, values, "zero-one")
-
-
-def _by_loss(
-    a: Any,
-    b: Any,
-    ruled_out: Any,
-    transition: TransitionLike,
-    n_classes: int | None,
-    temperature: float | Literal["fit"],
-    names: tuple[str, str],
-    confidence: float,
-) -> Comparison:
-    logits = [read_logits(name, z) for name, z in (("a", a), ("b", b))]
-    T = read_transition(transition, logits[0].shape[1] if n_classes is None else n_classes)
-    labels = read_ruled_out(ruled_out, T.n_classes)
-    for name, z in zip(("a", "b"), logits, strict=True):
-        read_logits(name, z, labels)
-        read_transition(T, z.shape[1])
-    keep = labels.sizes > 0
-    taus = [chosen_temperature(z, labels, T, temperature) for z in logits]
-    both = zip(logits, taus, strict=True)
-    losses = [item_losses(z, labels, T, temperature=tau)[keep] for z, tau in both]
-    values = losses[1] - losses[0]
-    n, mean, se = _moments(values)
-    low, high = normal_range(mean, se, 1 - confidence)
-    guarantee = Guarantee(kind=Kind.ASYMPTOTIC, error_rate=1 - confidence, assumptions=_IID)
-    difference = Difference(first=names[0], second=names[1], value=mean, low=low, high=high, n=n)
-    means = [-float(x.mean()) if n else math.nan for x in losses]
-    found = _comparison(difference, means, labels, guarantee, "wald", confidence, "paired losses")
-    fitted = ("each temperature was fitted to the same labels",) if temperature == "fit" else ()
-    found = dataclasses.replace(
-        found,
-        notes=(*found.notes, _SCEL, *fitted),
-        diagnostics={"temperature": dict(zip(names, taus, strict=True))},
+    orders = {"first": ((1, 1), (2, 2)), "second": ((2, 2), (1, 1))}
+    places = orders.get(difference.verdict, ((1, 2), (1, 2)))
+    means = [float(s.mean()) if n else math.nan for s in scores]
+    each = zip(names, places, means, strict=True)
+    ranks = [Rank(system=s, best=p[0], worst=p[1], value=v) for s, p, v in each]
+    ranks.sort(key=lambda r: (r.best, r.worst, -r.value if n else math.inf, r.system))
+    nothing = "no usable label of an item that all systems were asked about"
+    open_pair = difference.verdict == "not separable"
+    return Comparison(
+        systems=names,
+        differences=(difference,),
+        ranks=tuple(ranks),
+        leaders=tuple(r.system for r in ranks if r.best == 1),
+        confidence=confidence,
+        method="paired scores" if measure == "zero-one" else "paired losses",
+        interval=interval,
+        guarantee=guarantee,
+        counts={"labelled": int((labels.sizes > 0).sum()), "labels": int(labels.sizes.sum())},
+        notes=("1 of 1 pairs cannot be separated with these labels",) if open_pair else (),
+        reason="" if n else nothing,
     )
-    return _finished(found, T, values, "scel")
 
 
 def _widest(transition: Transition) -> float:
@@ -222,59 +222,6 @@ def _moments(values: Floats) -> tuple[int, float, float]:
     n = len(values)
     se = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     return n, float(values.mean()) if n else math.nan, se if se > 0 else math.nan
-
-
-def _comparison(
-    difference: Difference,
-    means: list[float],
-    labels: RuledOut,
-    guarantee: Guarantee,
-    interval: str,
-    confidence: float,
-    method: str,
-) -> Comparison:
-    """Two systems and what follows from their difference."""
-    names = (difference.first, difference.second)
-    orders = {"first": ((1, 1), (2, 2)), "second": ((2, 2), (1, 1))}
-    places = orders.get(difference.verdict, ((1, 2), (1, 2)))
-    rows = zip(names, places, means, strict=True)
-    ranks = [Rank(system=s, best=p[0], worst=p[1], value=v) for s, p, v in rows]
-    ranks.sort(
-        key=lambda r: (r.best, r.worst, -r.value if r.value == r.value else math.inf, r.system)
-    )
-    nothing = "no usable label of an item that all systems were asked about"
-    open_pair = difference.verdict == "not separable"
-    return Comparison(
-        systems=names,
-        differences=(difference,),
-        ranks=tuple(ranks),
-        leaders=tuple(r.system for r in ranks if r.best == 1),
-        confidence=confidence,
-        method=method,
-        interval=interval,
-        guarantee=guarantee,
-        counts={"labelled": int((labels.sizes > 0).sum()), "labels": int(labels.sizes.sum())},
-        notes=("1 of 1 pairs cannot be separated with these labels",) if open_pair else (),
-        reason="" if difference.n else nothing,
-    )
-
-
-def _finished(
-    found: Comparison, transition: Transition, values: Floats, measure: str
-) -> Comparison:
-    (difference,) = found.differences
-    separate = _separate(difference, values, found.confidence, found.interval)
-    notes = list(found.notes)
-    if difference.verdict == "not separable" and not math.isnan(separate["labels"]):
-        models = f"models that differ by {abs(difference.value):.3g} would be separated"
-        notes.append(f"{models} by about {separate['labels']:,} labelled items (power {POWER:g})")
-    return dataclasses.replace(
-        found,
-        guarantee=with_transition(found.guarantee, transition),
-        notes=(*notes, *transition_notes(transition)),
-        diagnostics={**found.diagnostics, "measure": measure, "separate": separate}
-        | {"transition": transition.summary()},
-    )
 
 
 def _separate(
@@ -297,7 +244,6 @@ def _separate(
 
 
 # How many ruled-out labels it takes to tell two models apart, and how blunt a validation set is.
-
 
 _MOST = 10**9
 _VALUES = 400  # different differences that a simulation tells apart
@@ -404,7 +350,8 @@ def plan_validation(
     tail = (1 - confidence) / 2
     spread = math.sqrt(float(chances @ values**2) - gap**2)
     n = max(2, math.ceil(((-float(ndtri(tail)) + float(ndtri(power))) * spread / gap) ** 2))
-    predicted = _normal_power(n, gap, spread, tail)
+    z = gap * math.sqrt(n) / spread + float(ndtri(tail)) if spread > 0 else math.inf
+    predicted = float(ndtr(z))
     if interval == "betting":
         n = _fewest(values, chances, most, tail, power, seed, n)
         predicted = betting_power(values, chances, most, n, tail, seed)
@@ -444,9 +391,7 @@ def plan_validation(
 
 
 def verify_validation_plan(plan: Plan) -> bool:
-    """Whether so many labels give the power that the plan says: other simulated worlds, the
-    interval itself, and the price.
-    """
+    """Whether so many labels give the power that the plan says, in other simulated worlds."""
     lists = {k: np.asarray(v, dtype=np.float64) for k, v in plan.inputs["values"].items()}
     values, chances = lists["difference"], lists["chance"]
     ((_, n),) = plan.buy.items()
@@ -548,10 +493,6 @@ def _few(values: Floats, chances: Floats) -> tuple[Floats, Floats]:
     kept = total > 0
     means = np.bincount(place, chances * values, size)[kept] / total[kept]
     return means, total[kept]
-
-
-def _normal_power(n: int, gap: float, spread: float, tail: float) -> float:
-    return float(ndtr(gap * math.sqrt(n) / spread + float(ndtri(tail)))) if spread > 0 else 1.0
 
 
 def betting_power(

@@ -90,21 +90,17 @@ class Consistency(nn.Module):
         label_views: Literal["weak", "all"] = "weak",
     ) -> None:
         super().__init__()
-        least = {
-            "strong": (strong, 0),
-            "weight": (weight, 0),
-            "delay": (delay, 0),
-            "ramp": (ramp, 1),
-        }
-        for name, (value, low) in least.items():
-            require(value >= low, f"{name} must be at least {low}; got {value}.")
+        given = {"strong": strong, "weight": weight, "delay": delay, "ramp": ramp}
+        for name, value in given.items():
+            least = 1 if name == "ramp" else 0
+            require(value >= least, f"{name} must be at least {least}; got {value}.")
         views_ok = label_views in ("weak", "all")
         require(views_ok, f"label_views must be weak or all; got {label_views!r}.")
         self.labelled = 1 if label_views == "weak" else 1 + strong
         require_class_left(ruled_out)
         n, k = ruled_out.shape
-        given = np.ones(k) if prior is None else torch.as_tensor(prior).cpu().numpy()
-        shares = torch.from_numpy(shares_of("prior", given, k)).float().clamp(min=RAREST)
+        even = np.ones(k) if prior is None else torch.as_tensor(prior).cpu().numpy()
+        shares = torch.from_numpy(shares_of("prior", even, k)).float().clamp(min=RAREST)
         allowed = (~ruled_out).float()
         self.views, self.strong, self.weight = views, strong, weight
         self.delay, self.ramp = delay, ramp

@@ -1,6 +1,4 @@
-"""Files with items and labels as arrays: npz, npy and idx, images through Pillow, and pickles
-without running anything that the file says.
-"""
+"""Files with items and labels as arrays: npz, npy, idx, images, and pickles that run nothing."""
 
 from __future__ import annotations
 
@@ -90,10 +88,7 @@ class LabelledItems:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Raw:
-    """What a file says, before class names are made into numbers.
-
-    Classes are whole numbers with -1 for none, (n,) or (n, s), or lists of names for each item.
-    """
+    """What a file says; classes are numbers (n,) or (n, s) with -1 for none, or lists of names."""
 
     items: Any = None
     ruled_out: Numbers | Names | None = None
@@ -164,8 +159,8 @@ def _found(raw: Raw) -> tuple[str, ...]:
         rule, remedy = "must be numbered from 0", "Number them 0, 1, 2, … or pass their names."
         require_evidence(highest < 1 << 20, "classes", rule, highest, remedy=remedy)
         return tuple(str(k) for k in range(max(highest + 1, raw.at_least)))
-    rows = (row for v in values for row in _as_names(v))
-    return sort_names({name for row in rows for name in row if name not in NONE})
+    rows = (np.atleast_1d(row).tolist() for v in values for row in v)
+    return sort_names({str(name) for row in rows for name in row if str(name) not in NONE})
 
 
 def _tell_of_minus_one(raw: Raw, classes: tuple[str, ...]) -> None:
@@ -194,12 +189,6 @@ def is_whole(name: str) -> bool:
     """Whether a name is a whole number in its usual form."""
     digits = name.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(name)) == name
-
-
-def _as_names(values: Numbers | Names) -> Names:
-    if isinstance(values, np.ndarray):
-        return [[str(v) for v in np.atleast_1d(row).tolist() if v != -1] for row in values]
-    return values
 
 
 def _numbered(
@@ -266,10 +255,7 @@ MAX_PIXELS = 64_000_000
 
 
 def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
-    """Images (n, height, width, channels), decoded by several threads; grey ones have one channel.
-
-    ``sources`` are paths or bytes; ``names`` say which image is wrong.
-    """
+    """Images (n, height, width, channels) out of paths or bytes; grey ones have one channel."""
 
     def some(start: int) -> list[Pixels]:
         return list(map(_image, sources[start : start + 256], names[start : start + 256]))
@@ -335,9 +321,8 @@ def read_files(folder: Path, names: Iterable[str]) -> Pixels:
     """The images with these names inside a folder; names that lead out of it are refused."""
     names = list(names)
     places = [PurePosixPath(name) for name in names]
-    inside = [
-        not p.is_absolute() and ".." not in p.parts and (folder / p).is_file() for p in places
-    ]
+    leads_out = [p.is_absolute() or ".." in p.parts for p in places]
+    inside = [not out and (folder / p).is_file() for p, out in zip(places, leads_out, strict=True)]
     came = next((repr(n)[:80] for n, ok in zip(names, inside, strict=True) if not ok), "")
     rule = f"must name images inside the folder {str(folder)!r}"
     require_rows(np.array(inside, dtype=bool), "file", rule, came, ids=names)
@@ -353,11 +338,9 @@ def read_class_folders(folder: Path, choose: Callable[[list[str]], list[str]] = 
         for place in sorted((folder / name).rglob("*"))
         if place.suffix.lower() in SUFFIXES and place.is_file()
     ]
-    rule = (
-        "must hold npy files, idx files, a table with a column file, or class folders with images"
-    )
+    known = "npy files, idx files, a table with a column file, or class folders with images"
     remedy = f"Images end in {', '.join(SUFFIXES)}."
-    require_evidence(found, "folder", rule, repr(str(folder)), remedy=remedy)
+    require_evidence(found, "folder", f"must hold {known}", repr(str(folder)), remedy=remedy)
     names, labels = [name for name, _ in found], [[label] for _, label in found]
     used = sorted({label for _, label in found})
     classes = used if len(used) > 1 else None
@@ -461,10 +444,7 @@ def _sparse(arrays: dict[str, Any]) -> Any:
 
 
 def as_items(values: Any) -> Any:
-    """Features (n, d) as floats, or images (n, height, width, channels); numbers must be finite.
-
-    Memory-mapped arrays are taken as they are.
-    """
+    """Features (n, d) as floats, or images (n, height, width, channels); memory maps stay."""
     if isinstance(values, list) and values and all(isinstance(v, str) for v in values):
         return values
     array = _stacked(values) if isinstance(values, list) else np.asanyarray(values)
@@ -549,10 +529,7 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """One array in the format of MNIST.
-
-    That is two zero bytes, type, number of axes, big-endian lengths, then the numbers.
-    """
+    """One array in the format of MNIST: type, number of axes, big-endian lengths, numbers."""
     name, again = f"file {path.name!r}", "Fetch it again."
     packed = path.suffix.lower() == ".gz"
     try:
@@ -598,7 +575,9 @@ def read_pickle(path: Path, *, limit: int = MAX_PICKLE_BYTES) -> Any:
         raise _refused(path, f"must have at most {limit:,} bytes", f"{size:,}")
     try:
         # From memory: what a file promises to hold is then never more than what is there.
-        return _plain(_Reader(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0)
+        return _plain(
+            _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0
+        )
     except _Forbidden as error:
         rule = "must hold numbers, texts, lists, dicts and numpy arrays only"
         raise _refused(path, rule, str(error)) from None
@@ -645,12 +624,8 @@ class _Type:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, order, subtype, names, fields, *_ = state
-        if (
-            order not in ("<", ">", "|", "=")
-            or subtype is not None
-            or names is not None
-            or fields is not None
-        ):
+        plain = subtype is None and names is None and fields is None
+        if not plain or order not in ("<", ">", "|", "="):
             raise _Forbidden("an array type with fields")
         self.order = order
 
@@ -663,7 +638,7 @@ class _Array:
 
     __slots__ = ("value",)
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object) -> None:
         self.value: Any = None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -673,27 +648,19 @@ class _Array:
 
 def _filled(shape: Any, kind: Any, data: Any, order: str) -> Any:
     """The array, or a list of objects (which the pickle holds one by one)."""
-    if (
-        not isinstance(kind, _Type)
-        or not isinstance(shape, tuple)
-        or not all(type(n) is int and n >= 0 for n in shape)
-    ):
+    sizes = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+    if not isinstance(kind, _Type) or not sizes:
         raise _Forbidden("an array without shape or type")
     if kind.code.startswith("O"):
         if not isinstance(data, list) or len(shape) != 1 or len(data) != shape[0]:
             raise _Forbidden("an array of objects with more than one axis")
         return data
-    raw = (
-        data.encode("latin1") if isinstance(data, str) else data if isinstance(data, bytes) else b""
-    )
-    real = kind.real()
+    raw = data.encode("latin1") if isinstance(data, str) else data
+    raw, real = raw if isinstance(raw, bytes) else b"", kind.real()
     if len(raw) != math.prod(shape) * real.itemsize:
         raise ValueError("the bytes of an array do not fill its shape")
-    return (
-        np.frombuffer(raw, dtype=real)
-        .reshape(shape, order="F" if order == "F" else "C")
-        .astype(real.newbyteorder("="))
-    )
+    array = np.frombuffer(raw, dtype=real).reshape(shape, order="F" if order == "F" else "C")
+    return array.astype(real.newbyteorder("="))
 
 
 def _from_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> _Array:
@@ -716,10 +683,6 @@ def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-def _empty(*_: object) -> _Array:
-    return _Array()
-
-
 def _no_bytes() -> bytes:
     """How protocol 2 writes no bytes at all; with an argument it could take any amount of memory."""
     return b""
@@ -732,13 +695,13 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "bytes"): _no_bytes,
 }
 for _core in ("numpy.core", "numpy._core"):
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _empty
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Array
     _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
     _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _from_buffer
 _NDARRAY = ("numpy", "ndarray")  # named as an argument of _reconstruct, never called
 
 
-class _Reader(pickle._Unpickler):
+class _PlainUnpickler(pickle._Unpickler):
     """Finds the stand-ins and nothing else."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
@@ -770,7 +733,7 @@ def _never(*_: object) -> None:
 
 
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    """The same with arrays in place of their stand-ins."""
+    """The same with arrays in place of their stand-ins; a value inside itself is refused."""
     if isinstance(value, (str, bytes, int, float, np.ndarray)) or value is None:
         return value
     if id(value) in seen:

@@ -1,6 +1,4 @@
-"""One fit: what it minimises, which rows are used, the model, the transition matrix, and the call
-of the training loop.
-"""
+"""One fit: its items and labels, what it minimises, its model, and the call of the loop."""
 
 from __future__ import annotations
 
@@ -32,18 +30,8 @@ _ONE_KIND = "must be all text or all numbers"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
-    """What is known of each item, in class numbers.
-
-    Attributes
-    ----------
-    classes
-        The sorted names.
-    mask
-        (n, K): which classes are ruled out.
-    known
-        The class where there is an ordinary label, else -1.
-    """
+class KnownLabels:
+    """Sorted names, a mask (n, K) of ruled-out classes, the class where it is known, else -1."""
 
     classes: Array
     mask: NDArray[np.bool_]
@@ -122,10 +110,8 @@ def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None
     return found
 
 
-def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
-    """Names to class numbers; see :class:`noracle.learn.classifier.ComplementaryClassifier` for
-    what may come.
-    """
+def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLabels:
+    """Names to class numbers; see :class:`ComplementaryClassifier` for what may come."""
     given = None if classes is None else _class_names(classes)
     said, marks = _ruled_out_table(ruled_out, n, None if given is None else len(given))
     if marks:
@@ -138,7 +124,7 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> Labels:
         mask = torch.zeros(n, k, dtype=torch.bool)
     else:
         mask = label_mask(torch.from_numpy(said.codes if marks else said.encode(given)), k)
-    labels = Labels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
+    labels = KnownLabels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
     _require_some(labels.some.any())
     return labels
 
@@ -278,12 +264,9 @@ def _numbers(
 
 
 def _nothing(value: Any) -> bool:
-    return (
-        value is None
-        or type(value).__name__ == "NAType"
-        or (isinstance(value, str) and not value)
-        or bool(value != value)
-    )
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return not value if isinstance(value, str) else bool(value != value)
 
 
 def _class_names(classes: Any) -> Array:
@@ -305,10 +288,8 @@ def _found_names(tables: Sequence[_Names]) -> Array:
 
 
 def _enough(names: Array) -> Array:
-    came, remedy = (
-        f"one class, {names.tolist()[0]!r}",
-        "Pass classes= with all of them; -1 means no label.",
-    )
+    came = f"one class, {names.tolist()[0]!r}" if len(names) else "none"
+    remedy = "Pass classes= with all of them; -1 means no label."
     require_evidence(len(names) > 1, "classes", "must be two or more", came, remedy=remedy)
     return names
 
@@ -359,9 +340,7 @@ class MixedObjective(PlainObjective):
 
 
 def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) -> Tensor:
-    """Cross-entropy of the one class that is not ruled out; for cpe_i the mean of its loss if that
-    is the class.
-    """
+    """Cross-entropy of the one class that is not ruled out; for cpe_i its mean loss."""
     target = (~mask).to(logits.dtype)
     if loss.decode == "nearest":
         target = target @ context.current_log_transition().exp().to(logits.dtype)
@@ -371,9 +350,7 @@ def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) ->
 def held_out_scel(
     logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context
 ) -> float:
-    """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes and of -log p_y over those with an
-    ordinary label (labels as above).
-    """
+    """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes, of -log p_y over the others."""
     mask, known = labels[:, :-1], labels[:, -1]
     alone = mask & ~known.unsqueeze(1)
     scored = cpe_i_loss if loss.decode == "nearest" else scel
@@ -419,7 +396,6 @@ class Floats(nn.Module):
 
 # One fit: which rows are used, the model, the transition matrix, and the call of the training loop.
 
-
 MEASURED_IMAGES = 50_000
 SMALL_SIDE = 64
 Rows = NDArray[np.intp]
@@ -443,11 +419,11 @@ class Chosen:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ModelFit:
     """Everything that does not change between the models of one fit."""
 
     items: Items
-    labels: Labels
+    labels: KnownLabels
     weight: NDArray[np.float64] | None
     settings: Settings
     device: torch.device
@@ -654,9 +630,7 @@ def check_outputs(
 
 
 def make_input(items: Items) -> nn.Module | None:
-    """What comes before the model: images of uint8 are standardised by channel, of floats only
-    turned; features stay as they are.
-    """
+    """What comes before the model: images are turned, those of uint8 also standardised."""
     if len(items.shape) != 4:
         return None if items.dtype.kind == "f" else Floats()
     if items.dtype != np.uint8:
@@ -689,12 +663,11 @@ def show_progress(what: str, epochs: int, *, shown: bool) -> Iterator[Progress |
     from rich import progress as rich
     from rich.console import Console
 
-    what_it_does, loss = (
-        rich.TextColumn("{task.description}"),
-        rich.TextColumn("{task.fields[loss]}"),
+    before, after = (
+        rich.TextColumn(f"{{task.{name}}}") for name in ("description", "fields[loss]")
     )
     bars = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
-    columns = (what_it_does, *bars, loss)
+    columns = (before, *bars, after)
     with rich.Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=epochs, loss="")
         yield lambda epoch, row: bar.update(task, completed=epoch, loss=f"loss {row['loss']:.4f}")

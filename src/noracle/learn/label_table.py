@@ -1,6 +1,4 @@
-"""Ruled-out labels in one long form, one row per label: their rates with limits, and whether they
-depend on the item beyond its class.
-"""
+"""Ruled-out labels in one long form: rates with limits, and whether they depend on the item."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ Whole = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelTable:
-    """``item``, ``label``, ``annotator`` and ``seconds`` have one entry a label; ``truth`` has one
-    an item, -1 where it is not trusted.
-    """
+    """One entry per label; ``truth`` has one per item, -1 where it is not trusted."""
 
     n_items: int
     classes: tuple[str, ...]
@@ -280,9 +276,7 @@ def rate_of(name: str, sums: Sums, tail: float, *, expected: float = NaN) -> Rat
 
 
 def p_at_least(sums: Sums, rate: float) -> float:
-    """P-value of "the mean share is at most ``rate``": exact binomial with one label an item, else
-    one over the wealth of a bet.
-    """
+    """P-value of "the mean share is at most ``rate``": exact binomial, or from a bet."""
     items = len(sums.n)
     if not items or rate >= 1:
         return 1.0
@@ -295,15 +289,8 @@ def _scores(sums: Sums) -> list[Score]:
     return equal_together(sums.hits / sums.n, 0.0, 1.0)
 
 
-def interval_name(sums: Sums) -> str:
-    """What the limits of :func:`rate_of` are called."""
-    return "exact" if sums.n.sum() == len(sums.n) else "betting"
-
-
 class Use(NamedTuple):
-    """How evenly some classes are ruled out. ``patterns`` has, for each item, how often it rules
-    out its first class, its second, …
-    """
+    """How evenly classes are ruled out; ``patterns``: how often an item names its classes."""
 
     counts: Whole
     expected: float
@@ -318,9 +305,7 @@ class Use(NamedTuple):
 
     @property
     def p_limit(self) -> float:
-        """The p-value in the limit of many items; 1 where every item rules out every class equally
-        often.
-        """
+        """The p-value for many items; 1 where every item rules out every class equally often."""
         return float(chdtrc(len(self.counts) - 1, self.statistic)) if self.scale > 0 else 1.0
 
 
@@ -394,7 +379,6 @@ def p_of(statistic: float, simulated: Floats) -> float:
 
 # Do ruled-out labels depend on the item beyond its class?
 
-
 _LEAST_ITEMS = 10  # items in a cluster, on average
 _FITTED = 5_000  # items that clusters are fitted on
 _CELLS = 4_000_000  # table cells held at a time
@@ -430,13 +414,9 @@ def check_dependence(
     number of items. All labels of an item move together, and only among items with as many labels.
     A pass proves nothing: clusters may not show a dependence.
 
-    Parameters
-    ----------
-    group
-        The class of each item, -1 for items to leave out.
-    heuristic
-        Say that ``group`` is a guess. Then classes are mixed inside a group, labels differ because
-        classes do, and p promises nothing.
+    ``group`` has the class of each item, -1 for items to leave out. Where it is a guess
+    (``heuristic``) classes are mixed inside a group, labels differ because classes do, and p
+    promises nothing.
     """
     x = _features(features, table.n_items)
     labelled = np.bincount(table.item, minlength=table.n_items)
@@ -492,17 +472,8 @@ def _features(features: ArrayLike, n: int) -> NDArray[Any]:
     return x
 
 
-def _scaled(x: Floats) -> Floats:
-    """Columns of mean 0 and deviation 1; a constant one says nothing."""
-    spread = x.std(axis=0)
-    found: Floats = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0) + 0.0
-    return found
-
-
 def _sorted_rows(x: Floats) -> Whole:
-    """An order of the rows that depends on their values alone, so that the order of the items does
-    not matter.
-    """
+    """An order of the rows by their values alone: the order of the items does not matter."""
     rows = np.ascontiguousarray(x)
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
     return np.argsort(keys, kind="stable").astype(np.int64)
@@ -511,15 +482,16 @@ def _sorted_rows(x: Floats) -> Whole:
 def _parts(
     table: LabelTable, x: NDArray[Any], group: Whole, n_clusters: int, rng: np.random.Generator
 ) -> list[_Part]:
-    """Clusters of every class that is large enough, in an order that the names of the classes do
-    not change.
-    """
+    """Clusters of every large class, in an order that the names of the classes do not change."""
     found: list[tuple[bytes, int, Whole, Floats]] = []
     for k in np.unique(group[group >= 0]):
         own = np.flatnonzero(group == k)
         mine = x[own].astype(np.float64) + 0.0
         order = _sorted_rows(mine)
-        found.append((mine[order[:5]].tobytes(), int(k), own[order], _scaled(mine[order])))
+        mine, first = mine[order], mine[order[:5]].tobytes()
+        spread = mine.std(axis=0)  # a constant column says nothing
+        scaled = (mine - mine.mean(axis=0)) / np.where(spread > 0, spread, 1.0) + 0.0
+        found.append((first, int(k), own[order], scaled))
     parts = []
     for _, k, own, scaled in sorted(found, key=lambda f: (f[0], len(f[2]))):
         distinct = 1 + int((np.diff(scaled, axis=0) != 0).any(axis=1).sum())

@@ -1,15 +1,4 @@
-"""Ruled-out labels drawn from known true classes: for simulations, tests and benchmarks.
-
-    draw_ruled_out          one, several or a random number of labels an item, from T or from chances of its own
-    ask_annotators          the protocol with people: a few classes are shown, one that is wrong is picked, by several annotators
-    biased_transition       T with weak or strong bias, for any number of classes
-    feature_chances         chances that depend on the item, from the scores of a teacher
-    resample_ruled_out      independent labels with the same T as given ones
-    drop_wrong              takes away a share of the labels that rule out the true class
-
-Noise and mixtures are methods of :class:`Transition`: ``with_noise``, ``with_floor``,
-``towards_uniform``, ``evened``.
-"""
+"""Ruled-out labels drawn from known true classes: for simulations, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -80,7 +69,8 @@ def draw_ruled_out(
     k = weights.shape[1]
     require_classes("truth", y, k, low=0)
     if n_labels == "random":
-        sizes = _random_sizes(len(y), k, rng)
+        p = np.array([math.comb(k - 1, s) / (2 ** (k - 1) - 1) for s in range(1, k)])
+        sizes = 1 + rng.choice(k - 1, size=len(y), p=p / p.sum())
         order = _draw_distinct(weights, row, k - 1, rng)
         return np.where(np.arange(k - 1) < sizes[:, None], order, -1)
     require(n_labels >= 1, f"n_labels must be at least 1; got {n_labels}.")
@@ -324,12 +314,6 @@ def _draw_distinct(
         order = np.take_along_axis(waiting, nearest, axis=1).argsort(axis=1)
         return np.take_along_axis(nearest, order, axis=1)
     return waiting.argsort(axis=1)[:, :size]
-
-
-def _random_sizes(n: int, k: int, rng: np.random.Generator) -> Labels:
-    """Set sizes with P(s) = C(K - 1, s)/(2^(K-1) - 1), s = 1, ..., K - 1."""
-    p = np.array([math.comb(k - 1, s) / (2 ** (k - 1) - 1) for s in range(1, k)])
-    return 1 + rng.choice(k - 1, size=n, p=p / p.sum())
 
 
 def _distinct_integers(n: int, size: int, total: int, rng: np.random.Generator) -> Labels:

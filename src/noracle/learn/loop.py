@@ -1,6 +1,4 @@
-"""One training loop for every loss and model: its state, its steps, checkpoints, and several
-processes as one team.
-"""
+"""One training loop for every loss and model: state, steps, checkpoints, several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar, runtime_checkable
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +24,7 @@ from torch import distributed as dist
 from torch.nn.modules.batchnorm import _NormBase
 
 from noracle.errors import ArgumentError, NoracleError, require
-from noracle.learn.batches import Batches, Items, Loader, Part, as_model, as_tensor, cut_evenly
+from noracle.learn.batches import Batches, ItemBlock, Items, Loader, as_model, as_tensor, cut_evenly
 from noracle.learn.losses import Context, Loss
 from noracle.learn.settings import History, Settings
 
@@ -109,9 +107,7 @@ def _leave() -> None:
 
 
 def in_parallel(module: nn.Module, team: Team) -> nn.Module:
-    """The module with averaged gradients; weights and state of the first process go to all. State
-    is not copied again after that.
-    """
+    """The module with averaged gradients; weights and state of the first process go to all."""
     if team.size == 1:
         return module
     for tensor in module.state_dict().values():
@@ -122,7 +118,6 @@ def in_parallel(module: nn.Module, team: Team) -> nn.Module:
 
 
 # Checkpoints: one file that is either the old one or the new one, whenever the process is killed.
-
 
 SCHEMA = "checkpoint/1"
 _UNREADABLE = (
@@ -150,11 +145,7 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path, *, same: dict[str, Any]) -> dict[str, Any] | None:
-    """What was written, on the host, or None where there is no file; ``same`` must be as it was
-    then.
-
-    Only tensors and plain values are read, never code.
-    """
+    """What was written, never code, or None without a file; ``same`` must be as it was then."""
     if not path.exists():
         return None
     rule = "checkpoint must be a file that training wrote"
@@ -181,19 +172,10 @@ def _difference(old: Any, new: Any) -> str:
 
 # The state of one training run, and its steps.
 
-
 Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
 """(model, raw items, labels, weights) → the loss of a batch. If it is a module, its parameters are
 trained too.
 """
-
-
-@runtime_checkable
-class Shares(Protocol):
-    """A module whose state the processes must put together after an epoch."""
-
-    def share(self, team: Team, /) -> None:
-        """Make the state the same in all processes."""
 
 
 CARD = threading.RLock()
@@ -215,7 +197,7 @@ def own_chance(device: torch.device) -> Iterator[None]:
             fork.__exit__(None, None, None)
 
 
-class Whole(nn.Module):
+class ModelWithObjective(nn.Module):
     """Model and objective as one module, as data parallelism and checkpoints want it."""
 
     def __init__(self, model: nn.Module, objective: Objective, extra: nn.Module | None) -> None:
@@ -232,7 +214,12 @@ class Run:
     """The state of one training run."""
 
     def __init__(
-        self, whole: Whole, data: Batches, settings: Settings, device: torch.device, team: Team
+        self,
+        whole: ModelWithObjective,
+        data: Batches,
+        settings: Settings,
+        device: torch.device,
+        team: Team,
     ) -> None:
         self.whole, self.model, self.settings = whole, whole.model, settings
         self.device, self.team = device, team
@@ -283,9 +270,7 @@ class Run:
         return cuts[:-1] if self.normalised and alone else cuts
 
     def _seed(self, epoch: int) -> torch.Generator:
-        """Chance in views and dropout differs from process to process, the order of the items does
-        not.
-        """
+        """Chance in views and dropout differs between processes, the order of items does not."""
         seed = self.settings.seed
         order, noise = (
             int(np.random.SeedSequence((seed, epoch, what)).generate_state(1, np.uint64)[0] >> 1)
@@ -326,7 +311,7 @@ class Run:
             else:
                 group["lr"] = self.rate
 
-    def _step(self, part: Part, chosen: Tensor) -> None:
+    def _step(self, part: ItemBlock, chosen: Tensor) -> None:
         items, labels, weight = part.take(chosen)
         half = self.settings.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
@@ -340,7 +325,7 @@ class Run:
         self.totals[0] += loss.detach() * mass
         self.totals[1] += mass
 
-    def _replay(self, part: Part, chosen: Tensor) -> None:
+    def _replay(self, part: ItemBlock, chosen: Tensor) -> None:
         """One step as a CUDA graph; made at the first full batch, after a few plain steps.
 
         The graph is made on a stream that no other run has: graphs that were made on one stream
@@ -361,10 +346,8 @@ class Run:
         held.copy_(chosen)
         graph.replay()
 
-    def _warm_up(self, part: Part, held: Tensor, stream: torch.cuda.Stream) -> None:
-        """Plain steps whose effect is undone, so that a graphed run takes the same steps as a plain
-        one.
-        """
+    def _warm_up(self, part: ItemBlock, held: Tensor, stream: torch.cuda.Stream) -> None:
+        """Plain steps whose effect is undone, so that a graphed run takes the same steps."""
         tensors = [*self._tensors().values(), *self.average, self.totals]
         before = [t.detach().clone() for t in tensors]
         optimiser = copy.deepcopy(self.optimiser.state_dict())
@@ -391,8 +374,9 @@ class Run:
         self.team.mean_(t for t in self.model.buffers() if t.is_floating_point())
         self.team.mean_(self.average[len(self.parameters) :])
         for module in self.whole.modules() if self.team.size > 1 else ():
-            if isinstance(module, Shares):
-                module.share(self.team)
+            share: Callable[[Team], None] | None = getattr(module, "share", None)
+            if share is not None:  # state that the processes must put together
+                share(self.team)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -413,9 +397,7 @@ class Run:
 
     @torch.no_grad()
     def score(self, validate: Callable[[nn.Module], float]) -> float:
-        """What ``validate`` says; a better score than ever is remembered with its weights. NaN is
-        never better.
-        """
+        """What ``validate`` says; a better score than ever is kept with its weights, NaN never."""
         with self.averaged():
             self.whole.eval()
             score: float = self.team.from_first(float(validate(self.model)))
@@ -446,9 +428,7 @@ class Run:
         self.whole.eval()
 
     def close(self) -> None:
-        """Give the graph back now: one that dies later takes scratch memory along that the next
-        graph on its stream uses.
-        """
+        """Give the graph back now: later it would take scratch memory of the next one along."""
         if self.graph is not None:
             with self.turn:
                 torch.cuda.current_stream(self.device).synchronize()
@@ -500,9 +480,7 @@ class Run:
 
 
 class PlainObjective(nn.Module):
-    """The loss of the model's logits, after ``prepare`` made floats (and views) of the raw items;
-    trains a T that is a parameter.
-    """
+    """The loss of the logits of prepared items; trains a T that is a parameter."""
 
     def __init__(
         self, loss: Loss, context: Context, prepare: Callable[[Tensor], Tensor] | None = None
@@ -584,7 +562,7 @@ def train(
     device = next((p.device for p in model.parameters() if p.requires_grad), None)
     if device is None:
         raise ArgumentError("model must have parameters to train; got none.")
-    whole = Whole(model, objective, extra).to(device)
+    whole = ModelWithObjective(model, objective, extra).to(device)
     if settings.precision == "fp64":
         whole.double()
     team = join_team(device)

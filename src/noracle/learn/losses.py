@@ -19,7 +19,7 @@ is j).
     multi_ure    Σ_{j∉Ȳ} ℓ_j - ((K - 1 - s)/s)·Σ_{j∈Ȳ} ℓ_j            Feng et al. 2020
     partial_log  -log Σ_{j∉Ȳ} p_j / (K - s), the control of partial labels
     supervised   scl_nl of all classes but one, which is the cross-entropy: the control with true labels
-    ure, scarce  risks: see risks.py
+    ure, scarce  risks of a batch
 
 Examples
 --------
@@ -59,36 +59,22 @@ class Context(nn.Module):
     """T, its inverse and class shares, checked once.
 
     A column of zeros in T is a class that is never ruled out. A label there, which T calls
-    impossible, costs a constant and teaches nothing.
+    impossible, costs a constant and teaches nothing. A T with noise and a certain model explain
+    labels no better than a T without and a model in doubt, so a trained T is found only where
+    something else fixes the model.
 
     Parameters
     ----------
-    transition
-        P(ruled out | true class).
     pi_bar
         Shares of the ruled-out classes among all labels; None: each batch counts its own.
     n_items
-        Number of all labelled items, of which a batch is a part; endless by default.
+        Number of all labelled items, of which a batch is a part.
     prior
         Shares of the true classes; uniform by default.
     needs_inverse
-        Whether T⁻¹ is wanted. A singular T is no fault for losses without it.
+        Whether T⁻¹ is wanted; then a singular T raises.
     trainable, floor
-        Whether T is a parameter, and the share of J/K that it starts with: zeros could not move. A
-        T with noise and a certain model explain labels no better than a T without and a model in
-        doubt, so a trained T is found only where something else fixes the model.
-
-    Attributes
-    ----------
-    T, log_transition
-        P(ruled out | true class) and its logarithm (-inf where zero).
-    T_inv, column_sums
-        The inverse and w_j = Σ_k (T⁻¹)[k, j]; empty without ``needs_inverse``.
-
-    Raises
-    ------
-    SingularTransition
-        If T⁻¹ is wanted and T has none to speak of.
+        Whether T is a parameter, and the share of J/K that it starts with: zeros could not move.
     """
 
     T: Tensor
@@ -165,16 +151,13 @@ class Context(nn.Module):
 
 
 def _log(matrix: Matrix) -> Matrix:
-    """Logarithm, -inf at zero."""
-    tiny = float(np.finfo(np.float32).tiny)
-    possible = np.where(matrix.max(axis=0) > 0, matrix, tiny)
-    logarithm = np.full(matrix.shape, -np.inf)
-    np.log(possible, out=logarithm, where=possible > 0)
-    return logarithm
+    """Logarithm, -inf at zero; a column of zeros is a constant, whose gradient is 0 and not NaN."""
+    possible = np.where(matrix.max(axis=0) > 0, matrix, float(np.finfo(np.float32).tiny))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(possible), dtype=np.float64)
 
 
 # Risks of a whole batch: means over the items of each ruled-out class, not sums over items.
-
 
 Base = Literal["ce", "mae", "mse", "gce", "sl", "wmae"]
 Correction = Literal["free", "nn", "ga", "abs"]
@@ -192,26 +175,15 @@ def ure(
     q: float = 0.7,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The unbiased risk with a correction; see the module.
+    """The unbiased risk with a correction; an item with s ruled-out classes counts 1/s in each.
 
-    Parameters
-    ----------
-    logits, ruled_out
-        (B, K) numbers, and the mask of the ruled-out classes. An item with s of them counts 1/s in
-        each.
-    context
-        With T⁻¹; its ``pi_bar`` decides whose shares are used.
-    base
-        ℓ_j: ce -log p_j; mae 2 - 2p_j; mse ‖p - e_j‖²; gce (1 - p_j^q)/q; sl 0.1·ce + 4(1 - p_j);
-        wmae mae/w_j, w_j = Σ_k (T⁻¹)[k, j] > 0.
-    weight
-        One number an item.
+    ℓ_j: ce -log p_j; mae 2 - 2p_j; mse ‖p - e_j‖²; gce (1 - p_j^q)/q; sl 0.1·ce + 4(1 - p_j); wmae
+    mae/w_j, w_j = Σ_k (T⁻¹)[k, j] > 0. The ``pi_bar`` of the context decides whose shares are used.
 
     Examples
     --------
     Two classes: what is not the one is the other.
 
-    >>> from noracle.learn.transition import Transition
     >>> context = Context(Transition.uniform(2), needs_inverse=True)
     >>> logits, other = torch.tensor([[1.0, 0.0]]), torch.tensor([[False, True]])
     >>> torch.isclose(ure(logits, other, context), -logits.log_softmax(1)[0, 0]).item()
@@ -261,19 +233,18 @@ def partial_risks(
 
 def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
     """ℓ_j of every item and class: the loss if the class were j (mae for wmae)."""
-    log_p = logits.log_softmax(dim=1)
     if base == "ce":
-        return -log_p
+        return -logits.log_softmax(dim=1)
     if base == "gce":
         require(0 < q <= 1, f"q must be in (0, 1]; got {q}.")
-        return -torch.expm1(q * log_p) / q
+        return -torch.expm1(q * logits.log_softmax(dim=1)) / q
     p = logits.softmax(dim=1)
     if base in ("mae", "wmae"):
         return 2 - 2 * p
     if base == "mse":
         return 1 - 2 * p + (p * p).sum(dim=1, keepdim=True)
     require(base == "sl", f"base must be ce, mae, mse, gce, sl or wmae; got {base!r}.")
-    return -0.1 * log_p + 4 * (1 - p)
+    return -0.1 * logits.log_softmax(dim=1) + 4 * (1 - p)
 
 
 def scarce(
@@ -304,7 +275,9 @@ def _parts(ruled_out: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tens
 
 
 def _chance_present(pi_bar: Tensor, n_items: float, ruled_out: Tensor, parts: Tensor) -> Tensor:
-    """The chance that class k is in the batch."""
+    """The chance that class k is in the batch: 1 - Π_{i<n} (1 - s·π̄_k·N/(N - i)) for n of N items
+    with s labels each (on average).
+    """
     counted = parts.sum(dim=1) > 0
     n = counted.sum()
     labels = (ruled_out.sum(dim=1) * counted).sum().to(parts.dtype) / n.clamp(min=1)
@@ -396,9 +369,7 @@ def mcl_log_loss(logits: Tensor, ruled_out: Tensor, context: Context, /) -> Tens
 
 
 def multi_ure_loss(logits: Tensor, ruled_out: Tensor, _context: Context, /) -> Tensor:
-    """Σ_{j∉Ȳ} ℓ_j - ((K - 1 - s)/s)·Σ_{j∈Ȳ} ℓ_j with ℓ the cross-entropy; unbiased for uniform
-    sets, unbounded below.
-    """
+    """Σ_{j∉Ȳ} ℓ_j - ((K - 1 - s)/s)·Σ_{j∈Ȳ} ℓ_j, ℓ the cross-entropy; unbounded below."""
     ordinary = -logits.log_softmax(dim=1)
     s = ruled_out.sum(dim=1).clamp(min=1).to(logits.dtype)
     inside = (ordinary * ruled_out).sum(dim=1)
@@ -572,16 +543,7 @@ def get_loss(name: str, options: Mapping[str, float] | None = None) -> Loss:
 
 
 def decode_logits(logits: Tensor, loss: Loss, context: Context) -> Tensor:
-    """The class that each row of logits means.
-
-    CPE: argmin_k ‖q - T[k]‖₁ with q the estimated chances of the ruled-out class.
-
-    Examples
-    --------
-    >>> loss = get_loss("cpe_i")
-    >>> decode_logits(torch.tensor([[0.0, -9.0, 0.0]]), loss, loss.make_context(Transition.uniform(3))).tolist()
-    [1]
-    """
+    """The class that each row of logits means, for CPE the nearest row of T."""
     if loss.decode == "argmax":
         return logits.argmax(dim=1)
     return row_distances(logits, loss, context).argmin(dim=1)
@@ -599,15 +561,7 @@ def row_distances(logits: Tensor, loss: Loss, context: Context) -> Tensor:
 def scel(
     logits: Tensor, ruled_out: Tensor, context: Context, *, temperature: float = 1.0
 ) -> Tensor:
-    """Surrogate complementary-estimation loss: -log (Tᵀp)_ȳ per item, after dividing the logits by
-    ``temperature``.
-
-    Examples
-    --------
-    >>> context = get_loss("fwd").make_context(Transition.uniform(3))
-    >>> scel(torch.zeros(1, 3), label_mask(torch.tensor([0]), 3), context).exp().tolist()
-    [3.0]
-    """
+    """-log (Tᵀp)_ȳ per item, after dividing the logits by ``temperature``."""
     require(0 < temperature < math.inf, f"temperature must be positive; got {temperature}.")
     return fwd_loss(logits / temperature, ruled_out, context)
 

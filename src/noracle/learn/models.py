@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 ModelName = Literal["linear", "mlp", "resnet18", "resnet34"]
 Stem = Literal["imagenet", "small"]
@@ -45,26 +45,19 @@ def make_model(
     >>> count_parameters(make_model("mlp", shape=(784,), n_outputs=10))
     397510
     """
-    if not shape or min(shape) < 1 or n_outputs < 1 or any(size < 1 for size in hidden):
-        raise ArgumentError(
-            f"shape, n_outputs and hidden must be positive; got {tuple(shape)}, {n_outputs} and {tuple(hidden)}."
-        )
+    ok, came = shape and min(*shape, n_outputs, *hidden) >= 1, f"{tuple(shape)}, {n_outputs}"
+    rule = "shape, n_outputs and hidden must be positive"
+    require(ok, f"{rule}; got {came} and {tuple(hidden)}.")
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
         if name in ("linear", "mlp"):
             return mlp(math.prod(shape), () if name == "linear" else hidden, n_outputs)
         if name in ("resnet18", "resnet34"):
-            if len(shape) != 3:
-                raise ArgumentError(
-                    f"model {name} must have images (channels, height, width); got items of shape {tuple(shape)}."
-                )
-            return ResNet(
-                (2, 2, 2, 2) if name == "resnet18" else (3, 4, 6, 3),
-                channels=shape[0],
-                n_outputs=n_outputs,
-                stem=stem,
-            )
+            rule = f"model {name} must have images (channels, height, width)"
+            require(len(shape) == 3, f"{rule}; got items of shape {tuple(shape)}.")
+            depths = (2, 2, 2, 2) if name == "resnet18" else (3, 4, 6, 3)
+            return ResNet(depths, channels=shape[0], n_outputs=n_outputs, stem=stem)
     raise ArgumentError(f"model must be linear, mlp, resnet18 or resnet34; got {name!r}.")
 
 
@@ -86,13 +79,10 @@ class Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(after)
         self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(after)
-        self.shortcut = (
-            nn.Identity()
-            if stride == 1 and before == after
-            else nn.Sequential(
-                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
-            )
-        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or before != after:
+            fitting = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(fitting, nn.BatchNorm2d(after))
 
     def forward(self, x: Tensor) -> Tensor:
         """What the block adds to its input, after ReLU."""
@@ -117,14 +107,11 @@ class ResNet(nn.Module):
         width: int = 64,
     ) -> None:
         super().__init__()
-        if stem == "imagenet":
-            first: list[nn.Module] = [nn.Conv2d(channels, width, 7, 2, 3, bias=False)]
-        elif stem == "small":
-            first = [nn.Conv2d(channels, width, 3, 1, 1, bias=False)]
-        else:
-            raise ArgumentError(f"stem must be imagenet or small; got {stem!r}.")
-        pool = [nn.MaxPool2d(3, 2, 1)] if stem == "imagenet" else []
-        self.stem = nn.Sequential(*first, nn.BatchNorm2d(width), nn.ReLU(), *pool)
+        require(stem in ("imagenet", "small"), f"stem must be imagenet or small; got {stem!r}.")
+        large = stem == "imagenet"
+        first = nn.Conv2d(channels, width, *((7, 2, 3) if large else (3, 1, 1)), bias=False)
+        pool = [nn.MaxPool2d(3, 2, 1)] if large else []
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU(), *pool)
         blocks: list[nn.Module] = []
         before = width
         for stage, depth in enumerate(depths):

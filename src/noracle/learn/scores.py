@@ -1,12 +1,11 @@
-"""What validation sees: answers and ruled-out labels, one unbiased score of correctness for each,
-what results rest on, and the temperature of a model.
-"""
+"""Unbiased scores of answers and ruled-out labels, what results rest on, and temperatures."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +14,15 @@ from noracle.accuracy.score import law_of, transition_scores
 from noracle.bounds.binomial import betainc, ndtri
 from noracle.errors import ArgumentError, MissingExtra, require, require_evidence, require_rows
 from noracle.learn.transition import Transition, padded_classes, require_class_left, require_classes
-from noracle.results import Assumption, Check, Guarantee, Kind
+from noracle.results import Assumption, Check, Comparison, Estimate, Guarantee, Kind
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 TransitionLike = Transition | ArrayLike | Literal["uniform"]
 
+Judged = TypeVar("Judged", Estimate, Comparison)
+
 _SAME = 1e-9
-_LEARNT = ("anchors", "trained")
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -50,9 +50,7 @@ def read_transition(transition: TransitionLike, n_classes: int | None) -> Transi
 
 
 def is_even(transition: Transition) -> bool:
-    """Whether one number stands on the diagonal and one beside it: uniform labels with a share η of
-    noise.
-    """
+    """Whether T has one number on its diagonal and one beside it: uniform with a share of noise."""
     T = transition.matrix
     off = T[~np.eye(len(T), dtype=bool)]
     return bool(np.ptp(np.diag(T)) < _SAME and np.ptp(off) < _SAME)
@@ -65,16 +63,13 @@ def is_uniform(transition: Transition) -> bool:
 
 def is_learnt(transition: Transition) -> bool:
     """Whether the matrix was counted or estimated from data, so that it has an error of its own."""
-    return transition.oracle or any(
-        word in f"{transition.source} {transition.detail}" for word in _LEARNT
-    )
+    said = f"{transition.source} {transition.detail}"
+    return transition.oracle or any(word in said for word in ("anchors", "trained"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuledOut:
-    """The classes ruled out for each item, (n, s), -1 where there is no more; ``masked`` says that
-    repeats could not be told.
-    """
+    """Ruled-out classes (n, s), padded with -1; ``masked``: repeats could not be told."""
 
     said: Ints
     n_classes: int
@@ -161,13 +156,7 @@ def row_counts(rows: Ints) -> list[tuple[tuple[int, ...], int]]:
 
 
 def score_table(transition: Transition) -> Floats:
-    """T⁻¹[ruled out, answer], with a last column of zeros for no answer (index -1).
-
-    Raises
-    ------
-    SingularTransition
-        If T has no inverse to speak of.
-    """
+    """T⁻¹[ruled out, answer], or an error, with a last column of zeros for no answer (-1)."""
     transition.inverse()  # the named error, with its limit; the scores themselves are the foundation's
     scores = transition_scores(transition.matrix)
     return np.concatenate([scores, np.zeros((len(scores), 1))], axis=1)
@@ -190,12 +179,11 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
         scores = np.where(predicted < 0, 0.0, np.where(hit, by_size[m], 1.0))
         return np.where(labelled, scores, np.nan)
     # A set does not say which classes were drawn twice, so T does not describe it.
-    rule = (
-        "ruled_out must have one column for each label where the transition matrix is not uniform"
-    )
+    rule = "ruled_out must have one column for each label where"
+    other = "the transition matrix is not uniform, repeats kept"
     came = "a mask with several classes of an item"
     remedy = "Pass class numbers padded with -1, or one label an item."
-    require(not labels.masked, f"{rule}, repeats kept; got {came}. {remedy}")
+    require(not labels.masked, f"{rule} {other}; got {came}. {remedy}")
     each = score_table(transition)[labels.said, predicted[:, None]]
     total = np.where(labels.said >= 0, each, 0.0).sum(axis=1)
     return np.where(labelled, total / np.maximum(labels.sizes, 1), np.nan)
@@ -203,15 +191,12 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
 
 # What results of validation rest on: the transition matrix, and how labels were drawn from it.
 
-
 _OWN = "labels of an item are drawn from T on their own"
 _KNOWN, _RIGHT = "known transition matrix", "right verdicts"
 
 
 def with_transition(guarantee: Guarantee, transition: Transition) -> Guarantee:
-    """The promise with what is known of T; a matrix that was counted or estimated promises nothing,
-    because its own error is left out.
-    """
+    """The promise with what is known of T; a T out of data has an error and promises nothing."""
     uniform, learnt = is_uniform(transition), is_learnt(transition)
     gone = (_KNOWN,) if uniform else (_KNOWN, _RIGHT)
     rests = [a for a in guarantee.assumptions if a.name not in gone]
@@ -233,6 +218,16 @@ def transition_notes(transition: Transition) -> tuple[str, ...]:
     return tuple(note for note, said in notes.items() if said)
 
 
+def rest_on(result: Judged, transition: Transition, **diagnostics: Any) -> Judged:
+    """The result with the matrix in its promise, its notes and its diagnostics."""
+    return dataclasses.replace(
+        result,
+        guarantee=with_transition(result.guarantee, transition),
+        notes=(*result.notes, *transition_notes(transition)),
+        diagnostics={**result.diagnostics, **diagnostics, "transition": transition.summary()},
+    )
+
+
 def independent_draws(labels: RuledOut, transition: Transition) -> Check:
     """Whether labels of an item repeat as often as draws from T must: at least with chance min_y
     Σ_k T[y, k]² for a pair.
@@ -242,7 +237,6 @@ def independent_draws(labels: RuledOut, transition: Transition) -> Check:
 
     Examples
     --------
-    >>> import numpy as np
     >>> labels = RuledOut(said=np.array([[0, 1]] * 200), n_classes=3)
     >>> independent_draws(labels, Transition.noisy(3, 0.1)).p_value < 1e-20
     True
@@ -271,9 +265,7 @@ def independent_draws(labels: RuledOut, transition: Transition) -> Check:
 
 
 def own_draws(guarantee: Guarantee, labels: RuledOut, transition: Transition) -> Guarantee:
-    """The promise for several labels an item: it rests on independent draws, and falls where the
-    labels refute them.
-    """
+    """The promise for several labels an item, which falls where they refute independent draws."""
     own = Assumption(name=_OWN, detail="with replacement")
     rests = dataclasses.replace(guarantee, assumptions=(*guarantee.assumptions, own))
     return rests.given(independent_draws(labels, transition))
@@ -287,7 +279,6 @@ def normal_range(mean: float, se: float, error: float) -> tuple[float, float]:
 
 # How well a model's
 # chances explain the ruled-out labels, and the temperature that explains them best.
-
 
 _CELLS = 4_000_000  # numbers in memory at a time
 _REACH, _STEPS = 6.0, 13
@@ -386,3 +377,128 @@ def _best(z: Floats, labels: RuledOut, transition: Transition) -> float:
     refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     best = float(refined.x) if refined.fun < found[place] else float(grid[place])
     return spread * math.exp(best)
+
+
+# Scorers for scikit-learn's searches: what these call y is what items are *not*.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RuledOutScorer:
+    """(estimator, X, ruled_out) → number, larger is better, for searches of scikit-learn."""
+
+    measure: Literal["zero-one", "scel"]
+    transition: TransitionLike = "uniform"
+    classes: tuple[Any, ...] | None = None
+    temperature: float | Literal["fit"] = 1.0
+
+    def __call__(self, estimator: Any, X: Any, ruled_out: Any) -> float:
+        """The score of a fitted estimator, or of a Pipeline that ends in one."""
+        known = np.asarray(estimator.classes_)
+        T = self.ordered_transition(known)
+        labels = read_ruled_out(class_numbers(ruled_out, known), len(known))
+        labelled = labels.sizes > 0
+        if not labelled.any():
+            return float("nan")
+        if self.measure == "zero-one":
+            answers = class_numbers(estimator.predict(X), known)
+            predicted = read_predicted("predicted", answers, labels)
+            return float(item_scores(predicted, labels, T)[labelled].mean())
+        z = _log_chances(estimator, X)
+        tau = chosen_temperature(z, labels, T, self.temperature)
+        return -float(item_losses(z, labels, T, temperature=tau)[labelled].mean())
+
+    def ordered_transition(self, known: NDArray[Any]) -> Transition:
+        """T with rows and columns in the order of the estimator's classes."""
+        if self.classes is None or isinstance(self.transition, str):
+            return read_transition(self.transition, len(known))
+        T = read_transition(self.transition, len(self.classes))
+        place = {name: i for i, name in enumerate(self.classes)}
+        rule = f"classes must name the {len(known)} classes of the estimator"
+        came = f"{list(self.classes)} for {known.tolist()[:8]}"
+        remedy = "Fit the estimator with classes=[…] where a class may be absent."
+        same = set(known.tolist()) == set(place)
+        require(same, f"{rule} in the order of the transition matrix; got {came}. {remedy}")
+        order = [place[name] for name in known.tolist()]
+        return Transition(T.matrix[np.ix_(order, order)], T.source, T.detail, T.oracle)
+
+
+def zero_one_scorer(
+    transition: TransitionLike = "uniform", *, classes: Sequence[Any] | None = None
+) -> RuledOutScorer:
+    """A scorer that gives the unbiased estimate of the accuracy: the mean of T⁻¹[ruled out,
+    predicted].
+
+    Parameters
+    ----------
+    transition
+        T[y, k] = P(class k is ruled out | true class y), rows in the order of ``classes``.
+    classes
+        Names of the classes in the order of the matrix; by default that of the estimator's
+        ``classes_``, which is sorted.
+
+    Notes
+    -----
+    The best of many candidates by a noisy score is worse than it looks.
+    :func:`~noracle.learn.compare.compare_models` says whether two can be told apart.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="constant", constant="b").fit([[0]] * 3, ["a", "b", "c"])
+    >>> zero_one_scorer()(model, [[0]] * 4, ["a", "c", "a", "b"])
+    0.5
+    """
+    names = None if classes is None else tuple(classes)
+    return RuledOutScorer(measure="zero-one", transition=transition, classes=names)
+
+
+def scel_scorer(
+    transition: TransitionLike = "uniform",
+    *,
+    temperature: float | Literal["fit"] = 1.0,
+    classes: Sequence[Any] | None = None,
+) -> RuledOutScorer:
+    """A scorer that gives minus the mean of -log (Tᵀp)_ȳ, from ``predict_log_proba`` or
+    ``predict_proba``.
+
+    Less noisy than the accuracy. Fit the temperature where candidates were trained with different
+    losses.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="prior").fit([[0]] * 3, ["a", "b", "c"])
+    >>> round(scel_scorer()(model, [[0]] * 4, ["a", "c", "a", "b"]), 4)  # minus log 3
+    -1.0986
+    """
+    made = zero_one_scorer(transition, classes=classes)
+    return dataclasses.replace(made, measure="scel", temperature=temperature)
+
+
+def class_numbers(names: Any, known: NDArray[Any]) -> NDArray[Any]:
+    """The places of class names; a mask stays, and -1, "", None and NaN are no label."""
+    values = as_array(names)
+    if values.dtype == bool and known.dtype != bool:
+        return values
+    place = {name: i for i, name in enumerate(known.tolist())}
+    found = [place.get(name, -1 if _is_none(name) else -2) for name in values.ravel().tolist()]
+    numbers = np.array(found, dtype=np.int64).reshape(values.shape)
+    rule = f"must be classes of the estimator, {known.tolist()[:8]}"
+    remedy = "Fit the estimator with classes=[…] that hold them all."
+    good = (numbers != -2).reshape(len(numbers), -1).all(axis=1) if numbers.size else numbers > -2
+    row = values[int(np.argmin(good))] if numbers.size else ""
+    require_rows(good, "ruled_out", rule, f"{row}", remedy=remedy)
+    return numbers
+
+
+def _is_none(name: Any) -> bool:
+    return name is None or name == "" or name != name or (not isinstance(name, str) and name == -1)
+
+
+def _log_chances(estimator: Any, X: Any) -> NDArray[np.float64]:
+    if hasattr(estimator, "predict_log_proba"):
+        logs = as_array(estimator.predict_log_proba(X)).astype(np.float64)
+    else:
+        with np.errstate(divide="ignore"):
+            logs = np.log(as_array(estimator.predict_proba(X)).astype(np.float64))
+    return np.asarray(np.maximum(logs, np.log(np.finfo(np.float64).tiny)), dtype=np.float64)

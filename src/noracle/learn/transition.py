@@ -107,10 +107,11 @@ class Transition:
         """
         condition = self.condition
         if not condition < WORST_CONDITION:
-            raise SingularTransition(
-                f"transition must be invertible (condition number below {WORST_CONDITION:g}); got {condition:.3g}, 1 - ηK = "
-                f"{self.strength:.3g}. Such labels cannot tell the classes apart; use a loss without T⁻¹ or better labels."
-            )
+            rule = f"transition must be invertible (condition number below {WORST_CONDITION:g})"
+            came = f"{condition:.3g}, 1 - ηK = {self.strength:.3g}"
+            why = "Such labels cannot tell the classes apart"
+            remedy = "use a loss without T⁻¹ or better labels"
+            raise SingularTransition(f"{rule}; got {came}. {why}; {remedy}.")
         return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
 
     def class_shares(self, ruled_out_shares: ArrayLike) -> Matrix:

@@ -1,11 +1,4 @@
-"""Validation of models when nobody says what is right: accuracy and loss from ruled-out labels
-alone.
-
-estimate_model_accuracy   unbiased accuracy, with a promise at every n
-estimate_scel             how well a model's chances explain the labels
-compare_models            is one better, or can these labels not tell?
-plan_validation           how many labels would tell
-"""
+"""Accuracy and loss of models from ruled-out labels alone."""
 
 from __future__ import annotations
 
@@ -41,10 +34,9 @@ from noracle.learn.scores import (
     read_predicted,
     read_ruled_out,
     read_transition,
+    rest_on,
     row_counts,
     score_table,
-    transition_notes,
-    with_transition,
 )
 from noracle.learn.transition import Transition
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Side, check_confidence, tails
@@ -81,8 +73,6 @@ def fixed_n_limits(
     spread: tuple[float, float],
     below: float,
     above: float,
-    floor: float = 0.0,
-    ceiling: float = 1.0,
 ) -> Limits:
     """Limits for the mean of independent scores in [least, greatest], whose standard deviation lies
     within ``spread``.
@@ -97,18 +87,17 @@ def fixed_n_limits(
     (0.489, 0.697)
     """
     if not len(values):
-        return Limits(floor, ceiling)
+        return Limits(0.0, 1.0)
     unique, n = np.unique(values, return_counts=True)
-    weights = n.astype(np.float64)
-    low, high = floor, ceiling
+    weights, low, high = n.astype(np.float64), 0.0, 1.0
     if below > 0:
-        low = _limit(unique, least, weights, spread, below, floor, ceiling)
+        low = _limit(unique, least, weights, spread, below, 0.0, 1.0)
     if above > 0:
-        high = -_limit(-unique, -greatest, weights, spread, above, -ceiling, -floor)
-    if low >= ceiling or high <= floor:  # every mean is refuted, also the last one
-        last = ceiling if low >= ceiling else floor
+        high = -_limit(-unique, -greatest, weights, spread, above, -1.0, 0.0)
+    if low >= 1 or high <= 0:  # every mean is refuted, also the last one
+        last = 1.0 if low >= 1 else 0.0
         return Limits(last, last, empty=True)
-    return ordered(low, high, floor, ceiling)
+    return ordered(low, high, 0.0, 1.0)
 
 
 def _stakes(n: float, spread: tuple[float, float], tail: float) -> Floats:
@@ -236,7 +225,7 @@ def from_counts(
     if not uniform or chosen == "fixed-n":
         transition.inverse()  # a singular matrix has its own error
     if chosen in ("betting", "wald") or (uniform and chosen == "exact"):
-        return _finished(estimate_accuracy(counts, interval=chosen, **how), transition)
+        return rest_on(estimate_accuracy(counts, interval=chosen, **how), transition)
     with warnings.catch_warnings():  # only its value and counts are taken
         warnings.simplefilter("ignore", GuaranteeWarning)
         base = estimate_accuracy(counts, interval="wald", **how)
@@ -244,7 +233,7 @@ def from_counts(
     if not base.reason and base.diagnostics["n_labels_used"]:
         found = _even_limits if chosen == "exact" else _score_limits
         limits = found(counts, transition, *tails(confidence, side))
-    return _finished(_with_limits(base, limits, chosen), transition)
+    return rest_on(_with_limits(base, limits, chosen), transition)
 
 
 def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Interval:
@@ -329,16 +318,6 @@ def _with_limits(base: Estimate, limits: Limits, interval: str) -> Estimate:
     return dataclasses.replace(base, guarantee=guarantee, **found, **said)
 
 
-def _finished(estimate: Estimate, transition: Transition) -> Estimate:
-    """The estimate with the matrix in its promise, its notes and its diagnostics."""
-    return dataclasses.replace(
-        estimate,
-        guarantee=with_transition(estimate.guarantee, transition),
-        notes=(*estimate.notes, *transition_notes(transition)),
-        diagnostics={**estimate.diagnostics, "transition": transition.summary()},
-    )
-
-
 def _several(
     predicted: Ints,
     labels: RuledOut,
@@ -406,10 +385,7 @@ def _several(
     )
     promise = own_draws(guarantee, labels, transition)
     found = dataclasses.replace(_with_limits(base, limits, interval), guarantee=promise)
-    return _finished(found, transition)
-
-
-# scel
+    return rest_on(found, transition)
 
 
 def estimate_scel(
@@ -493,4 +469,4 @@ def estimate_scel(
         notes=tuple(notes),
         reason=("no labels", "one labelled item has no standard error", "")[min(n, 2)],
     )
-    return _finished(found, T)
+    return rest_on(found, T)

@@ -128,7 +128,7 @@ def test_files_that_do_not_belong_together_or_hold_code_are_refused(
 CHILD = """
 import os, signal, sys
 import numpy as np, torch
-from noracle.learn import run
+from noracle.learn import loop as run
 from noracle.learn.classifier import ComplementaryClassifier
 
 torch.set_num_threads(1)

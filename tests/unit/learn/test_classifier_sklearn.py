@@ -179,7 +179,7 @@ def test_texts_go_through_a_pipeline_and_a_grid_search_with_ruled_out_labels_alo
 
 @pytest.mark.slow
 def test_scorers_of_the_package_choose_as_the_own_score_does() -> None:
-    scorers = pytest.importorskip("noracle.learn.scorers")
+    scorers = pytest.importorskip("noracle.learn.scores")
     X, _, said = digits(600, n_labels=2)
     fitted = ComplementaryClassifier(epochs=10, lr=0.01).fit(X, said)
     assert scorers.zero_one_scorer(transition="uniform")(fitted, X, said) == pytest.approx(

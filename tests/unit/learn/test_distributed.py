@@ -25,7 +25,7 @@ import os, sys
 from pathlib import Path
 import torch
 from torch import nn
-from noracle.learn import checkpoint, run
+from noracle.learn import loop as run
 from noracle.learn.batches import Views
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import Batches, Settings, all_logits, plain_objective, train

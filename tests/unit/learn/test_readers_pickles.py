@@ -249,6 +249,6 @@ def _put(path: Path, data: bytes) -> Path:
 
 
 def test_reader_is_the_one_written_in_python() -> None:
-    assert not issubclass(_pickles._Reader, pickle.Unpickler)
-    assert issubclass(_pickles._Reader, pickle._Unpickler)  # type: ignore[attr-defined]
+    assert not issubclass(_pickles._PlainUnpickler, pickle.Unpickler)
+    assert issubclass(_pickles._PlainUnpickler, pickle._Unpickler)  # type: ignore[attr-defined]
     assert pickle._Unpickler(io.BytesIO(b"N.")).load() is None  # type: ignore[attr-defined]

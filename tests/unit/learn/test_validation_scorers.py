@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
-from noracle.learn.scorers import class_numbers, scel_scorer, zero_one_scorer  # noqa: E402
+from noracle.learn.scores import class_numbers, scel_scorer, zero_one_scorer  # noqa: E402
 from noracle.learn.transition import Transition  # noqa: E402
 from noracle.learn.validation import estimate_model_accuracy, estimate_scel  # noqa: E402
 

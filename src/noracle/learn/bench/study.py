@@ -34,17 +34,10 @@ from noracle.learn.settings import require_fields
 
 
 class Journal:
-    """Trials that ended, one JSON line each, among other lines; one that a crash cut short is
-    ignored, and the trial is run anew.
+    """Trials that ended, one JSON line each, among other lines; one that was cut short is run anew.
 
-    Parameters
-    ----------
-    same
-        What a line must say for its trial to count: digests of the data, and how models are
-        trained. What a line of an older version says nothing about is not compared.
-    labels
-        Ways to make labels; a trial counts where its labels were made in the same way under the
-        same name.
+    A line counts where it says what ``same`` does (digests of the data, how models are trained; what
+    an older version says nothing about is not compared), and its labels were made in the same way.
     """
 
     def __init__(self, path: Path, same: Mapping[str, Any], labels: Iterable[LabelSetting]) -> None:
@@ -177,13 +170,9 @@ class StudyPlan:
 
     def second(self, done: Mapping[Trial, Mapping[str, Any]]) -> list[Trial]:
         """The trials to the end whose learning rate is selected by now."""
-        selected = [(cell, self.selected_rate(*cell, done)) for cell in self._cells]
-        return [
-            self._trial(*cell, lr, seed)
-            for cell, lr in selected
-            if lr is not None
-            for seed in self.seeds
-        ]
+        rates = {cell: self.selected_rate(*cell, done) for cell in self._cells}
+        known = [(*cell, lr) for cell, lr in rates.items() if lr is not None]
+        return [self._trial(*cell, seed) for cell in known for seed in self.seeds]
 
     def selected_rate(
         self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]
@@ -278,6 +267,7 @@ def run_study(
     require(1 <= shared <= STREAMS, f"shared must be from 1 to {STREAMS}; got {shared}.")
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
+    card = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
     stop = threading.Event()
 
     def one(trial: Trial) -> None:
@@ -287,7 +277,7 @@ def run_study(
 
         made = ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training
         found = run_trial(data, trial, *made, device=where, progress=check)
-        book.add(trial, {**found, "device": _device_name(where)})
+        book.add(trial, {**found, "device": card})
         if progress is not None:
             progress(*known_trials(plan, book.done), trial, found)
 
@@ -299,9 +289,7 @@ def run_study(
 
 
 def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tuple[int, int]:
-    """How many trials of the plan ended, and how many there are; those whose learning rate is not
-    selected yet count too.
-    """
+    """How many trials of the plan ended, and how many there are, with those not yet selected."""
     second = plan.second(done)
     open_ones = len(plan.algorithms) * len(plan.labels) * len(plan.seeds) - len(second)
     trials = {*plan.first(), *second}
@@ -361,10 +349,6 @@ def same_study(data: TrialData, plan: StudyPlan) -> dict[str, Any]:
     """What must be equal for a line of a journal to count."""
     training = json.loads(json.dumps(dataclasses.asdict(plan.training)))
     return {**data.fingerprint(), "training": training}
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _run_all(

@@ -43,6 +43,7 @@ class Judge:
         loss: Loss,
         transition: Transition,
         training: Training,
+        epochs: int,
         device: torch.device,
     ) -> None:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
@@ -57,44 +58,35 @@ class Judge:
         self.said = torch.from_numpy(said[held].astype(np.int64))
         self.held_mask = label_mask(self.said, data.n_classes)
         self.points: list[dict[str, float]] = []
-        self.epoch = 0
+        self.epoch, self.epochs = 0, epochs
 
-    def called(self, epochs: int) -> Callable[[nn.Module], float]:
+    def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
-
-        def validate(model: nn.Module) -> float:
-            self.epoch += 1
-            if self.epoch % self.every and self.epoch != epochs:
-                return math.nan
-            self.points.append({"epoch": self.epoch, **self.look(model)})
-            return self.points[-1].get("accuracy", math.nan)
-
-        return validate
+        self.epoch += 1
+        if self.epoch % self.every and self.epoch != self.epochs:
+            return math.nan
+        self.points.append({"epoch": self.epoch, **self.look(model)})
+        return self.points[-1].get("accuracy", math.nan)
 
     def look(self, model: nn.Module) -> dict[str, float]:
-        """The model as it is now; what cannot be said (nothing held out, no label, a singular T) is
-        left out.
-        """
+        """The model as it is now; what cannot be said (no label, a singular T) is left out."""
         logits = all_logits(model, self.test, prepare=self.views)
         test = decode_logits(logits, self.loss, self.context)
-        point = {"test": _percent(test == self.test_truth)}
+        point = {"test": 100 * float((test == self.test_truth).double().mean())}
         if len(self.held_truth):
             held = all_logits(model, self.held_items, prepare=self.views)
             guess = decode_logits(held, self.loss, self.context)
-            point["accuracy"] = _percent(guess == self.held_truth)
-            known = self.said >= 0
+            point["accuracy"] = 100 * float((guess == self.held_truth).double().mean())
             losses = scel(held, self.held_mask, self.scel_context)
             point["scel"] = -float(losses[self.held_mask.any(dim=1)].double().mean())
             if self.inverse is not None:
                 scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
-                point["zero_one"] = 100 * float(scores[known].mean())
+                point["zero_one"] = 100 * float(scores[self.said >= 0].mean())
         return {name: round(value, 4) for name, value in point.items() if math.isfinite(value)}
 
 
 def on_device(items: Any, device: torch.device) -> Any:
-    """Items as a tensor on the device; sparse ones stay what they are, and become dense batch by
-    batch.
-    """
+    """Items as a tensor on the device; sparse ones stay, and become dense batch by batch."""
     return items.tocsr() if hasattr(items, "tocsr") else as_tensor(items).to(device)
 
 
@@ -104,18 +96,12 @@ def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     return items[torch.from_numpy(rows).to(items.device) if tensor else rows]
 
 
-def _percent(hits: Tensor) -> float:
-    return 100 * float(hits.double().mean())
-
-
 Ways = Literal["uniform", "noisy", "weak", "strong", "people", "given"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """A row of the table: a loss, and where its T comes from. ``counted`` is T counted from the
-    true labels: an oracle.
-    """
+    """A loss, and where its T comes from; ``counted`` from the true labels is an oracle."""
 
     name: str
     loss: str
@@ -227,10 +213,8 @@ class LabelSetting:
             said = np.stack(asked, axis=1)
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
-            rule = (
-                f"labels {self.name} must have data with {self.n_labels} ruled-out labels an item"
-            )
-            raise ArgumentError(f"{rule}; got {came}.")
+            rule = f"labels {self.name} must have data with {self.n_labels} ruled-out labels"
+            raise ArgumentError(f"{rule} an item; got {came}.")
         return said[:, : self.n_labels]
 
 
@@ -387,8 +371,11 @@ def run_trial(
     if algorithm.transition == "counted":
         transition = count_transition(data.truth[kept], said[kept], n_classes=data.n_classes)
     loss = get_loss(algorithm.loss)
-    mask = _mask(data, said, kept, loss)
-    judge = Judge(data, said, held, loss, transition, training, device)
+    known = loss.name == "supervised"
+    rows = torch.from_numpy((data.truth if known else said)[kept].astype(np.int64))
+    mask = label_mask(rows, data.n_classes)
+    mask = ~mask if known else mask
+    judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
     steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
     objective, targets = _objective(algorithm, loss, mask, transition, judge, training, steps)
     shape = tuple(data.items.shape[1:])
@@ -401,22 +388,21 @@ def run_trial(
     model = (channels_last(model) if data.images else model).to(device)
     batches = Batches(items=rows_of(judge.items, kept), labels=targets)
     objective, settings = objective.to(device), training.settings(trial)
-    validate = judge.called(trial.epochs)
-    rows: list[dict[str, float]] = []
+    history: list[dict[str, float]] = []
 
     def keep(epoch: int, row: dict[str, float]) -> None:
-        rows.append(row)
+        history.append(row)
         if progress is not None:
             progress(epoch, row)
 
     fault = {}
     try:
-        train(model, batches, objective, settings, validate=validate, progress=keep)
+        train(model, batches, objective, settings, validate=judge, progress=keep)
     except NoracleError as error:
         if type(error) is not NoracleError:  # arguments and evidence, not the loss
             raise
         fault = {"fault": str(error)}
-    seconds = [row["seconds"] for row in rows]
+    seconds = [row["seconds"] for row in history]
     return {
         **fault,
         "points": judge.points,
@@ -425,19 +411,10 @@ def run_trial(
         "n_held_out": len(held),
         "oracle": transition.oracle or algorithm.loss == "supervised",
         "transition": transition.summary(),
-        "loss": [round(row["loss"], 5) for row in rows][:: max(1, trial.epochs // 12)],
+        "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
         "seconds": round(time.perf_counter() - began, 2),
         "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
     }
-
-
-def _mask(
-    data: TrialData, said: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], loss: Loss
-) -> Tensor:
-    known = loss.name == "supervised"
-    rows = torch.from_numpy((data.truth if known else said)[kept].astype(np.int64))
-    mask = label_mask(rows, data.n_classes)
-    return ~mask if known else mask
 
 
 def _objective(

@@ -1,0 +1,38 @@
+"""Names of packages that are loaded when they are first used."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from noracle._lazy import lazy
+from noracle.errors import MissingExtra
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    module = types.ModuleType("noracle.toy")
+    monkeypatch.setitem(sys.modules, "noracle.toy", module)
+    return module
+
+
+def test_a_name_is_loaded_once_and_kept(package: types.ModuleType) -> None:
+    load, names, public = lazy("noracle.toy", {"noracle.errors": "fault MissingExtra"})
+    assert public == ["MissingExtra", "fault"]
+    assert "fault" in names()
+    assert not hasattr(package, "fault")
+    assert load("fault") is package.fault
+    with pytest.raises(AttributeError, match=r"module 'noracle.toy' has no attribute 'other'"):
+        load("other")
+
+
+def test_a_missing_library_is_named_with_its_extra(package: types.ModuleType) -> None:
+    load, _, _ = lazy("noracle.toy", {"absent_library.part": "thing"}, libraries={})
+    with pytest.raises(ModuleNotFoundError, match="absent_library"):
+        load("thing")
+    libraries = {"absent_library": "absent-library"}
+    load, _, _ = lazy("noracle.toy", {"absent_library.part": "thing"}, libraries=libraries)
+    with pytest.raises(MissingExtra, match=r"thing needs absent-library.*noracle\[toy\]"):
+        load("thing")
