@@ -15,7 +15,7 @@ import numpy as np
 
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Proposal, Scored
-from noracle.search.model import Calls, Message, ModelError, Request
+from noracle.search.model import Calls, Message, ModelError, Request, at_least
 from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
 from noracle.search.task import LETTERS, Task, TaskItem
 from noracle.search.workflow import (
@@ -321,9 +321,7 @@ class Adas(Told):
     def __init__(
         self, *, task: Task | None = None, generations: int = 30, most_calls: int = 20
     ) -> None:
-        if generations < 1 or most_calls < 1:
-            came = f"{generations} and {most_calls}"
-            raise ArgumentError(f"generations and most_calls must be at least 1; got {came}.")
+        at_least(1, generations=generations, most_calls=most_calls)
         super().__init__()
         self.task, self.generations, self.most_calls = task, generations, most_calls
 
@@ -394,13 +392,10 @@ class Aflow(Told):
         most_calls: int = 20,
     ) -> None:
         super().__init__()
-        if min(rounds, patience, top, most_calls) < 1:
-            came = f"{rounds}, {patience}, {top}, {most_calls}"
-            rule = "rounds, patience, top and most_calls must be at least 1"
-            raise ArgumentError(f"{rule}; got {came}.")
-        if not 0 <= uniform <= 1 or sharpness < 0 or flat < 0:
-            rule = "uniform must be in [0, 1], sharpness and flat at least 0"
-            raise ArgumentError(f"{rule}; got {uniform}, {sharpness}, {flat}.")
+        at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
+        at_least(0, sharpness=sharpness, flat=flat)
+        if not 0 <= uniform <= 1:
+            raise ArgumentError(f"uniform must be in [0, 1]; got {uniform}.")
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
         self.top, self.uniform, self.sharpness = top, uniform, sharpness
         self.most_calls = most_calls
