@@ -42,7 +42,7 @@ def _said(name: str, **values: object) -> str:
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
 
 
-def opening(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
+def open_talk(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
     """The first messages to a designer: the task, the rules of a workflow, and these parts."""
     rules = _said("format", most_samples=MOST_SAMPLES, most_nodes=MOST_NODES, most_calls=most_calls)
     whole = (describe_task(task), rules, _said("standing"), *parts)
@@ -165,11 +165,8 @@ class Rules:
         if workflow is None:
             return
         if workflow.most_calls > self.most_calls:
-            rule, came = (
-                f"nodes must take at most {self.most_calls} calls an item",
-                workflow.most_calls,
-            )
-            raise WorkflowError(f"{rule}; got {came}. Lower n or max_rounds.")
+            rule = f"nodes must take at most {self.most_calls} calls an item"
+            raise WorkflowError(f"{rule}; got {workflow.most_calls}. Lower n or max_rounds.")
         if workflow.digest in self.known:
             old = f"the nodes of entry {self.known[workflow.digest]}"
             raise WorkflowError(f"workflow must be new; got {old}. Change something that matters.")
@@ -220,10 +217,8 @@ async def design(
             continue
         try:
             if not text.strip():
-                came = f"nothing (the model ended with {reply.finish!r})"
-                raise WorkflowError(
-                    f"reply must hold a workflow; got {came}. Write one JSON object."
-                )
+                came = f"nothing (the model ended with {reply.finish!r}). Write one JSON object"
+                raise WorkflowError(f"reply must hold a workflow; got {came}.")
             draft = read_draft(text)
             rules.check(draft)
         except WorkflowError as error:
@@ -259,12 +254,10 @@ def read_draft(text: str) -> Draft:
         rule, came = 'must have the field "workflow" with an object', sorted(whole)[:5]
         raise WorkflowError(f"reply {rule}; got {came}. Reply as in the example.")
     filled = {"schema": SCHEMA, "name": "design", **inner}
-    change, thought = (
-        _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
-    )
     workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
-    change = change[:200] or workflow.description[:200]
-    return Draft(workflow=workflow, change=change, thought=thought[:1000])
+    words = {k: _line(v) for k in ("change", "thought") if isinstance(v := whole.get(k), str)}
+    change = words.get("change", "")[:200] or workflow.description[:200]
+    return Draft(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
 
 
 def _first_object(text: str) -> dict[str, Any]:
@@ -345,7 +338,7 @@ class Adas(Told):
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
-        return opening(self.task, self.most_calls, *parts, goal)
+        return open_talk(self.task, self.most_calls, *parts, goal)
 
 
 class Aflow(Told):
@@ -441,7 +434,7 @@ class Aflow(Told):
         ours = [s for s in told if s.entry.number == parent.number]
         failed = [s for s in told if s.entry.problem]
         where = f"(its standing among {len(standings)} is {parent.z + 0.0:.2f})"
-        return opening(
+        return open_talk(
             self.task,
             self.most_calls,
             f"Work on this workflow {where}:\n{describe_archive(ours)}",
