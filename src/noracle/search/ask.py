@@ -22,7 +22,7 @@ from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
 from noracle.search.journal import JournalFile, write_whole
-from noracle.search.model import STATES, BudgetReached, Calls, Usage
+from noracle.search.model import STATES, BudgetReached, Calls, Usage, at_least
 from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
 
@@ -250,9 +250,7 @@ async def ask_questions(
     progress: Progress | None = None,
 ) -> Asked:
     """Put questions to a workflow, each ``repeats`` times; see :func:`ask_items`."""
-    for name, value in (("concurrency", concurrency), ("repeats", repeats)):
-        if value < 1:
-            raise ArgumentError(f"{name} must be at least 1; got {value}.")
+    at_least(1, concurrency=concurrency, repeats=repeats)
     work = [(question, repeat) for question in questions for repeat in range(repeats)]
     known = done_before(questions, repeats, run)
     waiting = iter([place for place in range(len(work)) if place not in known])

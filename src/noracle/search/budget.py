@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import ArgumentError
-from noracle.search.model import BudgetReached, Usage
+from noracle.search.model import BudgetReached, Calls, Completion, Request, Usage
 
 MILLION = 1_000_000
 
@@ -289,3 +289,27 @@ class Budget:
     def _caps(self) -> list[tuple[str, float]]:
         caps = {name: getattr(self, name) for name in ("calls", "tokens", "cost", "seconds")}
         return [(name, cap) for name, cap in caps.items() if cap is not None]
+
+
+class CountedCalls:
+    """Calls of a designer, counted; refused where they would eat what the final estimate needs."""
+
+    def __init__(self, calls: Calls, most: float) -> None:
+        self._calls, self._most = calls, most
+        self.n, self.usage, self.refused = 0, Usage(), False
+
+    async def call(self, request: Request) -> Completion:
+        """Pass a request on."""
+        if self.n >= self._most:
+            self.refused = True
+            why = "the rest of the budget is kept for the final estimate"
+            raise BudgetReached(f"the designer has no call left: {why}")
+        self.n += 1
+        completion = await self._calls.call(request)
+        self.usage += completion.usage
+        return completion
+
+    @property
+    def cost(self) -> dict[str, int]:
+        """Calls and tokens."""
+        return {"calls": self.n, **dataclasses.asdict(self.usage)}

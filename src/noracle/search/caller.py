@@ -24,7 +24,7 @@ from typing import Any, Self
 from noracle.errors import ArgumentError, NoracleError
 from noracle.search.budget import Budget, Ledger, Prices
 from noracle.search.journal import write_whole
-from noracle.search.model import Completion, Model, ModelError, Request, Usage
+from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
 
 _SELECT = "select digest, model, text, finish, input_tokens, output_tokens from calls"
 APPLICATION = 0x6E6F7263  # "norc": tells our files from other databases
@@ -323,9 +323,8 @@ class Caller:
         backoff: float = 0.5,
         log: Log | None = None,
     ) -> None:
-        for name, value, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
-            if value < least:
-                raise ArgumentError(f"{name} must be at least {least}; got {value}.")
+        at_least(1, concurrency=concurrency)
+        at_least(0, retries=retries)
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
         self.model, self.budget, self.prices = model, budget or Budget(), prices or Prices()

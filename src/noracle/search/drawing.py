@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
@@ -108,14 +107,14 @@ def draw_workflow(workflow: Workflow) -> str:
     rows: list[list[tuple[str, ...]]] = [[("task",)]]
     rows += [[_lines(node) for node in row] for row in waves(workflow)]
     blocks = [_block(row) for row in rows]
-    widest = max(len(block.lines[0]) for block in blocks)
+    widest = max(len(block[0]) for block, _ in blocks)
     lines: list[str] = []
     tails: list[int] = []
-    for block in blocks:
-        pad = (widest - len(block.lines[0])) // 2
-        heads = [pad + middle for middle in block.middles]
+    for block, middles in blocks:
+        pad = (widest - len(block[0])) // 2
+        heads = [pad + middle for middle in middles]
         lines += _join(tails, heads) if tails else []
-        lines += [(" " * pad + line).rstrip() for line in block.lines]
+        lines += [(" " * pad + line).rstrip() for line in block]
         tails = heads
     about = [workflow.description] if workflow.description else []
     return "\n".join([f"{workflow.name}: {describe_calls(workflow)}", *about, "", *lines])
@@ -191,25 +190,19 @@ def _lines(node: Node) -> tuple[str, ...]:
     return (*lines, line.rstrip()) if names else tuple(lines)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Block:
-    """A row of boxes: its lines, all of one length, and the columns where arrows begin and end."""
-
-    lines: list[str]
-    middles: list[int]
-
-
-def _block(row: Sequence[Sequence[str]]) -> _Block:
-    """Boxes side by side; where they do not fit, below each other, with one arrow for all."""
+def _block(row: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
+    """Boxes side by side (below each other where they do not fit), all lines of one length, and the
+    columns where arrows begin and end.
+    """
     boxes = [_framed(lines) for lines in row]
     if sum(len(box[0]) + 2 for box in boxes) - 2 > _WIDTH:
         widest = max(len(box[0]) for box in boxes)
-        return _Block([line.ljust(widest) for box in boxes for line in box], [widest // 2])
+        return [line.ljust(widest) for box in boxes for line in box], [widest // 2]
     tall = max(len(box) for box in boxes)
     filled = [box + [" " * len(box[0])] * (tall - len(box)) for box in boxes]
     starts = [sum(len(before[0]) + 2 for before in boxes[:i]) for i in range(len(boxes))]
     middles = [start + len(box[0]) // 2 for start, box in zip(starts, boxes, strict=True)]
-    return _Block(["  ".join(parts) for parts in zip(*filled, strict=True)], middles)
+    return ["  ".join(parts) for parts in zip(*filled, strict=True)], middles
 
 
 def _framed(lines: Sequence[str]) -> list[str]:

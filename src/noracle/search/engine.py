@@ -25,6 +25,7 @@ from noracle.search.archive import (
     outcomes_of,
     proposal_event,
 )
+from noracle.search.budget import CountedCalls
 from noracle.search.caller import Caller
 from noracle.search.candidates import (
     Entry,
@@ -36,7 +37,7 @@ from noracle.search.candidates import (
     outcome_columns,
 )
 from noracle.search.interpreter import run_workflow
-from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request, Usage
+from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
 from noracle.search.task import Question, Task, draws, pose
 from noracle.search.vault import PARTS, ItemId, Vault
@@ -116,30 +117,6 @@ class Runner:
 
     def _keys(self, workflow: Workflow, items: Iterable[ItemId]) -> list[_Key]:
         return [(workflow.digest, item, r) for item in items for r in range(self.repeats)]
-
-
-class CountedCalls:
-    """Calls of a designer, counted; refused where they would eat what the final estimate needs."""
-
-    def __init__(self, calls: Calls, most: float) -> None:
-        self._calls, self._most = calls, most
-        self.n, self.usage, self.refused = 0, Usage(), False
-
-    async def call(self, request: Request) -> Completion:
-        """Pass a request on."""
-        if self.n >= self._most:
-            self.refused = True
-            why = "the rest of the budget is kept for the final estimate"
-            raise BudgetReached(f"the designer has no call left: {why}")
-        self.n += 1
-        completion = await self._calls.call(request)
-        self.usage += completion.usage
-        return completion
-
-    @property
-    def cost(self) -> dict[str, int]:
-        """Calls and tokens."""
-        return {"calls": self.n, **dataclasses.asdict(self.usage)}
 
 
 def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Question]:
@@ -257,9 +234,8 @@ async def search_workflows(
     (4, 'finite-sample', True)
     """
     check_confidence(confidence)
-    for name, value, least in (("generations", generations, 0), ("repeats", repeats, 1)):
-        if value < least:
-            raise ArgumentError(f"{name} must be at least {least}; got {value}.")
+    at_least(0, generations=generations)
+    at_least(1, repeats=repeats)
     started = [load_workflow(name) for name in BASELINES] if baselines is None else list(baselines)
     if not started:
         raise ArgumentError("baselines must hold at least one workflow; got none.")

@@ -18,6 +18,7 @@ from noracle.bounds.betting import log_wealth
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Guarantee, Kind, check_confidence
 from noracle.search.fitness import RIGHT, SAMPLED, PairedScores
+from noracle.search.model import at_least
 
 SHARES = (0.5, 0.2, 0.3)
 """Validation, confirm, final shares of the labelled items.
@@ -109,8 +110,7 @@ class Gate:
         accepted_at: Sequence[int] = (),
     ) -> None:
         self.confidence = check_confidence(confidence)
-        if n_candidates is not None and n_candidates < 1:
-            raise ArgumentError(f"n_candidates must be at least 1; got {n_candidates}.")
+        at_least(1, n_candidates=n_candidates)
         marks = tuple(accepted_at)
         if any(b <= a for a, b in pairwise((0, *marks))) or (marks and marks[-1] > challenged):
             rule = f"must rise from 1 to at most challenged = {challenged}"
@@ -159,9 +159,8 @@ class Gate:
         """
         size = len(self.accepted_at) + 1
         if self.n_candidates is None:
-            marks = (0, *self.accepted_at, j)
             share = 2.0**-size
-            for a, b in pairwise(marks):
+            for a, b in pairwise((0, *self.accepted_at, j)):
                 share /= (b - a) * (b - a + 1)
             return share
         # The last size has the rest of 1/2 + 1/4 + …, so that one single challenge has the whole

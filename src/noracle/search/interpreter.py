@@ -102,14 +102,8 @@ async def run_workflow(
         reply = await run.nodes(waves(workflow))
     except ModelError:
         reply = NodeReply("", None, "errored")
-    return Outcome(
-        item=question.item,
-        answer=reply.answer,
-        state=reply.state,
-        calls=run.made,
-        usage=run.usage,
-        repeat=repeat,
-    )
+    reached = Outcome(item=question.item, answer=reply.answer, state=reply.state, repeat=repeat)
+    return dataclasses.replace(reached, calls=run.made, usage=run.usage)
 
 
 def waves(workflow: Workflow) -> list[list[Node]]:

@@ -17,6 +17,13 @@ Role = Literal["system", "user", "assistant"]
 STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
 
 
+def at_least(least: int, **values: float | None) -> None:
+    """Refuse arguments below a bound; None is no value."""
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise ArgumentError(f"{name} must be at least {least}; got {value}.")
+
+
 class ModelError(NoracleError):
     """A call failed. ``transient`` says that it may work later; ``after`` says in how many seconds,
     where the server said so.
@@ -69,8 +76,7 @@ class Request:
             raise ArgumentError("messages must hold at least one message; got none.")
         if not 0 <= self.temperature <= 2:
             raise ArgumentError(f"temperature must be in [0, 2]; got {self.temperature}.")
-        if self.max_tokens < 1:
-            raise ArgumentError(f"max_tokens must be at least 1; got {self.max_tokens}.")
+        at_least(1, max_tokens=self.max_tokens)
 
     def digest(self, model: str) -> str:
         """The address of this call: SHA-256 over the model and everything that may change its

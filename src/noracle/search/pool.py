@@ -31,6 +31,7 @@ from noracle.results import (
     choose,
 )
 from noracle.search.fitness import RIGHT, class_places, sizes_of
+from noracle.search.model import at_least
 
 Design = Literal["targeted", "equal", "uniform"]
 Judge = Callable[[Any, Any], bool | str | None]
@@ -260,9 +261,8 @@ def race_pool(
         raise ArgumentError(f"{rule}; name them in Pool.read.")
     pool = evidence if isinstance(evidence, Pool) else Pool.read(evidence, systems)
     limit = len(pool.items) if budget is None else budget
-    if limit < 0 or until < 1:
-        came = f"{budget} and {until}"
-        raise ArgumentError(f"budget must be at least 0 and until at least 1; got {came}.")
+    at_least(0, budget=budget)
+    at_least(1, until=until)
     rng, aimed = np.random.default_rng(seed), design == "targeted"
     most, level = int(pool.n_classes.max()), check_confidence(confidence)
     race = Race(pool.systems, n_classes=most, confidence=level, aimed=aimed)

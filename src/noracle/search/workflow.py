@@ -472,12 +472,9 @@ def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
         fine = node.force_after is None or "answer" in node.fields
         _must(fine, f"{at}.force_after", rule, listed, remedy)
     elif isinstance(node, Vote):
+        remedy = 'Add "answer" to its fields or leave it out.'
         for name in node.inputs:
-            rule, remedy = (
-                "must be nodes that answer",
-                'Add "answer" to its fields or leave it out.',
-            )
-            _must(answered(name), f"{at}.inputs", rule, name, remedy)
+            _must(answered(name), f"{at}.inputs", "must be nodes that answer", name, remedy)
     elif isinstance(node, Decide):
         remedy = "Use an ask node where there is nothing to choose from."
         _must(node.inputs != (TASK,), f"{at}.inputs", "must name an earlier node", TASK, remedy)
@@ -487,16 +484,11 @@ def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
         fine = answered(node.draft) if drafted else node.draft != TASK
         _must(fine, f"{at}.draft", rule, node.draft, remedy)
     elif isinstance(node, AnswerNode):
-        rule, remedy = (
-            "must be a node that answers",
-            'Add "answer" to its fields or name another node.',
-        )
-        _must(answered(node.input), f"{at}.input", rule, node.input, remedy)
-        single, remedy = (
-            not several(earlier[node.input], earlier),
-            "Put a vote or decide node between.",
-        )
-        _must(single, f"{at}.input", "must be a node with one answer", node.input, remedy)
+        at, name = f"{at}.input", node.input
+        remedy = 'Add "answer" to its fields or name another node.'
+        _must(answered(name), at, "must be a node that answers", name, remedy)
+        many, remedy = several(earlier[name], earlier), "Put a vote or decide node between."
+        _must(not many, at, "must be a node with one answer", name, remedy)
 
 
 def _all_reached(workflow: Workflow) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Proposal, Scored
-from noracle.search.model import Calls, Message, ModelError, Request
+from noracle.search.model import Calls, Message, ModelError, Request, at_least
 from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
 from noracle.search.task import LETTERS, Task, TaskItem
 from noracle.search.workflow import (
@@ -42,7 +42,7 @@ def _said(name: str, **values: object) -> str:
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
 
 
-def opening(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
+def open_talk(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
     """The first messages to a designer: the task, the rules of a workflow, and these parts."""
     rules = _said("format", most_samples=MOST_SAMPLES, most_nodes=MOST_NODES, most_calls=most_calls)
     whole = (describe_task(task), rules, _said("standing"), *parts)
@@ -165,11 +165,8 @@ class Rules:
         if workflow is None:
             return
         if workflow.most_calls > self.most_calls:
-            rule, came = (
-                f"nodes must take at most {self.most_calls} calls an item",
-                workflow.most_calls,
-            )
-            raise WorkflowError(f"{rule}; got {came}. Lower n or max_rounds.")
+            rule = f"nodes must take at most {self.most_calls} calls an item"
+            raise WorkflowError(f"{rule}; got {workflow.most_calls}. Lower n or max_rounds.")
         if workflow.digest in self.known:
             old = f"the nodes of entry {self.known[workflow.digest]}"
             raise WorkflowError(f"workflow must be new; got {old}. Change something that matters.")
@@ -220,10 +217,8 @@ async def design(
             continue
         try:
             if not text.strip():
-                came = f"nothing (the model ended with {reply.finish!r})"
-                raise WorkflowError(
-                    f"reply must hold a workflow; got {came}. Write one JSON object."
-                )
+                came = f"nothing (the model ended with {reply.finish!r}). Write one JSON object"
+                raise WorkflowError(f"reply must hold a workflow; got {came}.")
             draft = read_draft(text)
             rules.check(draft)
         except WorkflowError as error:
@@ -259,12 +254,10 @@ def read_draft(text: str) -> Draft:
         rule, came = 'must have the field "workflow" with an object', sorted(whole)[:5]
         raise WorkflowError(f"reply {rule}; got {came}. Reply as in the example.")
     filled = {"schema": SCHEMA, "name": "design", **inner}
-    change, thought = (
-        _line(v) if isinstance(v := whole.get(k), str) else "" for k in ("change", "thought")
-    )
     workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
-    change = change[:200] or workflow.description[:200]
-    return Draft(workflow=workflow, change=change, thought=thought[:1000])
+    words = {k: _line(v) for k in ("change", "thought") if isinstance(v := whole.get(k), str)}
+    change = words.get("change", "")[:200] or workflow.description[:200]
+    return Draft(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
 
 
 def _first_object(text: str) -> dict[str, Any]:
@@ -321,9 +314,7 @@ class Adas(Told):
     def __init__(
         self, *, task: Task | None = None, generations: int = 30, most_calls: int = 20
     ) -> None:
-        if generations < 1 or most_calls < 1:
-            came = f"{generations} and {most_calls}"
-            raise ArgumentError(f"generations and most_calls must be at least 1; got {came}.")
+        at_least(1, generations=generations, most_calls=most_calls)
         super().__init__()
         self.task, self.generations, self.most_calls = task, generations, most_calls
 
@@ -347,7 +338,7 @@ class Adas(Told):
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
-        return opening(self.task, self.most_calls, *parts, goal)
+        return open_talk(self.task, self.most_calls, *parts, goal)
 
 
 class Aflow(Told):
@@ -394,13 +385,10 @@ class Aflow(Told):
         most_calls: int = 20,
     ) -> None:
         super().__init__()
-        if min(rounds, patience, top, most_calls) < 1:
-            came = f"{rounds}, {patience}, {top}, {most_calls}"
-            rule = "rounds, patience, top and most_calls must be at least 1"
-            raise ArgumentError(f"{rule}; got {came}.")
-        if not 0 <= uniform <= 1 or sharpness < 0 or flat < 0:
-            rule = "uniform must be in [0, 1], sharpness and flat at least 0"
-            raise ArgumentError(f"{rule}; got {uniform}, {sharpness}, {flat}.")
+        at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
+        at_least(0, sharpness=sharpness, flat=flat)
+        if not 0 <= uniform <= 1:
+            raise ArgumentError(f"uniform must be in [0, 1]; got {uniform}.")
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
         self.top, self.uniform, self.sharpness = top, uniform, sharpness
         self.most_calls = most_calls
@@ -446,7 +434,7 @@ class Aflow(Told):
         ours = [s for s in told if s.entry.number == parent.number]
         failed = [s for s in told if s.entry.problem]
         where = f"(its standing among {len(standings)} is {parent.z + 0.0:.2f})"
-        return opening(
+        return open_talk(
             self.task,
             self.most_calls,
             f"Work on this workflow {where}:\n{describe_archive(ours)}",

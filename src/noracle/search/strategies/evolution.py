@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Proposal, Scored
+from noracle.search.model import at_least
 from noracle.search.strategies.edits import EDITS, edit_workflow
 from noracle.search.strategies.ranking import Told, pick, rank, stand
 from noracle.search.task import draws
@@ -55,10 +56,10 @@ class Halving(Told):
         least_share: float = 0.25,
         seed: int = 0,
     ) -> None:
-        if factor < 2 or n_random < 0 or not 0 < least_share <= 1:
-            came = f"{factor}, {n_random}, {least_share}"
-            rule = "factor must be at least 2, n_random at least 0, least_share in (0, 1]"
-            raise ArgumentError(f"{rule}; got {came}.")
+        at_least(2, factor=factor)
+        at_least(0, n_random=n_random)
+        if not 0 < least_share <= 1:
+            raise ArgumentError(f"least_share must be in (0, 1]; got {least_share}.")
         given = tuple(workflows) or tuple(load_workflow(name) for name in BASELINES)
         self.factor, self.least_share = factor, least_share
         self.pool = _grown({w.digest: w for w in given}, n_random, seed)
@@ -150,9 +151,7 @@ class Mutate(Told):
     def __init__(
         self, *, top: int = 4, most_calls: int = 20, kinds: Sequence[str] = tuple(EDITS)
     ) -> None:
-        if top < 1 or most_calls < 1:
-            came = f"{top} and {most_calls}"
-            raise ArgumentError(f"top and most_calls must be at least 1; got {came}.")
+        at_least(1, top=top, most_calls=most_calls)
         self.top, self.most_calls, self.kinds = top, most_calls, tuple(kinds)
         super().__init__()
 
