@@ -22,7 +22,7 @@ from noracle.ppi.expected import (
     model_votes,
     strata_of,
 )
-from noracle.ppi.labels import KINDS, LabelKind, check_costs, check_half_width, option, promise
+from noracle.ppi.labels import KINDS, LabelKind, as_plan, check_costs, check_half_width, option
 from noracle.results import Plan, check_confidence, choose
 
 GUESS = 0.7
@@ -142,15 +142,13 @@ def plan_accuracy(
         "by_system": rows,
         "evidence": counts.to_dict(),
     }
-    return Plan(
+    told = buy if chosen == GRADES else world.told(buy)
+    return as_plan(
+        option(told, need.predicted, prices[chosen] * need.n),
+        estimator,
+        confidence,
         goal="half-width",
         wanted=float(half_width),
-        predicted=need.predicted,
-        buy=buy if chosen == GRADES else world.told(buy),
-        cost=prices[chosen] * need.n,
-        confidence=confidence,
-        **estimator,
-        guarantee=promise(confidence),
         reason=need.why,
         inputs=inputs,
         alternatives=tuple(options),

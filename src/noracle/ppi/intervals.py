@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_CHUNK = 2048
+
+
 class Weights(NamedTuple):
     """One weight vector per sample (…, columns of the sample), and the variance."""
 
@@ -54,13 +57,6 @@ def blue_weights(
     ----------
     Cowen-Breen et al., "Multiple-prediction-powered inference", section C.2; Schaden and Ullmann
     (2020), SIAM/ASA J. UQ 8, 601-635 (multilevel best linear unbiased estimators).
-
-    Examples
-    --------
-    >>> cov = np.array([[1.0, 0.8], [0.8, 1.0]])
-    >>> found = blue_weights(cov, [(0, 1), (1,)], [100, 900], np.array([1.0, 0.0]))
-    >>> found.samples[0].round(2).tolist(), found.samples[1].round(2).tolist(), round(float(found.variance), 5)
-    ([1.0, -0.72], [0.72], 0.00424)
     """
     H = np.eye(cov.shape[-1]) if design is None else design
     seen = [H[list(columns)] for columns in samples]
@@ -332,9 +328,7 @@ def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
-def jackknife(
-    samples: Sequence[ScoreSample], problem: MeanProblem, *, chunk: int = 2048
-) -> MeanFit:
+def jackknife(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Leave out each pilot row: the variance is Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
@@ -352,13 +346,13 @@ def jackknife(
             variance = variance + mean_and_variance(scores, sample.counts)[1] / n
             continue
         parts = []
-        for start in range(0, sample.values.shape[-2], chunk):
-            values = sample.values[..., start : start + chunk, :]
+        for start in range(0, sample.values.shape[-2], _CHUNK):
+            values = sample.values[..., start : start + _CHUNK, :]
             ones = np.ones((*values.shape[:-1], 1))
             single = Moments.of(values[..., None, :], ones, sample.columns, total.origin)
             # A cell without rows has nothing to leave out; it is given the whole instead and counts
             # for nothing.
-            held = sample.counts[..., start : start + chunk, None, None] > 0
+            held = sample.counts[..., start : start + _CHUNK, None, None] > 0
             left = (total.spread() - single).where(held, total.spread())
             lead = (*sample.n.shape, values.shape[-2])
             cov = np.where(apart, 0.0, covariance_of(left, fixed, samples, lead)[0])
@@ -474,13 +468,6 @@ def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) ->
     Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and
     Edgeworth Expansion", section 2.6 (the error of Student's t is of the order of the squared
     skewness of the mean).
-
-    Examples
-    --------
-    >>> one = ScoreSample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
-    >>> found = tails_of([one], influences([one], [np.ones(1)]), 100)
-    >>> round(found.skewness, 4), round((1 - 2 * 0.2) / (0.2 * 0.8 * 100) ** 0.5, 4), round(found.largest, 4), found.light
-    (0.15, 0.15, 0.04, True)
     """
     second = sum(float((u**2 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
     third = sum(float((u**3 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))

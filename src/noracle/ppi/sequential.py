@@ -124,19 +124,6 @@ class MeanStream:
     References
     ----------
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Ann. Statist. 52, 2613-2640.
-
-    Examples
-    --------
-    >>> from noracle.ppi.estimate import make_task
-    >>> rng = np.random.default_rng(1)
-    >>> stream = MeanStream(make_task(["human", "judge"], "human"))
-    >>> for _ in range(8):
-    ...     truth = rng.random(100) < 0.7
-    ...     judge = np.where(rng.random(100) < 0.9, truth, ~truth)
-    ...     stream.update(np.column_stack([np.where(np.arange(100) < 25, truth, np.nan), judge]))
-    >>> found = stream.estimate()
-    >>> found.low < 0.7 < found.high, found.guarantee.anytime
-    (True, True)
     """
 
     def __init__(

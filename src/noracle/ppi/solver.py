@@ -448,12 +448,6 @@ def solve_batch(
     Shapes are (B, J, k, k) of the information, (J, m) or (B, J, m) of the costs, a number, (m,) or
     (B, m) of the budgets, None, (k, k) or (B, k, k) of the prior, and (k,) or (B, k) of the target.
     The counts are not thinned out to few measurements, as :func:`solve` does.
-
-    Examples
-    --------
-    >>> batch = solve_batch(np.array([[[[4.0]]], [[[1.0]]]]), [[2.0]], 100.0, None, [1.0])
-    >>> batch.variance.round(9).tolist()
-    [0.005, 0.02]
     """
     G = np.asarray(information, dtype=np.float64)
     size, J, k = G.shape[:3]

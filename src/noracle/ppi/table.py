@@ -95,11 +95,6 @@ def with_names(
 ) -> list[dict[str, list[Any]]]:
     """The tables with the caller's columns under their canonical names; every name must be in one
     of them.
-
-    Examples
-    --------
-    >>> with_names([{"qid": [1], "human": [0.5]}], {"item": "qid"})
-    [{'item': [1], 'human': [0.5]}]
     """
     names = {column: name.removeprefix("scores.") for name, column in columns.items()}
     strange = ", ".join(name for name in names.values() if name not in (*_LONG, "cluster"))
@@ -169,11 +164,6 @@ def _score(value: Any, what: str) -> float:
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
     """A number for the cluster of each row of :func:`read_scores`, None without that column; a row
     without a cluster is one of its own.
-
-    Examples
-    --------
-    >>> read_clusters({"human": [1, 0, 1], "cluster": ["a", None, "a"]}, "cluster").tolist()
-    [0, 1, 0]
     """
     if isinstance(table, (np.ndarray, list, tuple)):
         return None
@@ -216,14 +206,6 @@ def read_scores(
     files of both forms; null and NaN mean: not observed. ``names`` are the wanted raters, in this
     order; by default all columns that hold numbers, but ``item`` (also called ``id``,
     ``question_id``, …) and ``cluster``. ``strata`` is the column that names the stratum of an item.
-
-    Examples
-    --------
-    >>> read_scores({"human": [1, 0, None], "judge": [0.9, 0.2, 0.4]}).rows.tolist()
-    [[1.0, 0.9], [0.0, 0.2], [nan, 0.4]]
-    >>> long = {"item": [1, 1, 2], "rater": ["human", "judge", "judge"], "value": [1.0, 0.9, 0.2]}
-    >>> read_scores(long, names=["human", "judge"]).rows.tolist()
-    [[1.0, 0.9], [nan, 0.2]]
     """
     table = one_table(table, what)
     if isinstance(table, (np.ndarray, list, tuple)):
@@ -302,6 +284,8 @@ def read_rows(
     data: object, names: Sequence[str] | None, what: str
 ) -> tuple[Array, tuple[str, ...]]:
     """The rows of any table and the names of its columns, checked."""
+    if isinstance(names, str):
+        raise ArgumentError(f"raters must be a list of names; got {names!r}.")
     if isinstance(data, Mapping) and not {"item", "rater", "value"} <= {str(k) for k in data}:
         data, names = _stacked(data, names, what)
     scores = read_scores(data, names=names, what=what)
