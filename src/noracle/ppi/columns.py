@@ -63,9 +63,7 @@ def solve_columns(
     at = list(range(len(covariance)) if variables is None else variables)
     k, local = len(at), covariance[np.ix_(at, at)]
     if len(prices) != len(budgets) or any(len(p.sums) != k for p in prices):
-        raise ArgumentError(
-            f"prices must have one entry for each of {len(budgets)} budgets and {k} variables."
-        )
+        raise ArgumentError("prices must have one entry for each budget and variable.")
     wanted = np.flatnonzero(target[at]).tolist()
     pairs = [tuple(sorted((i, j))) for i in wanted for j in range(k) if i != j]
     columns = dict.fromkeys([*((i,) for i in range(k)), tuple(range(k)), *pairs])

@@ -433,9 +433,7 @@ def make_task(
     shared = dict(same_mean or {})
     known = list(columns)
     if target is None:
-        raise ArgumentError(
-            f"target must name the gold rater, or map names to coefficients, among {known}; got None."
-        )
+        raise ArgumentError(f"target must name the gold rater among {known}; got None.")
     given = {target: 1.0} if isinstance(target, str) else target
     wanted = {str(n): float(c) for n, c in given.items()}
     strange = [n for n in (*wanted, *shared, *shared.values()) if n not in columns]
@@ -562,9 +560,7 @@ def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
             f"cov must be a symmetric matrix of {d} columns ({names}); got shape {known.shape}."
         )
     if np.linalg.eigvalsh(known)[0] <= 0:
-        raise ArgumentError(
-            "cov must be positive definite; got an eigenvalue of 0 or less. Leave a rater out."
-        )
+        raise ArgumentError("cov must be positive definite. Leave a rater out.")
     return known
 
 

@@ -79,9 +79,7 @@ def question(
     (0.4725, 0.81)
     """
     if not n_classes >= 2 or not 1 <= n_asked < n_classes:
-        raise ArgumentError(
-            f"n_asked must be in [1, n_classes) with n_classes at least 2; got {n_asked} and {n_classes}."
-        )
+        raise ArgumentError(f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}.")
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
     price = ordinary(price=price, name=called).price
     return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)

@@ -166,9 +166,7 @@ def plan_labels(
         "have": dict(have or {}),
     }
     if several and (match is not None or difference is not None):
-        raise ArgumentError(
-            f"n_classes must be one number for match and difference; got {several}."
-        )
+        raise ArgumentError(f"n_classes must be one number for {goals[0]}; got {several}.")
     if match is not None:
         return _match(match, inputs, confidence)
     if difference is not None:
@@ -558,7 +556,7 @@ def _match(match: int, inputs: Mapping[str, Any], confidence: float) -> Plan:
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     if match < 1 or accuracy <= 0:
         raise ArgumentError(
-            f"match must be at least 1 and accuracy positive; got {match} and {accuracy}."
+            f"match must be at least 1, accuracy positive; got {match}, {accuracy}."
         )
     n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
     variance = (accuracy + k - 2) * (1 - accuracy) / n
@@ -590,9 +588,7 @@ def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
     k, seed, options = inputs["n_classes"], inputs["seed"], []
     for kind, price in inputs["costs"].items():
         if kind not in ("ordinary", "complementary"):
-            raise ArgumentError(
-                f"kind must be 'ordinary' or 'complementary' for a comparison; got {kind!r}."
-            )
+            raise ArgumentError(f"kind must be 'ordinary' or 'complementary' here; got {kind!r}.")
 
         def reached(n: int, kind: str = kind) -> float:
             return simulated_power(k, difference, share, kind, n, confidence, seed)

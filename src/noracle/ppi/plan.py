@@ -175,9 +175,7 @@ def plan_budget(
     if half_width is None and (
         budgets is None or (isinstance(budgets, Mapping) and None in budgets.values())
     ):
-        raise ArgumentError(
-            "budgets must be given, or a half_width to find the smallest for; got neither."
-        )
+        raise ArgumentError("budgets must be given, or a half_width; got neither.")
     if half_width is not None and not (half_width > 0 and math.isfinite(half_width)):
         raise ArgumentError(f"half_width must be positive; got {half_width}.")
     limits, free = read_budgets(budgets)
@@ -187,9 +185,7 @@ def plan_budget(
     sold = labels, accuracy, measurements, caps
     problem = make_problem(population, target, models, limits, *sold, have)
     if half_width is not None and free is None:
-        raise ArgumentError(
-            "budgets must leave one budget open (None) when a half_width is wanted; got numbers for all."
-        )
+        raise ArgumentError("budgets must leave one budget open (None) for a half_width.")
     z = float(ndtri((1 + confidence) / 2))
     wanted = None if half_width is None else (half_width / z) ** 2
     planner = Planner(problem, free, wanted)

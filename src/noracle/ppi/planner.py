@@ -360,9 +360,7 @@ class Planner:
 
         cover = list(chosen)
         if not known(cover):
-            raise ArgumentError(
-                "target must be covered by what is for sale or in hand; nothing for sale completes it."
-            )
+            raise ArgumentError("target must be covered by what is for sale or in hand.")
         for one in sorted(chosen, key=lambda m: -sum(m.cost)):
             fewer = [m for m in cover if m is not one]
             cover = fewer if known(fewer) else cover
@@ -556,9 +554,7 @@ def _enough(
             break
         low, step = high, 2 * step
     else:
-        raise ArgumentError(
-            "half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal."
-        )
+        raise ArgumentError("half_width is out of reach within the caps. Raise one of them.")
     for _ in range(7):
         if high - low <= max(cheapest, 1e-5 * least):
             break

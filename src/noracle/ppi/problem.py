@@ -21,6 +21,7 @@ from noracle.ppi.measurements import (
     Measurement,
     SetPrices,
     Table,
+    check_names,
     information_of,
     price_model,
     subsets,
@@ -418,18 +419,12 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
     if isinstance(target, str):
         target = {target: 1.0}
     if isinstance(target, Mapping):
-        unknown = [n for n in target if n not in raters]
-        if unknown:
-            raise ArgumentError(
-                f"target must name variables; got {', '.join(unknown)}. Variables are {', '.join(raters)}."
-            )
+        check_names("target", target, raters)
         for name, weight in target.items():
             a[list(raters).index(name)] = weight
     else:
         if len(target) != len(raters):
-            raise ArgumentError(
-                f"target must have {len(raters)} numbers, one for each variable; got {len(target)}."
-            )
+            raise ArgumentError(f"target must have {len(raters)} numbers; got {len(target)}.")
         a[:] = target
     if not np.isfinite(a).all() or not a.any():
         raise ArgumentError(f"target must be finite and not zero; got {a.tolist()}.")
@@ -443,9 +438,7 @@ def _shares(
         return [1.0]
     if shares is None:
         if scores is None:
-            raise ArgumentError(
-                "shares must say how much of the population each stratum is; got none."
-            )
+            raise ArgumentError("shares must say how large each stratum is; got none.")
         return [sum(s == g for s in scores.strata) / len(scores.strata) for g in groups]
     if set(groups) != set(shares) or not all(v > 0 for v in shares.values()):
         raise ArgumentError(
@@ -628,10 +621,7 @@ class _Builder:
         return Measurement(name=name, observes=at, cost=cost, noise=noise)
 
     def _place(self, name: str) -> int:
-        if name not in self.raters:
-            raise ArgumentError(
-                f"measurements must name variables; got {name!r}. Variables are {', '.join(self.raters)}."
-            )
+        check_names("measurements", [name], self.raters)
         return self.raters.index(name)
 
     def _own(self, one: Measurement) -> Measurement:
@@ -687,9 +677,7 @@ class _Builder:
         if scores is None:
             raise ArgumentError("have='pilot' needs a pilot; got cov.")
         if np.isinf(scores.rows).any():
-            raise ArgumentError(
-                "have must be finite numbers, NaN where not observed; got infinity."
-            )
+            raise ArgumentError("have must be finite, NaN where not observed; got infinity.")
         found = []
         for g, prefix in enumerate(self.prefixes):
             for seen, n in patterns(scores.of(prefix[:-1])).items():
@@ -706,11 +694,7 @@ class _Builder:
             said = key if isinstance(key, str) else "+".join(key)
             g = next((g for g, p in enumerate(self.prefixes) if p and said.startswith(p)), 0)
             words = said.removeprefix(self.prefixes[g]).split("+")
-            unknown = [w for w in words if w not in self.raters and w not in self.kinds]
-            if unknown:
-                raise ArgumentError(
-                    f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(self.raters)}."
-                )
+            check_names("have", words, [*self.raters, *self.kinds])
             if n:
                 found.append((self._measured(said, words, g), int(n)))
         return tuple(found)

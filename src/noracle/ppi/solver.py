@@ -417,9 +417,7 @@ def solve(program: DesignProgram, *, tolerance: float = TOLERANCE) -> Allocation
         p.information[None], p.costs, p.budgets, p.prior, p.target, tolerance=tolerance
     )
     if not np.isfinite(batch.variance[0]):
-        raise ArgumentError(
-            "target must be covered by the measurements; some of its variables are never observed."
-        )
+        raise ArgumentError("target must be covered by the measurements; got one that is not.")
     n, variance = batch.n[0], float(batch.variance[0])
     for least, forced in ((1e-8, False), (1e-6, False), (1e-6, True)):
         if np.sum(n > 0) < p.target.size + p.budgets.size:

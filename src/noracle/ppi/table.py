@@ -99,9 +99,7 @@ def with_names(
     names = {column: name.removeprefix("scores.") for name, column in columns.items()}
     strange = ", ".join(name for name in names.values() if name not in (*_LONG, "cluster"))
     if strange:
-        raise ArgumentError(
-            f"columns must name item, rater, value or cluster of scores; got {strange}."
-        )
+        raise ArgumentError(f"columns must name item, rater, value or cluster; got {strange}.")
     found, seen = [], set[str]()
     for table in tables:
         given, rows = _opened(table, what)
