@@ -269,11 +269,8 @@ def _unequal(places: Sequence[Place]) -> bool:
 
 
 def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
-    """Whether the labels that are there and new ones of a kind are estimated together without a
-    loss.
-
-    Beside questions whose probabilities follow the answers, a uniform question with its probability
-    is one of them, and scored as such.
+    """Whether labels there and new ones of a kind are estimated together without a loss: beside
+    targeted questions a uniform one is scored as one of them.
     """
     if kind == GRADES or not _known(counts):
         return kind == GRADES

@@ -29,10 +29,7 @@ _BLOCK, _ENOUGH = 256, 30
 
 class Columns(NamedTuple):
     """The ``sets`` of the last program and its ``allocation``, whose bound and gap hold against all
-    sets.
-
-    Every set I has q_I(y) ≤ ``ratio``·C_I·u for the stored y and u. ``rounds`` counts the programs
-    that were solved, ``nodes`` what branch and bound looked at (0 where sweeps sufficed).
+    sets: q_I(y) ≤ ``ratio``·C_I·u. ``nodes`` counts what branch and bound looked at.
     """
 
     sets: tuple[Set, ...]

@@ -120,12 +120,10 @@ def drop_useless(
     """Make raters that save next to no variance uncorrelated with everything, so that they get no
     weight: the changed covariance, and a mask (…, d) of what was dropped.
 
-    A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g
-    of at least 1/(N-p-1), N the rows that are ``labelled`` and p the raters that stay: below that,
-    the noise of its estimated weight costs more than the rater saves. Where the raters' means are
-    known exactly, g is the partial R² of the rater given the others, and this is the usual rule for
-    control variates; where they are not, a rater that is redundant but often observed stays. The
-    worst of ``raters`` goes first, one at a time. Others are as in :func:`blue_weights`.
+    A rater stays if leaving it out would raise the variance by a share V/V₋ⱼ = 1 - g with g of at
+    least 1/(N-p-1), N the ``labelled`` rows and p the raters that stay: below that, the noise of
+    its weight costs more than it saves. Where the raters' means are known exactly, g is the partial
+    R² of the rater given the others. The worst goes first, one at a time.
     """
     d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
@@ -157,11 +155,9 @@ def drop_useless(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSample:
-    """Rows that observe the same columns.
-
-    ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often
-    each row occurs; ``folds`` (…, folds, rows) splits the counts. ``pilot`` says that the rows
-    estimate the covariance.
+    """Rows that observe the same columns: ``values`` (…, rows, columns) may be shared by all
+    worlds; ``counts`` (…, rows) says how often each row occurs, ``folds`` (…, folds, rows) splits
+    the counts; ``pilot`` rows estimate the covariance.
     """
 
     columns: tuple[int, ...]
@@ -180,10 +176,7 @@ class ScoreSample:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeanProblem:
     """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
-    has.
-
-    ``raters`` are the columns that may be dropped where they help too little (none: nothing is
-    dropped). ``cov`` is a known covariance: then there is nothing to estimate or to leave out.
+    has, ``raters`` are the columns that may be dropped, and ``cov`` is a covariance that is known.
     """
 
     target: Array
@@ -204,10 +197,8 @@ class MeanFit(NamedTuple):
 
 
 def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
-    """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section
-    C.2).
-
-    Too small where the weights were estimated from few rows: the residuals are in-sample.
+    """Weights and means from the same rows, variance Σ s²(λ_I·X_I)/n_I (the paper's section C.2);
+    too small where the weights were estimated from few rows.
     """
     moments = None if problem.cov is not None else _total(samples, problem)
     lead = samples[0].counts.shape[:-1]
@@ -223,9 +214,8 @@ def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
 def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
-    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of
-    rows it is exactly unbiased, since λ^(-f) has not seen fold f and sums to the target for every
-    f.
+    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean] is exactly unbiased,
+    since λ^(-f) has not seen fold f and sums to the target for every f.
     """
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
@@ -300,9 +290,7 @@ def cross_fit_clusters(
 
 def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Array:
     """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
-    cluster over √(1 - m/n).
-
-    A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
+    cluster over √(1 - m/n), if m < n.
     """
     size = _n_clusters(samples)
     total = np.zeros(size)
@@ -375,11 +363,8 @@ def jackknife(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
 
 
 def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Array, Array, Array]:
-    """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without
-    any rater.
-
-    Where several columns share a mean, the first of them (the gold rater) speaks for it. The
-    variance is the sum of squared influences.
+    """Value, variance (squared influences) and rows of Σ a_j·(mean of column j over all rows that
+    observe it); of several columns with one mean the first speaks for it.
     """
     value, fewest, rows = classical_influences(samples, problem)
     squares = [(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)]
@@ -449,25 +434,13 @@ def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tupl
 
 def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
-    all ``rows``, ``n`` labelled.
-
-    Notes
-    -----
-    The estimate is a sum of independent influences, so that its third cumulant is about Σ u³ and
-    its variance about Σ u². For one sample the skewness is γ/√N, and the largest share bounds the
-    kurtosis: Σ u⁴/(Σ u²)² is at most that share. Symmetric heavy tails are let pass: with them
-    Student's t holds at least as often as it says.
+    all rows.
 
     The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5)
     and right-or-wrong rows (.1 to .9) are called heavy, and most of lognormal (σ = 1.5 and 2) and
-    Pareto (2.1) rows. What no row shows is not seen: a value of 1 in 100 that is absent from the
-    rows changes neither figure.
-
-    References
-    ----------
-    Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and
-    Edgeworth Expansion", section 2.6 (the error of Student's t is of the order of the squared
-    skewness of the mean).
+    Pareto (2.1) rows. Symmetric heavy tails pass: with them Student's t holds at least as often as
+    it says. What no row shows is not seen. See Cochran (1977), section 2.15 (N > 25·γ²), and Hall
+    (1992), section 2.6.
     """
     second = sum(float((u**2 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
     third = sum(float((u**3 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))

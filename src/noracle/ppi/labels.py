@@ -241,10 +241,7 @@ def check_costs(costs: Mapping[str, float], kinds: Sequence[str]) -> None:
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
     """What is bought together: each kind alone and all of them; several systems' targeted questions
-    only with ordinary labels.
-
-    Uniform questions beside them would be scored by their propensities, too, and lose most of what
-    they say.
+    only with ordinary labels, as uniform ones beside them would lose most of what they say.
     """
     together = [kinds]
     if systems > 1 and "targeted" in kinds:

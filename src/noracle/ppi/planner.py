@@ -490,10 +490,7 @@ class Planner:
 
     def _plain(self, one: Measurement, wanted: int, rater: int) -> Measurement | None:
         """What plain PPI takes of a measurement: the difference of target and rater, or the rater
-        alone; None where it takes nothing.
-
-        With these the only unbiased weights are 1 and 1: the mean of the rater, and the mean of the
-        differences added to it.
+        alone, so that the only unbiased weights are 1 and 1; None where it takes nothing.
         """
         at = {self.problem.of[i]: i for i in one.observes}
         if one.matrix is not None or rater not in at:
@@ -625,16 +622,11 @@ class BudgetPoint(NamedTuple):
 
 
 def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[BudgetPoint, ...]:
-    """Solve the problem of a plan again for other budgets, from the smallest to the largest.
+    """Solve the problem of a plan again for other budgets, in real numbers, from the smallest to
+    the largest (Cowen-Breen et al. 2026, Figures 2-5).
 
     ``budgets`` are values of the first budget, or of the one that was to be small; by default from
-    an eighth of what the plan spends to eight times as much. Other budgets and caps stay as they
-    are. Counts are real numbers, so that the curves do not jump with the rounding. With growing
-    budgets the sets of cheap raters saturate and the share of gold labels rises.
-
-    References
-    ----------
-    Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), Figures 2-5.
+    an eighth of what the plan spends to eight times as much.
     """
     if plan.inputs.get("planner") != "budget":
         raise ArgumentError(

@@ -81,11 +81,8 @@ class Family:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Everything a plan rests on.
-
-    ``families`` and ``listed`` are together what may be measured; ``have`` is what is in hand.
-    ``of`` maps each variable to the rater it stands for (itself, but for strata). A free budget (to
-    be made small) has the value NaN.
+    """Everything a plan rests on: what may be measured (``families`` and ``listed``), and what is
+    in hand. ``of`` maps each variable to its rater; a budget to be made small is NaN.
     """
 
     names: tuple[str, ...]

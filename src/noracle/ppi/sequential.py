@@ -70,12 +70,9 @@ def advance(
     *,
     tuned_for: float = TUNED_FOR,
 ) -> RunningMean:
-    """Add one batch; its weights come from the past alone.
-
-    The first batch is weighted classically. Batches are weighed by their effective number of
-    labelled rows, N times the classical variance over the weighted one, both foretold from the
-    past. The interval is narrowest when ``tuned_for`` times the labels of the first batch are in
-    hand.
+    """Add one batch, weighted by the past alone (the first batch classically); its effective number
+    of labelled rows is N times the classical variance over the weighted one, both foretold. The
+    interval is narrowest when ``tuned_for`` times the labels of the first batch are in hand.
     """
     columns, sizes = [s.columns for s in samples], [s.n for s in samples]
     d, target, design = problem.design.shape[0], problem.target, problem.design
@@ -117,13 +114,10 @@ def advance(
 class MeanStream:
     """Takes batches of scores and always holds an interval for a mean that is valid at every look.
 
-    Stopping when the interval is narrow enough is allowed. Sums are kept, rows are not, but for rows
-    that wait for a label. The numbers of rows of a batch may depend on the past, not on the batch
-    itself. The promise is asymptotic in the labels of the first look.
-
-    References
-    ----------
-    Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Ann. Statist. 52, 2613-2640.
+    Stopping when the interval is narrow enough is allowed. Sums are kept, rows are not, but for
+    those that wait for a label. The numbers of rows of a batch may depend on the past, not on the
+    batch itself. The promise is asymptotic in the labels of the first look: Waudby-Smith, Arbour,
+    Sinha, Kennedy and Ramdas (2024), Ann. Statist. 52, 2613-2640.
     """
 
     def __init__(

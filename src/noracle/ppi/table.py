@@ -45,10 +45,9 @@ class Scores:
 def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | None = None) -> Any:
     """Several files or frames as one wide table; anything else as it is.
 
-    Each has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows
-    of one item are one row. A file without a column ``item`` has items of its own. ``columns`` are
-    the caller's names of ``item``, ``rater`` and ``value``, where they have others: ``{"item":
-    "question_id"}``.
+    Each has a column for each rater, or rows ``item, rater, value``. Rows of one item are one row;
+    a file without a column ``item`` has items of its own. ``columns`` are the caller's names of
+    these.
     """
     if columns:
         given = tables if isinstance(tables, (list, tuple)) else [tables]
@@ -199,11 +198,9 @@ def read_scores(
 ) -> Scores:
     """Scores out of an array, a dict of columns, a file or any data frame.
 
-    ``table`` is a 2-D array (then ``names`` says what its columns are), a wide table with a column
-    for each rater, a long table with the columns ``item``, ``rater`` and ``value``, or a list of
-    files of both forms; null and NaN mean: not observed. ``names`` are the wanted raters, in this
-    order; by default all columns that hold numbers, but ``item`` (also called ``id``,
-    ``question_id``, …) and ``cluster``. ``strata`` is the column that names the stratum of an item.
+    The table is an array with columns ``names``, wide with a column for each rater, long with
+    ``item``, ``rater`` and ``value``, or a list of files of both forms; null and NaN mean: not
+    observed. By default all columns that hold numbers are raters, but items and ``cluster``.
     """
     table = one_table(table, what)
     if isinstance(table, (np.ndarray, list, tuple)):
@@ -361,12 +358,10 @@ def group_samples(
 ) -> Grouped:
     """Put rows with the same observed columns into one sample.
 
-    ``labels`` are the columns that the target speaks of: samples that observe one estimate the
-    covariance, and so do further samples where a pair of raters is not seen otherwise. ``allowed``
-    are the sets of columns that may be used; a row goes to the set that fits it best (most labels,
-    then most columns, then the first) and what it observes beyond that is not looked at. Default:
-    the sets as observed, those with fewer than ``least`` rows put under others. With ``clusters``,
-    one for each row, equal rows are not merged.
+    Samples that observe one of ``labels`` estimate the covariance. A row goes to the ``allowed``
+    set that fits it best (most labels, then most columns, then the first); by default sets are as
+    observed, those with fewer than ``least`` rows put under others. With ``clusters`` equal rows
+    are not merged.
     """
     seen, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     which = which.ravel()
