@@ -145,8 +145,8 @@ def plan_labels(
     if not 0 <= accuracy <= 1:
         raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
     if len(goals) != 1:
-        got = ", ".join(goals) or "none"
-        raise ArgumentError(f"one goal must be given: {', '.join(given)}; got {got}.")
+        rule, got = "half_width, budget, match or difference", ", ".join(goals) or "none"
+        raise ArgumentError(f"one goal must be given: {rule}; got {got}.")
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
