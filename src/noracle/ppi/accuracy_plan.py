@@ -13,15 +13,7 @@ from noracle.counts.label import Cell, Tally
 from noracle.counts.tallies import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.ppi.expected import (
-    GRADES,
-    Expected,
-    Place,
-    Voted,
-    held_votes,
-    model_votes,
-    strata_of,
-)
+from noracle.ppi.expected import GRADES, Expected, Place, Voted, held_votes, model_votes, strata_of
 from noracle.ppi.labels import KINDS, LabelKind, as_plan, check_costs, check_half_width, option
 from noracle.results import Plan, check_confidence, choose
 

@@ -22,7 +22,7 @@ from noracle.errors import (
 )
 from noracle.ppi import intervals, table
 from noracle.ppi.covariance import Array
-from noracle.ppi.intervals import MeanFit, MeanProblem, ScoreSample, Tails
+from noracle.ppi.intervals import MeanFit, MeanProblem, Samples, ScoreSample, Tails
 from noracle.results import (
     Assumption,
     Estimate,
@@ -341,9 +341,7 @@ def _clusters_of(
     return found
 
 
-def _by_cluster(
-    samples: Sequence[ScoreSample], task: MeanTask, problem: MeanProblem
-) -> tuple[int, float, Array]:
+def _by_cluster(samples: Samples, task: MeanTask, problem: MeanProblem) -> tuple[int, float, Array]:
     """Clusters with labels, degrees of freedom, and what each cluster adds classically."""
     mine = [s for s in samples if set(s.columns) & set(task.labels)]
     held, freedom = intervals.cluster_freedom(mine)
@@ -354,7 +352,7 @@ def _by_cluster(
     return held, freedom, intervals.clusters_added(samples, rows)
 
 
-def _tails(samples: Sequence[ScoreSample], fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
+def _tails(samples: Samples, fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
     rows = intervals.influences(samples, fit.weights) if fit.weights else None
     return intervals.tails_of(samples, rows or intervals.classical_influences(samples, plain)[2], n)
 
@@ -533,7 +531,7 @@ def _covering(grouped: table.Grouped, task: MeanTask) -> tuple[ScoreSample, ...]
     return grouped.samples
 
 
-def _check_columns(samples: Sequence[ScoreSample], task: MeanTask) -> None:
+def _check_columns(samples: Samples, task: MeanTask) -> None:
     """Refuse columns that never vary: they say nothing, or give an empty interval."""
     faults = []
     for place, name in enumerate(task.columns):
@@ -564,7 +562,7 @@ def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
     return known
 
 
-def _folded(samples: Sequence[ScoreSample], folds: int, seed: int) -> list[ScoreSample]:
+def _folded(samples: Samples, folds: int, seed: int) -> list[ScoreSample]:
     if folds < 2:
         raise ArgumentError(f"folds must be at least 2; got {folds}.")
     rng = np.random.default_rng(seed)
@@ -586,11 +584,7 @@ def _limits(
 
 
 def _notes(
-    samples: Sequence[ScoreSample],
-    task: MeanTask,
-    dropped: Sequence[str],
-    interval: str,
-    known: bool,
+    samples: Samples, task: MeanTask, dropped: Sequence[str], interval: str, known: bool
 ) -> list[str]:
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
     paper, useless = (
@@ -629,7 +623,7 @@ def _without_pilot(plan: Plan | None, task: MeanTask, rows: Array) -> list[str]:
 
 
 def _warnings(
-    samples: Sequence[ScoreSample], task: MeanTask, n: float, interval: str
+    samples: Samples, task: MeanTask, n: float, interval: str
 ) -> list[tuple[str, type[Warning]]]:
     found: list[tuple[str, type[Warning]]] = []
     if n < ENOUGH:

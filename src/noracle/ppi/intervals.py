@@ -173,6 +173,9 @@ class ScoreSample:
         return np.asarray(self.counts.sum(axis=-1))
 
 
+Samples = Sequence[ScoreSample]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeanProblem:
     """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
@@ -196,7 +199,7 @@ class MeanFit(NamedTuple):
     intensity: Array
 
 
-def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
+def plug_in(samples: Samples, problem: MeanProblem) -> MeanFit:
     """Weights and means from the same rows, variance Σ s²(λ_I·X_I)/n_I (the paper's section C.2);
     too small where the weights were estimated from few rows.
     """
@@ -211,7 +214,7 @@ def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     return MeanFit(value, variance, weights, dropped, intensity)
 
 
-def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
+def cross_fit(samples: Samples, problem: MeanProblem) -> MeanFit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
     θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean] is exactly unbiased,
@@ -241,7 +244,7 @@ def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
 
 
 def _fold_weights(
-    samples: Sequence[ScoreSample], problem: MeanProblem
+    samples: Samples, problem: MeanProblem
 ) -> tuple[tuple[Array, ...], Array, Mask, Array]:
     """Weights by sample and fold, the means of all pilots, what was dropped, the shrinkage."""
     total = _total(samples, problem)
@@ -254,9 +257,7 @@ def _fold_weights(
     return weights, total.covariance(shrink=False).mean, dropped, intensity
 
 
-def cross_fit_clusters(
-    samples: Sequence[ScoreSample], problem: MeanProblem
-) -> tuple[MeanFit, Array]:
+def cross_fit_clusters(samples: Samples, problem: MeanProblem) -> tuple[MeanFit, Array]:
     """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
     cluster adds, too.
 
@@ -288,7 +289,7 @@ def cross_fit_clusters(
     return MeanFit(np.asarray(value), variance, averages, everywhere, shrunk), added
 
 
-def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Array:
+def clusters_added(samples: Samples, rows: Sequence[Array]) -> Array:
     """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
     cluster over √(1 - m/n), if m < n.
     """
@@ -303,11 +304,11 @@ def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Arr
     return total
 
 
-def _n_clusters(samples: Sequence[ScoreSample]) -> int:
+def _n_clusters(samples: Samples) -> int:
     return 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
 
 
-def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
+def cluster_freedom(samples: Samples) -> tuple[int, float]:
     """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² added over samples."""
     v = np.zeros(_n_clusters(samples))
     for sample in samples:
@@ -316,7 +317,7 @@ def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
-def jackknife(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
+def jackknife(samples: Samples, problem: MeanProblem) -> MeanFit:
     """Leave out each pilot row: the variance is Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
@@ -362,7 +363,7 @@ def jackknife(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     return whole._replace(value=value, variance=variance)
 
 
-def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Array, Array, Array]:
+def classical(samples: Samples, problem: MeanProblem) -> tuple[Array, Array, Array]:
     """Value, variance (squared influences) and rows of Σ a_j·(mean of column j over all rows that
     observe it); of several columns with one mean the first speaks for it.
     """
@@ -372,7 +373,7 @@ def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Arr
 
 
 def classical_influences(
-    samples: Sequence[ScoreSample], problem: MeanProblem
+    samples: Samples, problem: MeanProblem
 ) -> tuple[Array, Array, tuple[Array, ...]]:
     """Value, rows, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over wanted columns."""
     wanted = np.zeros(problem.design.shape[0])
@@ -424,7 +425,7 @@ class Tails(NamedTuple):
         return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
 
 
-def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tuple[Array, ...]:
+def influences(samples: Samples, weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
         combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
@@ -432,7 +433,7 @@ def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tupl
     )
 
 
-def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) -> Tails:
+def tails_of(samples: Samples, rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
     all rows.
 
@@ -451,17 +452,14 @@ def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) ->
 
 
 def _weights(
-    cov: Array, samples: Sequence[ScoreSample], n: Sequence[Array], problem: MeanProblem
+    cov: Array, samples: Samples, n: Sequence[Array], problem: MeanProblem
 ) -> tuple[Array, ...]:
     columns = [s.columns for s in samples]
     return blue_weights(cov, columns, n, problem.target, design=problem.design).samples
 
 
 def covariance_of(
-    moments: Moments | None,
-    problem: MeanProblem,
-    samples: Sequence[ScoreSample],
-    lead: tuple[int, ...],
+    moments: Moments | None, problem: MeanProblem, samples: Samples, lead: tuple[int, ...]
 ) -> tuple[Array, Mask, Array]:
     """The covariance without useless raters, which these are, and the shrinkage."""
     d = problem.design.shape[0]
@@ -481,7 +479,7 @@ def covariance_of(
     return cov, dropped, found.intensity
 
 
-def _total(samples: Sequence[ScoreSample], problem: MeanProblem) -> Moments:
+def _total(samples: Samples, problem: MeanProblem) -> Moments:
     pilots = [s for s in samples if s.pilot]
     origin = np.zeros(problem.design.shape[0])
     for sample in reversed(pilots):

@@ -386,12 +386,7 @@ class Planner:
         return list(self.problem.members(sets))
 
     def _smallest(
-        self,
-        chosen: Chosen,
-        prior: Array,
-        wanted: float,
-        place: int,
-        cover: Sequence[Measurement],
+        self, chosen: Chosen, prior: Array, wanted: float, place: int, cover: Sequence[Measurement]
     ) -> FoundPlan:
         budgets = self.given.copy()
         prices = np.array([m.cost[place] for m in self._listing(chosen)])

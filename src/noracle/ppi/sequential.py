@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from noracle.ppi.covariance import Array, Moments, block
 from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
     MeanProblem,
-    ScoreSample,
+    Samples,
     blue_weights,
     classical,
     combined,
@@ -64,11 +63,7 @@ class RunningMean(NamedTuple):
 
 
 def advance(
-    running: RunningMean,
-    samples: Sequence[ScoreSample],
-    problem: MeanProblem,
-    *,
-    tuned_for: float = TUNED_FOR,
+    running: RunningMean, samples: Samples, problem: MeanProblem, *, tuned_for: float = TUNED_FOR
 ) -> RunningMean:
     """Add one batch, weighted by the past alone (the first batch classically); its effective number
     of labelled rows is N times the classical variance over the weighted one, both foretold. The

@@ -19,7 +19,7 @@ from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
 from noracle.ppi.covariance import Array, as_rows
-from noracle.ppi.intervals import ScoreSample
+from noracle.ppi.intervals import Samples, ScoreSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -440,9 +440,7 @@ def _with_pilots(samples: list[ScoreSample]) -> tuple[ScoreSample, ...]:
     return tuple(result)
 
 
-def split_clusters(
-    samples: Sequence[ScoreSample], n_folds: int, rng: np.random.Generator
-) -> list[ScoreSample]:
+def split_clusters(samples: Samples, n_folds: int, rng: np.random.Generator) -> list[ScoreSample]:
     """The samples with whole clusters dealt into folds; a pilot without rows in some fold is none."""
     pilots = [s.clusters for s in samples if s.pilot and s.clusters is not None]
     labelled = np.unique(np.concatenate(pilots))

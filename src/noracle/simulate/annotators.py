@@ -118,11 +118,7 @@ def fit_raters(
         correlation = find_root(lambda rho: agreed(rho) - wanted, 0.0, 1.0, xtol=1e-14)
     found = agreed(correlation, shared)
     return RaterModel(
-        accuracy=p,
-        correlation=correlation,
-        shared=shared,
-        agreement=found,
-        kappa=kappa_of(found),
+        accuracy=p, correlation=correlation, shared=shared, agreement=found, kappa=kappa_of(found)
     )
 
 
