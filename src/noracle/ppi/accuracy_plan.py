@@ -12,16 +12,8 @@ from noracle.counts.count import count_accuracy
 from noracle.counts.tally import AccuracyCounts, Cell, Tally
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
-from noracle.ppi.expected import (
-    GRADES,
-    Expected,
-    Place,
-    Voted,
-    held_votes,
-    model_votes,
-    strata_of,
-)
-from noracle.ppi.labels import KINDS, LabelKind, check_costs, check_half_width, option, promise
+from noracle.ppi.expected import GRADES, Expected, Place, Voted, held_votes, model_votes, strata_of
+from noracle.ppi.labels import KINDS, LabelKind, as_plan, check_costs, check_half_width, option
 from noracle.results import Plan, check_confidence, choose
 
 GUESS = 0.7
@@ -141,15 +133,13 @@ def plan_accuracy(
         "by_system": rows,
         "evidence": counts.to_dict(),
     }
-    return Plan(
+    told = buy if chosen == GRADES else world.told(buy)
+    return as_plan(
+        option(told, need.predicted, prices[chosen] * need.n),
+        estimator,
+        confidence,
         goal="half-width",
         wanted=float(half_width),
-        predicted=need.predicted,
-        buy=buy if chosen == GRADES else world.told(buy),
-        cost=prices[chosen] * need.n,
-        confidence=confidence,
-        **estimator,
-        guarantee=promise(confidence),
         reason=need.why,
         inputs=inputs,
         alternatives=tuple(options),
@@ -270,11 +260,8 @@ def _unequal(places: Sequence[Place]) -> bool:
 
 
 def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
-    """Whether the labels that are there and new ones of a kind are estimated together without a
-    loss.
-
-    Beside questions whose probabilities follow the answers, a uniform question with its probability
-    is one of them, and scored as such.
+    """Whether labels there and new ones of a kind are estimated together without a loss: beside
+    targeted questions a uniform one is scored as one of them.
     """
     if kind == GRADES or not _known(counts):
         return kind == GRADES

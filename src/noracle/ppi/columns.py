@@ -24,15 +24,12 @@ SWEEP_TO = 20
 """Up to so many variables all sets are priced in one sweep."""
 _MOST_ROUNDS = 60
 _MOST_NODES = 400_000
-_BLOCK = 256
+_BLOCK, _ENOUGH = 256, 30
 
 
 class Columns(NamedTuple):
     """The ``sets`` of the last program and its ``allocation``, whose bound and gap hold against all
-    sets.
-
-    Every set I has q_I(y) ≤ ``ratio``·C_I·u for the stored y and u. ``rounds`` counts the programs
-    that were solved, ``nodes`` what branch and bound looked at (0 where sweeps sufficed).
+    sets: q_I(y) ≤ ``ratio``·C_I·u. ``nodes`` counts what branch and bound looked at.
     """
 
     sets: tuple[Set, ...]
@@ -51,33 +48,22 @@ def solve_columns(
     *,
     variables: Sequence[int] | None = None,
     tolerance: float = 1e-6,
-    start: Sequence[Set] = (),
     sweep_to: int = SWEEP_TO,
 ) -> Columns:
     """The best allocation over all non-empty sets of the variables.
 
-    ``prices`` has one :class:`SetPrices` for each budget, over ``variables`` (all by default;
-    others may be in the prior and in the target). ``tolerance`` is the relative gap to prove
-    against all 2^k − 1 sets: sweeps prove 1e-6 easily, branch and bound takes longer the smaller it
-    is; the gap of the allocation says what was proved. ``start`` are sets to begin with, besides
-    those of one variable, all of them, and those with a variable of the target.
-
-    Examples
-    --------
-    >>> cov = np.array([[1.0, 0.8], [0.8, 1.0]])
-    >>> prices = SetPrices(per_item=0.0, sums=(10.0, 0.1), largest=(0.0, 0.0))
-    >>> found = solve_columns(cov, [prices], np.array([100.0]), np.zeros((2, 2)), np.array([1.0, 0.0]))
-    >>> found.allocation.gap < 1e-6, len(found.sets) <= 3
-    (True, True)
+    ``prices`` has one :class:`SetPrices` for each budget, over ``variables`` (all by default; others
+    may be in the prior and in the target). ``tolerance`` is the relative gap to prove against all
+    2^k − 1 sets: sweeps prove 1e-6 easily, branch and bound takes longer the smaller it is; the gap
+    of the allocation says what was proved.
     """
     at = list(range(len(covariance)) if variables is None else variables)
     k, local = len(at), covariance[np.ix_(at, at)]
     if len(prices) != len(budgets) or any(len(p.sums) != k for p in prices):
-        raise ArgumentError(
-            f"prices must have one entry for each of {len(budgets)} budgets and {k} variables."
-        )
-    first = _first_sets(target[at], k, [tuple(at.index(i) for i in s) for s in start])
-    columns = dict.fromkeys(first)
+        raise ArgumentError("prices must have one entry for each budget and variable.")
+    wanted = np.flatnonzero(target[at]).tolist()
+    pairs = [tuple(sorted((i, j))) for i in wanted for j in range(k) if i != j]
+    columns = dict.fromkeys([*((i,) for i in range(k)), tuple(range(k)), *pairs])
     best_lower, ratio = 0.0, np.inf
     best_y, best_u = np.zeros(len(covariance)), np.zeros(len(budgets))
     nodes = rounds = 0
@@ -99,8 +85,11 @@ def solve_columns(
         else:
             f, new = np.inf, _climb(local, seen, sets, prices, tolerance)
             if not new:
-                f, new, looked = _price_by_bounds(local, seen, prices, budgets, tolerance)
-                nodes += looked
+                # How much of the bound the ratio touches; the rest is in hand.
+                share = float(budgets @ answer.prices) / answer.variance
+                f = 1 + 0.95 * tolerance / min(max(share, 1e-3), 1.0)
+                new, proved, looked = refute(local, seen.y, prices, answer.prices, f)
+                f, nodes = f if proved else np.inf, nodes + looked
         if np.isfinite(f):
             v, u = answer.y, answer.prices
             lower = float(target @ v) ** 2 / (float(v @ prior @ v) + f * float(budgets @ u))
@@ -112,15 +101,9 @@ def solve_columns(
         columns.update(dict.fromkeys(new))
     gap = max(0.0, answer.variance / best_lower - 1) if best_lower > 0 else np.inf
     lower = min(best_lower, answer.variance)
-    proved = answer._replace(lower_bound=lower, gap=gap, y=best_y, prices=best_u)
+    best = answer._replace(lower_bound=lower, gap=gap, y=best_y, prices=best_u)
     named = tuple(tuple(at[i] for i in s) for s in sets)
-    return Columns(named, proved, float(ratio), rounds, nodes)
-
-
-def _first_sets(target: Array, k: int, start: Sequence[Set]) -> list[Set]:
-    wanted = np.flatnonzero(target)
-    pairs = [tuple(sorted((int(i), j))) for i in wanted for j in range(k) if i != j]
-    return [*((i,) for i in range(k)), tuple(range(k)), *pairs, *(tuple(sorted(s)) for s in start)]
+    return Columns(named, best, float(ratio), rounds, nodes)
 
 
 def sweep(covariance: Array, y: Array) -> Array:
@@ -129,11 +112,6 @@ def sweep(covariance: Array, y: Array) -> Array:
     Variables are eliminated one after the other for all sets at once: leaving a variable out drops
     its row; taking it in adds (residual)²/(pivot) to q and conditions the rest on it. The work is
     about 6·2^k.
-
-    Examples
-    --------
-    >>> sweep(np.eye(2), np.array([1.0, 3.0])).tolist()
-    [0.0, 1.0, 9.0, 10.0]
     """
     q = np.zeros(1)
     rest = np.asarray(y, dtype=np.float64)[None]
@@ -226,22 +204,6 @@ def _ratios(
     return np.asarray(used / paid, dtype=np.float64)
 
 
-def _price_by_bounds(
-    covariance: Array,
-    answer: Allocation,
-    prices: Sequence[SetPrices],
-    budgets: Array,
-    tolerance: float,
-) -> tuple[float, list[Set], int]:
-    # How much of the bound the ratio touches; the rest is in hand.
-    share = float(budgets @ answer.prices) / answer.variance
-    f = 1 + 0.95 * tolerance / min(max(share, 1e-3), 1.0)
-    found, proved, nodes = refute(covariance, answer.y, prices, answer.prices, f)
-    if proved:
-        return f, [], nodes
-    return np.inf, found, nodes
-
-
 @dataclasses.dataclass(slots=True, eq=False)
 class _Nodes:
     """Partly decided sets, conditioned on the variables taken so far."""
@@ -264,9 +226,7 @@ def refute(
     prices: Sequence[SetPrices],
     u: Array,
     f: float,
-    *,
     most_nodes: int = _MOST_NODES,
-    enough: int = 30,
 ) -> tuple[list[Set], bool, int]:
     """Prove that q_I(y) ≤ f·C_I·u for every non-empty set I, or find sets that break it: these
     (best first), whether the claim is proved, and how many nodes were looked at.
@@ -279,14 +239,6 @@ def refute(
         max_T q_T − Σ_T p_i  ≤  vᵀ A v + Σ_i max(0, (y − A v)_i² / D_i − p_i).
 
     v is found by accelerated proximal steps on the convex relaxation; the bound holds for any v.
-
-    Examples
-    --------
-    >>> prices = SetPrices(per_item=0.0, sums=(1.0, 10.0), largest=(0.0, 0.0))
-    >>> refute(np.eye(2), np.array([1.0, 3.0]), [prices], np.ones(1), 1.0)[1]
-    True
-    >>> refute(np.eye(2), np.array([1.0, 4.0]), [prices], np.ones(1), 1.0)[0]
-    [(1,), (0, 1)]
     """
     k = len(covariance)
     scale = 1 / np.sqrt(np.diag(covariance))
@@ -324,7 +276,7 @@ def refute(
             continue
         block, v, score, part = block.pick(hopeful), v[hopeful], score[hopeful], part[hopeful]
         _try_sets(block, score > 0, S, y * scale, costs, found)
-        if len(found) >= enough:
+        if len(found) >= _ENOUGH:
             return _best_first(found), False, nodes
         left: Mask = np.asarray(block.open.any(axis=1))
         if not left.any():

@@ -182,13 +182,6 @@ def pilot_covariance(
     References
     ----------
     Ledoit and Wolf (2004), J. Multivariate Analysis 88, 365-411.
-
-    Examples
-    --------
-    >>> rows = [[1, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1], [0, 1, 0]]
-    >>> mean, cov, n = pilot_covariance(rows, shrink=False)
-    >>> mean.round(2).tolist(), cov[0].round(2).tolist(), n
-    ([0.5, 0.5, 0.5], [0.3, 0.1, 0.1], 6)
     """
     rows = as_rows(values, names, "pilot")
     called = list(names) if names is not None else [f"column {j}" for j in range(rows.shape[1])]

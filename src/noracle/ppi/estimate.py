@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,34 +19,9 @@ from noracle.errors import (
     fault,
     refuse,
 )
+from noracle.ppi import intervals, table
 from noracle.ppi.covariance import Array
-from noracle.ppi.intervals import (
-    MeanFit,
-    MeanProblem,
-    ScoreSample,
-    Tails,
-    classical,
-    classical_influences,
-    cluster_freedom,
-    clusters_added,
-    cross_fit,
-    cross_fit_clusters,
-    influences,
-    jackknife,
-    plug_in,
-    tails_of,
-)
-from noracle.ppi.table import (
-    Grouped,
-    check_rows,
-    group_samples,
-    one_table,
-    read_clusters,
-    read_rows,
-    read_scores,
-    split,
-    split_clusters,
-)
+from noracle.ppi.intervals import MeanFit, MeanProblem, Samples, ScoreSample, Tails
 from noracle.results import (
     Assumption,
     Estimate,
@@ -74,8 +49,7 @@ LIGHT = "tails light enough for t"
 BATCHES = 20
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MeanTask:
+class MeanTask(NamedTuple):
     """The columns, which mean each of them has, and the wanted combination of means."""
 
     columns: tuple[str, ...]
@@ -237,10 +211,11 @@ def estimate_mean(
     choose("interval", interval, INTERVALS)
     check_confidence(confidence)
     hints = _hints(plan)
-    data = one_table(data, columns=columns)
+    data = table.one_table(data, columns=columns)
     if strata is None:
         wanted = target if target is not None else hints.get("target")
-        task, rows = _read(data, wanted, raters, same_mean, hints)
+        read = table.read_rows(data, raters, "data")
+        task, rows = _known_to_plan(*read, wanted, same_mean, hints)
     else:
         task, rows = _read_strata(data, target, raters, same_mean, strata, shares, hints)
     plain_rows = interval in ("crossfit-t", "classical") and cov is None and strata is None
@@ -252,15 +227,16 @@ def estimate_mean(
             raise ArgumentError(
                 "interval 'anytime' takes no cov, measurements or side; got one of them. Use interval='crossfit-t'."
             )
-        _check_columns(group_samples(rows, task.labels, least=1).samples, task)
+        _check_columns(table.group_samples(rows, task.labels, least=1).samples, task)
         stream = MeanStream(task, confidence, shrink, drop_useless)
         return estimate_in_batches(stream, rows, batches)
     known = None if cov is None else _known_covariance(cov, task)
-    grouped = group_samples(rows, task.labels, _allowed(measurements, task), clusters=of_cluster)
+    allowed = _allowed(measurements, task)
+    grouped = table.group_samples(rows, task.labels, allowed, clusters=of_cluster)
     samples = _covering(grouped, task)
     _check_columns(samples, task)
     plain = task.problem(guard=False, shrink=shrink, cov=known)
-    usual, spread, n = (float(v) for v in classical(samples, plain))
+    usual, spread, n = (float(v) for v in intervals.classical(samples, plain))
     held, freedom, added = 0, n, None
     if of_cluster is not None:
         held, freedom, added = _by_cluster(samples, task, plain)
@@ -275,14 +251,15 @@ def estimate_mean(
         nothing = np.zeros(0, dtype=bool)
         fit = MeanFit(np.asarray(usual), np.asarray(spread), (), nothing, np.zeros(()))
     elif known is not None or interval == "paper":
-        fit = plug_in(samples, problem)
+        fit = intervals.plug_in(samples, problem)
     elif interval == "jackknife-t":
-        fit = jackknife(samples, problem)
+        fit = intervals.jackknife(samples, problem)
     elif of_cluster is not None:
-        dealt = split_clusters(samples, max(2, min(folds, held // 2)), np.random.default_rng(seed))
-        fit, added = cross_fit_clusters(dealt, problem)
+        n_folds, rng = max(2, min(folds, held // 2)), np.random.default_rng(seed)
+        dealt = table.split_clusters(samples, n_folds, rng)
+        fit, added = intervals.cross_fit_clusters(dealt, problem)
     else:
-        fit = cross_fit(_folded(samples, folds, seed), problem)
+        fit = intervals.cross_fit(_folded(samples, folds, seed), problem)
     parts = 1
     if strata is not None:  # they are independent, each with a mean of its own
         parts = int(np.count_nonzero(task.target))
@@ -352,7 +329,7 @@ def _clusters_of(
     data: object, column: str | None, interval: str, *, allowed: bool
 ) -> NDArray[np.int64] | None:
     """The cluster of each row; None where every row is alone."""
-    found = None if column is None else read_clusters(data, column)
+    found = None if column is None else table.read_clusters(data, column)
     if found is None or len(np.unique(found)) == len(found):
         return None
     if not allowed:
@@ -363,26 +340,26 @@ def _clusters_of(
     return found
 
 
-def _by_cluster(
-    samples: Sequence[ScoreSample], task: MeanTask, problem: MeanProblem
-) -> tuple[int, float, Array]:
+def _by_cluster(samples: Samples, task: MeanTask, problem: MeanProblem) -> tuple[int, float, Array]:
     """Clusters with labels, degrees of freedom, and what each cluster adds classically."""
-    held, freedom = cluster_freedom([s for s in samples if set(s.columns) & set(task.labels)])
+    mine = [s for s in samples if set(s.columns) & set(task.labels)]
+    held, freedom = intervals.cluster_freedom(mine)
     if held < FEWEST:
         rule = f"must have at least {FEWEST} clusters with {task.subject}"
-        raise EvidenceError(fault("data", rule, f"{held}", remedy="Label items of more clusters."))
-    return held, freedom, clusters_added(samples, classical_influences(samples, problem)[2])
+        raise broken("data", rule, f"{held}", remedy="Label items of more clusters.")
+    rows = intervals.classical_influences(samples, problem)[2]
+    return held, freedom, intervals.clusters_added(samples, rows)
 
 
-def _tails(samples: Sequence[ScoreSample], fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
-    rows = influences(samples, fit.weights) if fit.weights else None
-    return tails_of(samples, rows or classical_influences(samples, plain)[2], n)
+def _tails(samples: Samples, fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
+    rows = intervals.influences(samples, fit.weights) if fit.weights else None
+    return intervals.tails_of(samples, rows or intervals.classical_influences(samples, plain)[2], n)
 
 
 def _cluster_tails(added: Array, held: int) -> Tails:
     """How far the estimate is from normal, cluster by cluster."""
     one = ScoreSample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
-    return tails_of([one], [added], held)
+    return intervals.tails_of([one], [added], held)
 
 
 def guarantee_of(
@@ -453,9 +430,7 @@ def make_task(
     shared = dict(same_mean or {})
     known = list(columns)
     if target is None:
-        raise ArgumentError(
-            f"target must name the gold rater, or map names to coefficients, among {known}; got None."
-        )
+        raise ArgumentError(f"target must name the gold rater among {known}; got None.")
     given = {target: 1.0} if isinstance(target, str) else target
     wanted = {str(n): float(c) for n, c in given.items()}
     strange = [n for n in (*wanted, *shared, *shared.values()) if n not in columns]
@@ -472,22 +447,7 @@ def make_task(
     means = tuple(c for c in columns if c not in shared)
     design = np.array([[float(shared.get(c, c) == m) for m in means] for c in columns])
     a = np.array([wanted.get(m, 0.0) for m in means])
-    return MeanTask(
-        columns=tuple(columns), means=means, design=design, target=a, coefficients=wanted
-    )
-
-
-def _read(
-    data: object,
-    target: Any,
-    raters: Sequence[str] | None,
-    same_mean: Mapping[str, str] | None,
-    hints: Mapping[str, Any],
-) -> tuple[MeanTask, Array]:
-    if isinstance(raters, str):
-        raise ArgumentError(f"raters must be a list of names; got {raters!r}.")
-    rows, names = read_rows(data, raters, "data")
-    return _known_to_plan(rows, names, target, same_mean, hints)
+    return MeanTask(tuple(columns), means, design, a, wanted)
 
 
 def _known_to_plan(
@@ -520,8 +480,8 @@ def _read_strata(
     hints: Mapping[str, Any],
 ) -> tuple[MeanTask, Array]:
     """A block of columns for each stratum; a row observes those of its own."""
-    scores = read_scores(data, names=raters, strata=strata, what="data")
-    rows = check_rows(scores.rows, scores.names)
+    scores = table.read_scores(data, names=raters, strata=strata, what="data")
+    rows = table.check_rows(scores.rows, scores.names)
     groups = sorted(set(scores.strata))
     wide = np.full((len(rows), len(groups) * len(scores.names)), np.nan)
     for place, group in enumerate(groups):
@@ -539,7 +499,7 @@ def _read_strata(
         wanted = {f"{g}/{n}": shares[g] / whole * c for g in groups for n, c in plain.items()}
     shared = {f"{g}/{c}": f"{g}/{m}" for g in groups for c, m in (same_mean or {}).items()}
     task, kept = _known_to_plan(wide, names, wanted, shared, hints)
-    return dataclasses.replace(task, by_stratum=True), kept
+    return task._replace(by_stratum=True), kept
 
 
 def _allowed(
@@ -559,7 +519,7 @@ def _allowed(
     return allowed
 
 
-def _covering(grouped: Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
+def _covering(grouped: table.Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
     """The samples, if they observe every part of the target."""
     seen = {c for s in grouped.samples for c in s.columns}
     for j in np.flatnonzero(task.target):
@@ -570,7 +530,7 @@ def _covering(grouped: Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
     return grouped.samples
 
 
-def _check_columns(samples: Sequence[ScoreSample], task: MeanTask) -> None:
+def _check_columns(samples: Samples, task: MeanTask) -> None:
     """Refuse columns that never vary: they say nothing, or give an empty interval."""
     faults = []
     for place, name in enumerate(task.columns):
@@ -597,19 +557,17 @@ def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
             f"cov must be a symmetric matrix of {d} columns ({names}); got shape {known.shape}."
         )
     if np.linalg.eigvalsh(known)[0] <= 0:
-        raise ArgumentError(
-            "cov must be positive definite; got an eigenvalue of 0 or less. Leave a rater out."
-        )
+        raise ArgumentError("cov must be positive definite. Leave a rater out.")
     return known
 
 
-def _folded(samples: Sequence[ScoreSample], folds: int, seed: int) -> list[ScoreSample]:
+def _folded(samples: Samples, folds: int, seed: int) -> list[ScoreSample]:
     if folds < 2:
         raise ArgumentError(f"folds must be at least 2; got {folds}.")
     rng = np.random.default_rng(seed)
     n_folds = min(folds, int(max(float(s.n) for s in samples if s.pilot)) // 2)
     large = [s if float(s.n) >= n_folds else dataclasses.replace(s, pilot=False) for s in samples]
-    return [split(s, n_folds, rng) if s.pilot else s for s in large]
+    return [table.split(s, n_folds, rng) if s.pilot else s for s in large]
 
 
 def _limits(
@@ -625,11 +583,7 @@ def _limits(
 
 
 def _notes(
-    samples: Sequence[ScoreSample],
-    task: MeanTask,
-    dropped: Sequence[str],
-    interval: str,
-    known: bool,
+    samples: Samples, task: MeanTask, dropped: Sequence[str], interval: str, known: bool
 ) -> list[str]:
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
     paper, useless = (
@@ -668,7 +622,7 @@ def _without_pilot(plan: Plan | None, task: MeanTask, rows: Array) -> list[str]:
 
 
 def _warnings(
-    samples: Sequence[ScoreSample], task: MeanTask, n: float, interval: str
+    samples: Samples, task: MeanTask, n: float, interval: str
 ) -> list[tuple[str, type[Warning]]]:
     found: list[tuple[str, type[Warning]]] = []
     if n < ENOUGH:

@@ -78,9 +78,7 @@ def question(
     (0.4725, 0.81)
     """
     if not n_classes >= 2 or not 1 <= n_asked < n_classes:
-        raise ArgumentError(
-            f"n_asked must be in [1, n_classes) with n_classes at least 2; got {n_asked} and {n_classes}."
-        )
+        raise ArgumentError(f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}.")
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
     price = ordinary(price=price, name=called).price
     return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
@@ -170,11 +168,8 @@ Votes = Callable[[int, float], Sequence[Voted]]
 
 
 def model_votes(systems: int, epsilon: float) -> Votes:
-    """Vote shares of independent, equally good systems, whose wrong answers are uniform: (1 -
-    ε)·votes/systems + ε/K.
-
-    Systems that err together agree more often, are asked about more often, and get narrower
-    intervals than this model expects.
+    """Vote shares (1 - ε)·votes/systems + ε/K of independent, equally good systems, whose wrong
+    answers are uniform. Systems that err together get narrower intervals than this.
     """
     if systems == 1:
         return aimed_votes(epsilon)
@@ -195,12 +190,10 @@ def model_votes(systems: int, epsilon: float) -> Votes:
 
 
 def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) -> Votes:
-    """Vote shares as the labels show them: an answer that was asked about with probability π stands
-    for 1/π of its kind.
+    """Vote shares as the labels show them: an answer asked about with probability π stands for 1/π.
 
-    Questions that were aimed at this system have one probability for each number of classes.
-    Otherwise all numbers of classes are taken together, and the share that is right is moved to the
-    accuracy asked for, by the same factor of the odds everywhere.
+    Questions aimed at this system have one probability for each number of classes. Otherwise
+    classes are taken together, and the share that is right is moved to the accuracy by the odds.
     """
     seen: dict[tuple[int, float], list[float]] = {}
     for t, n in held.items():
@@ -254,10 +247,7 @@ def _binomial(k: Any, n: int, p: float) -> Any:
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Expected:
     """What labels of some kinds would say of one system with a guessed accuracy, added to those
-    that are there.
-
-    ``strata`` says that new labels are bought by stratum, as many as bring all strata to one rate;
-    otherwise items are drawn at random among those that nobody was asked about.
+    there; ``strata`` says that new labels are bought by stratum, to bring all to one rate.
     """
 
     places: tuple[Place, ...]
@@ -502,12 +492,10 @@ def fewest(
     there: int = 0,
     close: float = _CLOSE,
 ) -> int | None:
-    """About the smallest n with a width of at most ``goal``, for widths that fall roughly as 1/√n;
-    None if not even ``most`` is enough.
+    """About the smallest n with a width of at most ``goal``; None if not even ``most`` is enough.
 
     Every step goes where the width would be the goal if √(n + there)·width stayed the same, inside
-    the bracket, where ``there`` are labels that are there already; it stops when the bracket is
-    ``close``.
+    the bracket, until that is ``close``.
     """
     if width(0) <= goal:
         return 0

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_CHUNK = 2048
+
+
 class Weights(NamedTuple):
     """One weight vector per sample (…, columns of the sample), and the variance."""
 
@@ -54,13 +57,6 @@ def blue_weights(
     ----------
     Cowen-Breen et al., "Multiple-prediction-powered inference", section C.2; Schaden and Ullmann
     (2020), SIAM/ASA J. UQ 8, 601-635 (multilevel best linear unbiased estimators).
-
-    Examples
-    --------
-    >>> cov = np.array([[1.0, 0.8], [0.8, 1.0]])
-    >>> found = blue_weights(cov, [(0, 1), (1,)], [100, 900], np.array([1.0, 0.0]))
-    >>> found.samples[0].round(2).tolist(), found.samples[1].round(2).tolist(), round(float(found.variance), 5)
-    ([1.0, -0.72], [0.72], 0.00424)
     """
     H = np.eye(cov.shape[-1]) if design is None else design
     seen = [H[list(columns)] for columns in samples]
@@ -124,12 +120,10 @@ def drop_useless(
     """Make raters that save next to no variance uncorrelated with everything, so that they get no
     weight: the changed covariance, and a mask (…, d) of what was dropped.
 
-    A rater stays if leaving it out would raise the variance aᵀM⁻¹a by a share V/V₋ⱼ = 1 - g with g
-    of at least 1/(N-p-1), N the rows that are ``labelled`` and p the raters that stay: below that,
-    the noise of its estimated weight costs more than the rater saves. Where the raters' means are
-    known exactly, g is the partial R² of the rater given the others, and this is the usual rule for
-    control variates; where they are not, a rater that is redundant but often observed stays. The
-    worst of ``raters`` goes first, one at a time. Others are as in :func:`blue_weights`.
+    A rater stays if leaving it out would raise the variance by a share V/V₋ⱼ = 1 - g with g of at
+    least 1/(N-p-1), N the ``labelled`` rows and p the raters that stay: below that, the noise of
+    its weight costs more than it saves. Where the raters' means are known exactly, g is the partial
+    R² of the rater given the others. The worst goes first, one at a time.
     """
     d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
@@ -161,11 +155,9 @@ def drop_useless(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSample:
-    """Rows that observe the same columns.
-
-    ``values`` (…, rows, columns) may be shared by all worlds; ``counts`` (…, rows) says how often
-    each row occurs; ``folds`` (…, folds, rows) splits the counts. ``pilot`` says that the rows
-    estimate the covariance.
+    """Rows that observe the same columns: ``values`` (…, rows, columns) may be shared by all
+    worlds; ``counts`` (…, rows) says how often each row occurs, ``folds`` (…, folds, rows) splits
+    the counts; ``pilot`` rows estimate the covariance.
     """
 
     columns: tuple[int, ...]
@@ -181,13 +173,13 @@ class ScoreSample:
         return np.asarray(self.counts.sum(axis=-1))
 
 
+Samples = Sequence[ScoreSample]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeanProblem:
     """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
-    has.
-
-    ``raters`` are the columns that may be dropped where they help too little (none: nothing is
-    dropped). ``cov`` is a known covariance: then there is nothing to estimate or to leave out.
+    has, ``raters`` are the columns that may be dropped, and ``cov`` is a covariance that is known.
     """
 
     target: Array
@@ -207,11 +199,9 @@ class MeanFit(NamedTuple):
     intensity: Array
 
 
-def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
-    """Weights and means from the same rows; the variance is Σ s²(λ_I·X_I)/n_I (the paper's section
-    C.2).
-
-    Too small where the weights were estimated from few rows: the residuals are in-sample.
+def plug_in(samples: Samples, problem: MeanProblem) -> MeanFit:
+    """Weights and means from the same rows, variance Σ s²(λ_I·X_I)/n_I (the paper's section C.2);
+    too small where the weights were estimated from few rows.
     """
     moments = None if problem.cov is not None else _total(samples, problem)
     lead = samples[0].counts.shape[:-1]
@@ -224,12 +214,11 @@ def plug_in(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
     return MeanFit(value, variance, weights, dropped, intensity)
 
 
-def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
+def cross_fit(samples: Samples, problem: MeanProblem) -> MeanFit:
     """Each fold is weighted by what the other folds say; the residuals are out-of-sample.
 
-    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean]: given the numbers of
-    rows it is exactly unbiased, since λ^(-f) has not seen fold f and sums to the target for every
-    f.
+    θ̂ = (1/F)·Σ_f [Σ_pilots λ_I^(-f)·mean of fold f + Σ_others λ_I^(-f)·mean] is exactly unbiased,
+    since λ^(-f) has not seen fold f and sums to the target for every f.
     """
     weights, centre, dropped, intensity = _fold_weights(samples, problem)
     value, variance = np.zeros(()), np.zeros(())
@@ -255,7 +244,7 @@ def cross_fit(samples: Sequence[ScoreSample], problem: MeanProblem) -> MeanFit:
 
 
 def _fold_weights(
-    samples: Sequence[ScoreSample], problem: MeanProblem
+    samples: Samples, problem: MeanProblem
 ) -> tuple[tuple[Array, ...], Array, Mask, Array]:
     """Weights by sample and fold, the means of all pilots, what was dropped, the shrinkage."""
     total = _total(samples, problem)
@@ -268,9 +257,7 @@ def _fold_weights(
     return weights, total.covariance(shrink=False).mean, dropped, intensity
 
 
-def cross_fit_clusters(
-    samples: Sequence[ScoreSample], problem: MeanProblem
-) -> tuple[MeanFit, Array]:
+def cross_fit_clusters(samples: Samples, problem: MeanProblem) -> tuple[MeanFit, Array]:
     """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
     cluster adds, too.
 
@@ -302,11 +289,9 @@ def cross_fit_clusters(
     return MeanFit(np.asarray(value), variance, averages, everywhere, shrunk), added
 
 
-def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Array:
+def clusters_added(samples: Samples, rows: Sequence[Array]) -> Array:
     """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
-    cluster over √(1 - m/n).
-
-    A cluster that holds a whole sample has no residual there; what it adds is then left as it is.
+    cluster over √(1 - m/n), if m < n.
     """
     size = _n_clusters(samples)
     total = np.zeros(size)
@@ -319,11 +304,11 @@ def clusters_added(samples: Sequence[ScoreSample], rows: Sequence[Array]) -> Arr
     return total
 
 
-def _n_clusters(samples: Sequence[ScoreSample]) -> int:
+def _n_clusters(samples: Samples) -> int:
     return 1 + max(int(s.clusters.max()) for s in samples if s.clusters is not None)
 
 
-def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
+def cluster_freedom(samples: Samples) -> tuple[int, float]:
     """Clusters with labels, and Satterthwaite's (Σ v)²/Σ v², v = m/n² added over samples."""
     v = np.zeros(_n_clusters(samples))
     for sample in samples:
@@ -332,9 +317,7 @@ def cluster_freedom(samples: Sequence[ScoreSample]) -> tuple[int, float]:
     return int(np.count_nonzero(v)), float(v.sum() ** 2 / (v**2).sum())
 
 
-def jackknife(
-    samples: Sequence[ScoreSample], problem: MeanProblem, *, chunk: int = 2048
-) -> MeanFit:
+def jackknife(samples: Samples, problem: MeanProblem) -> MeanFit:
     """Leave out each pilot row: the variance is Σ_I (n_I-1)/n_I·Σ_i (θ̂_(-i) - their mean)²."""
     total = _total(samples, problem)
     whole = plug_in(samples, problem)
@@ -352,13 +335,13 @@ def jackknife(
             variance = variance + mean_and_variance(scores, sample.counts)[1] / n
             continue
         parts = []
-        for start in range(0, sample.values.shape[-2], chunk):
-            values = sample.values[..., start : start + chunk, :]
+        for start in range(0, sample.values.shape[-2], _CHUNK):
+            values = sample.values[..., start : start + _CHUNK, :]
             ones = np.ones((*values.shape[:-1], 1))
             single = Moments.of(values[..., None, :], ones, sample.columns, total.origin)
             # A cell without rows has nothing to leave out; it is given the whole instead and counts
             # for nothing.
-            held = sample.counts[..., start : start + chunk, None, None] > 0
+            held = sample.counts[..., start : start + _CHUNK, None, None] > 0
             left = (total.spread() - single).where(held, total.spread())
             lead = (*sample.n.shape, values.shape[-2])
             cov = np.where(apart, 0.0, covariance_of(left, fixed, samples, lead)[0])
@@ -380,12 +363,9 @@ def jackknife(
     return whole._replace(value=value, variance=variance)
 
 
-def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Array, Array, Array]:
-    """Value, variance and rows of Σ a_j·(mean of column j over all rows that observe it), without
-    any rater.
-
-    Where several columns share a mean, the first of them (the gold rater) speaks for it. The
-    variance is the sum of squared influences.
+def classical(samples: Samples, problem: MeanProblem) -> tuple[Array, Array, Array]:
+    """Value, variance (squared influences) and rows of Σ a_j·(mean of column j over all rows that
+    observe it); of several columns with one mean the first speaks for it.
     """
     value, fewest, rows = classical_influences(samples, problem)
     squares = [(u**2 * s.counts).sum(axis=-1) for s, u in zip(samples, rows, strict=True)]
@@ -393,7 +373,7 @@ def classical(samples: Sequence[ScoreSample], problem: MeanProblem) -> tuple[Arr
 
 
 def classical_influences(
-    samples: Sequence[ScoreSample], problem: MeanProblem
+    samples: Samples, problem: MeanProblem
 ) -> tuple[Array, Array, tuple[Array, ...]]:
     """Value, rows, and what each row adds: Σ_j a_j·(x_j - mean_j)/n_j over wanted columns."""
     wanted = np.zeros(problem.design.shape[0])
@@ -445,7 +425,7 @@ class Tails(NamedTuple):
         return self.skewness <= (SKEWNESS_OF_MANY if many else SKEWNESS)
 
 
-def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tuple[Array, ...]:
+def influences(samples: Samples, weights: Sequence[Array]) -> tuple[Array, ...]:
     """What each row adds to the estimate: λ_I·(x - mean)/n_I, by sample."""
     return tuple(
         combined(s.values - _means(s)[..., None, :], w) / np.maximum(s.n, 1)[..., None]
@@ -453,34 +433,15 @@ def influences(samples: Sequence[ScoreSample], weights: Sequence[Array]) -> tupl
     )
 
 
-def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) -> Tails:
+def tails_of(samples: Samples, rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
-    all ``rows``, ``n`` labelled.
-
-    Notes
-    -----
-    The estimate is a sum of independent influences, so that its third cumulant is about Σ u³ and
-    its variance about Σ u². For one sample the skewness is γ/√N, and the largest share bounds the
-    kurtosis: Σ u⁴/(Σ u²)² is at most that share. Symmetric heavy tails are let pass: with them
-    Student's t holds at least as often as it says.
+    all rows.
 
     The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5)
     and right-or-wrong rows (.1 to .9) are called heavy, and most of lognormal (σ = 1.5 and 2) and
-    Pareto (2.1) rows. What no row shows is not seen: a value of 1 in 100 that is absent from the
-    rows changes neither figure.
-
-    References
-    ----------
-    Cochran (1977), "Sampling Techniques", section 2.15 (N > 25·γ²); Hall (1992), "The Bootstrap and
-    Edgeworth Expansion", section 2.6 (the error of Student's t is of the order of the squared
-    skewness of the mean).
-
-    Examples
-    --------
-    >>> one = ScoreSample(columns=(0,), values=np.array([[0.0], [1.0]]), counts=np.array([80.0, 20.0]))
-    >>> found = tails_of([one], influences([one], [np.ones(1)]), 100)
-    >>> round(found.skewness, 4), round((1 - 2 * 0.2) / (0.2 * 0.8 * 100) ** 0.5, 4), round(found.largest, 4), found.light
-    (0.15, 0.15, 0.04, True)
+    Pareto (2.1) rows. Symmetric heavy tails pass: with them Student's t holds at least as often as
+    it says. What no row shows is not seen. See Cochran (1977), section 2.15 (N > 25·γ²), and Hall
+    (1992), section 2.6.
     """
     second = sum(float((u**2 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
     third = sum(float((u**3 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
@@ -491,17 +452,14 @@ def tails_of(samples: Sequence[ScoreSample], rows: Sequence[Array], n: float) ->
 
 
 def _weights(
-    cov: Array, samples: Sequence[ScoreSample], n: Sequence[Array], problem: MeanProblem
+    cov: Array, samples: Samples, n: Sequence[Array], problem: MeanProblem
 ) -> tuple[Array, ...]:
     columns = [s.columns for s in samples]
     return blue_weights(cov, columns, n, problem.target, design=problem.design).samples
 
 
 def covariance_of(
-    moments: Moments | None,
-    problem: MeanProblem,
-    samples: Sequence[ScoreSample],
-    lead: tuple[int, ...],
+    moments: Moments | None, problem: MeanProblem, samples: Samples, lead: tuple[int, ...]
 ) -> tuple[Array, Mask, Array]:
     """The covariance without useless raters, which these are, and the shrinkage."""
     d = problem.design.shape[0]
@@ -521,7 +479,7 @@ def covariance_of(
     return cov, dropped, found.intensity
 
 
-def _total(samples: Sequence[ScoreSample], problem: MeanProblem) -> Moments:
+def _total(samples: Samples, problem: MeanProblem) -> Moments:
     pilots = [s for s in samples if s.pilot]
     origin = np.zeros(problem.design.shape[0])
     for sample in reversed(pilots):

@@ -19,9 +19,10 @@ import numpy as np
 
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
-from noracle.bounds.binomial import Cell, betaincinv
-from noracle.counts.tally import check_n_classes
-from noracle.errors import ArgumentError, refuse
+from noracle.bounds.linear import Cell
+from noracle.bounds.special import betaincinv
+from noracle.counts.tallies import check_n_classes
+from noracle.errors import ArgumentError
 from noracle.ppi.expected import (
     UNKNOWN,
     Expected,
@@ -141,16 +142,11 @@ def plan_labels(
     given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
     goals = [name for name, value in given.items() if value is not None]
     several = f"{len(place.n_classes)} of them" if len(place.n_classes) > 1 else ""
-    said = ", ".join(goals) or "none"
-    refuse(
-        {
-            f"accuracy must be in [0, 1]; got {accuracy}.": not 0 <= accuracy <= 1,
-            f"one goal must be given: half_width, budget, match or difference; got {said}.": len(
-                goals
-            )
-            != 1,
-        }
-    )
+    if not 0 <= accuracy <= 1:
+        raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
+    if len(goals) != 1:
+        rule, got = "half_width, budget, match or difference", ", ".join(goals) or "none"
+        raise ArgumentError(f"one goal must be given: {rule}; got {got}.")
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
@@ -170,9 +166,7 @@ def plan_labels(
         "have": dict(have or {}),
     }
     if several and (match is not None or difference is not None):
-        raise ArgumentError(
-            f"n_classes must be one number for match and difference; got {several}."
-        )
+        raise ArgumentError(f"n_classes must be one number for {goals[0]}; got {several}.")
     if match is not None:
         return _match(match, inputs, confidence)
     if difference is not None:
@@ -205,43 +199,26 @@ def plan_labels(
         notes.append(
             "parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts"
         )
-    return _as_plan(
-        "budget" if half_width is None else "half-width",
-        float(half_width or budget or 0),
+    bought = [o["buy"] for o in options]
+    return as_plan(
         {**best, "buy": market.widths.told(best["buy"])},
         estimator,
-        {**inputs, "estimator": estimator},
         confidence,
-        notes,
-        [o for i, o in enumerate(options) if o["buy"] not in [p["buy"] for p in options[:i]]],
-    )
-
-
-def _as_plan(
-    goal: str,
-    wanted: float,
-    best: Mapping[str, Any],
-    estimator: Mapping[str, str],
-    inputs: Mapping[str, Any],
-    confidence: float,
-    notes: Sequence[str],
-    options: Sequence[Mapping[str, Any]] = (),
-) -> Plan:
-    """One option as a plan."""
-    return Plan(
-        goal=goal,
-        wanted=wanted,
-        predicted=best["predicted"],
-        buy=best["buy"],
-        cost=best["cost"],
-        confidence=confidence,
-        method=estimator["method"],
-        interval=estimator["interval"],
-        guarantee=promise(confidence),
-        inputs=inputs,
-        alternatives=tuple(options),
+        goal="budget" if half_width is None else "half-width",
+        wanted=float(half_width or budget or 0),
+        inputs={**inputs, "estimator": estimator},
+        alternatives=tuple(o for i, o in enumerate(options) if o["buy"] not in bought[:i]),
         notes=tuple(notes),
     )
+
+
+def as_plan(
+    best: Mapping[str, Any], estimator: Mapping[str, Any], confidence: float, **rest: Any
+) -> Plan:
+    """One option as a plan."""
+    told = {name: best[name] for name in ("predicted", "buy", "cost")}
+    promised = promise(confidence)
+    return Plan(**told, **estimator, confidence=confidence, guarantee=promised, **rest)
 
 
 def check_half_width(half_width: float) -> None:
@@ -264,10 +241,7 @@ def check_costs(costs: Mapping[str, float], kinds: Sequence[str]) -> None:
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
     """What is bought together: each kind alone and all of them; several systems' targeted questions
-    only with ordinary labels.
-
-    Uniform questions beside them would be scored by their propensities, too, and lose most of what
-    they say.
+    only with ordinary labels, as uniform ones beside them would lose most of what they say.
     """
     together = [kinds]
     if systems > 1 and "targeted" in kinds:
@@ -579,14 +553,21 @@ def _match(match: int, inputs: Mapping[str, Any], confidence: float) -> Plan:
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
     if match < 1 or accuracy <= 0:
         raise ArgumentError(
-            f"match must be at least 1 and accuracy positive; got {match} and {accuracy}."
+            f"match must be at least 1, accuracy positive; got {match}, {accuracy}."
         )
     n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
     variance = (accuracy + k - 2) * (1 - accuracy) / n
     best = option({"complementary": n}, variance, n * inputs["costs"].get("complementary", 1.0))
     way = {"method": "equation (5): n_c = (1 + (K - 2)/A)·n_o", "interval": "none"}
-    wanted, notes = accuracy * (1 - accuracy) / match, ["the plan rests on the guessed accuracy"]
-    return _as_plan("variance", wanted, best, way, {**inputs, "match": match}, confidence, notes)
+    return as_plan(
+        best,
+        way,
+        confidence,
+        goal="variance",
+        wanted=accuracy * (1 - accuracy) / match,
+        inputs={**inputs, "match": match},
+        notes=("the plan rests on the guessed accuracy",),
+    )
 
 
 def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
@@ -604,9 +585,7 @@ def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
     k, seed, options = inputs["n_classes"], inputs["seed"], []
     for kind, price in inputs["costs"].items():
         if kind not in ("ordinary", "complementary"):
-            raise ArgumentError(
-                f"kind must be 'ordinary' or 'complementary' for a comparison; got {kind!r}."
-            )
+            raise ArgumentError(f"kind must be 'ordinary' or 'complementary' here; got {kind!r}.")
 
         def reached(n: int, kind: str = kind) -> float:
             return simulated_power(k, difference, share, kind, n, confidence, seed)
@@ -622,9 +601,16 @@ def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
         raise ArgumentError(f"difference cannot be found: {options[0]['why']}.")
     best = min(usable, key=lambda o: float(o["cost"]))
     way = {"method": "simulated power of the paired betting test", "interval": "betting"}
-    notes = ["the plan rests on the guessed difference and disagreement"]
-    told = {**inputs, "disagreement": share}
-    return _as_plan("power", power, best, way, told, confidence, notes, options)
+    return as_plan(
+        best,
+        way,
+        confidence,
+        goal="power",
+        wanted=power,
+        inputs={**inputs, "disagreement": share},
+        alternatives=tuple(options),
+        notes=("the plan rests on the guessed difference and disagreement",),
+    )
 
 
 def simulated_power(

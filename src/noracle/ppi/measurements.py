@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,13 +156,19 @@ CostModel = Additive | Maximum | Cascade | Table | PriceFunction | Mapping[str, 
 """
 
 
+def check_names(what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse names that are no variables."""
+    strange = ", ".join(repr(name) for name in names if name not in known)
+    if strange:
+        raise ArgumentError(
+            f"{what} must name variables; got {strange}. Variables are {', '.join(known)}."
+        )
+
+
 def _priced(prices: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
     """The prices in order; a variable without a price is infinite, which means: not for sale."""
+    check_names("costs", prices, names)
     for name, price in prices.items():
-        if name not in names:
-            raise ArgumentError(
-                f"costs must name variables; got {name!r}. Variables are {', '.join(names)}."
-            )
         if not (price >= 0 and math.isfinite(price)):
             raise ArgumentError(f"costs must be finite and not negative; got {price} for {name!r}.")
     return tuple(float(prices.get(name, math.inf)) for name in names)
@@ -316,7 +322,7 @@ def complementary(
     """
     if not n_classes >= 2 or not 1 <= n_ruled_out < n_classes:
         raise ArgumentError(
-            f"n_ruled_out must be in [1, n_classes) with n_classes at least 2; got {n_ruled_out} and {n_classes}."
+            f"n_ruled_out must be in [1, n_classes); got {n_ruled_out} of {n_classes}."
         )
     called = name or ("complementary" if n_ruled_out == 1 else f"complementary-{n_ruled_out}")
     price = _label_price(called, price)

@@ -17,10 +17,10 @@ from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import CostModel, Label, Measurement
 from noracle.ppi.planner import FoundPlan, Planner
 from noracle.ppi.problem import (
+    Population,
     Problem,
-    Setting,
     Target,
-    make_setting,
+    make_problem,
     priced_raters,
     read_budgets,
     read_costs,
@@ -175,40 +175,26 @@ def plan_budget(
     if half_width is None and (
         budgets is None or (isinstance(budgets, Mapping) and None in budgets.values())
     ):
-        raise ArgumentError(
-            "budgets must be given, or a half_width to find the smallest for; got neither."
-        )
+        raise ArgumentError("budgets must be given, or a half_width; got neither.")
     if half_width is not None and not (half_width > 0 and math.isfinite(half_width)):
         raise ArgumentError(f"half_width must be positive; got {half_width}.")
     limits, free = read_budgets(budgets)
     models = read_costs(costs, tuple(limits))
     called = names if names is not None else priced_raters(models, target, labels)
     population = read_population(pilot, cov, called, labels, strata, shares, shrink)
-    setting = make_setting(
-        population,
-        target=target,
-        models=models,
-        limits=limits,
-        free=free,
-        caps=caps or {},
-        have=have,
-        labels=tuple(labels),
-        accuracy=accuracy,
-        measurements=measurements,
-    )
-    if half_width is not None and setting.free is None:
-        raise ArgumentError(
-            "budgets must leave one budget open (None) when a half_width is wanted; got numbers for all."
-        )
+    sold = labels, accuracy, measurements, caps
+    problem = make_problem(population, target, models, limits, *sold, have)
+    if half_width is not None and free is None:
+        raise ArgumentError("budgets must leave one budget open (None) for a half_width.")
     z = float(ndtri((1 + confidence) / 2))
     wanted = None if half_width is None else (half_width / z) ** 2
-    planner = Planner(setting.problem, setting.free, wanted)
-    found = planner.find(None, setting.problem.prior())
-    return _as_plan(setting, planner, found, z, confidence, half_width, target)
+    planner = Planner(problem, free, wanted)
+    found = planner.find(None, problem.prior())
+    return _as_plan(population, planner, found, z, confidence, half_width, target)
 
 
 def _as_plan(
-    setting: Setting,
+    population: Population,
     planner: Planner,
     found: FoundPlan,
     z: float,
@@ -216,7 +202,7 @@ def _as_plan(
     half_width: float | None,
     target: Target,
 ) -> Plan:
-    problem, real, place = setting.problem, found.real, planner.place or 0
+    problem, real, place = planner.problem, found.real, planner.place or 0
     weights, hand = _weights(problem, found)
     lower = real.lower_bound
     gap = max(0.0, found.variance / lower - 1) if lower > 0 else math.nan
@@ -241,13 +227,12 @@ def _as_plan(
     }
     if half_width is not None:
         diagnostics["least_budget"] = found.least
-    if setting.n_pilot is not None:
-        loss = covariance_loss(n=setting.n_pilot, k=len(setting.raters))
+    n_pilot, raters = population.n_pilot, population.raters
+    if n_pilot is not None:
+        loss = covariance_loss(n=n_pilot, k=len(raters))
         diagnostics["covariance_loss"] = loss._asdict()
-    alternatives = [
-        _alternative(planner, z, name, sold, prior)
-        for name, sold, prior in planner.simpler(setting)
-    ]
+    simpler = planner.simpler(raters)
+    alternatives = [_alternative(planner, z, name, sold, prior) for name, sold, prior in simpler]
     classical = next(a for a in alternatives if a["name"] == "classical")
     diagnostics["classical"] = classical
     if classical["feasible"] and half_width is None:
@@ -263,11 +248,11 @@ def _as_plan(
     inputs = {
         "planner": "budget",
         "target": shown if isinstance(shown, (str, dict)) else [float(v) for v in shown],
-        "raters": list(setting.raters),
-        "strata": list(setting.strata) or None,
+        "raters": list(raters),
+        "strata": list(population.strata) or None,
         "budgets": limits,
         "in_hand": dict(in_hand),
-        "pilot_rows": setting.n_pilot,
+        "pilot_rows": n_pilot,
     }
     return Plan(
         goal="budget" if half_width is None else "half-width",
@@ -278,11 +263,11 @@ def _as_plan(
         confidence=confidence,
         method="least variance over sets of raters within the budgets, rounded",
         interval="normal approximation",
-        guarantee=_promise(confidence, setting),
+        guarantee=_promise(confidence, problem, n_pilot),
         inputs=inputs,
         alternatives=tuple(alternatives),
         diagnostics=diagnostics,
-        notes=_notes(setting, planner, found),
+        notes=_notes(n_pilot, planner, found),
     )
 
 
@@ -321,12 +306,11 @@ def _alternative(
     return row | {"buy": buy, "cost": cost, "predicted": predicted, "feasible": True}
 
 
-def _promise(confidence: float, setting: Setting) -> Guarantee:
+def _promise(confidence: float, problem: Problem, n_pilot: int | None) -> Guarantee:
     known = "as given"
-    if setting.n_pilot is not None:
-        known = f"estimated from a pilot, at least {setting.n_pilot} rows for each pair"
+    if n_pilot is not None:
+        known = f"estimated from a pilot, at least {n_pilot} rows for each pair"
     names = {"known covariance": known, "iid items": ""}
-    problem = setting.problem
     if problem.have:
         names["rows in hand are missing completely at random"] = ""
     if any(f.noise for f in problem.families) or any(m.noise for m in problem.listed):
@@ -335,13 +319,12 @@ def _promise(confidence: float, setting: Setting) -> Guarantee:
     return Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=assumptions)
 
 
-def _notes(setting: Setting, planner: Planner, found: FoundPlan) -> tuple[str, ...]:
+def _notes(n_pilot: int | None, planner: Planner, found: FoundPlan) -> tuple[str, ...]:
     notes = ["the plan rests on the covariance; the estimate and its interval do not"]
     prices = found.real.prices.tolist()
     for name, price, budget in zip(planner.names, prices, found.budgets, strict=True):
         if price * budget > 1e-6 * found.variance:
             notes.append(f"one more unit of {name!r} lowers the variance by {price:.3g}")
-    n = setting.n_pilot
-    if n is not None and n < 50:
-        notes.append(f"the pilot has only {n} rows; 50 or more make the plan dependable")
+    if n_pilot is not None and n_pilot < 50:
+        notes.append(f"the pilot has only {n_pilot} rows; 50 or more make the plan dependable")
     return tuple(notes)

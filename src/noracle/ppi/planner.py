@@ -18,7 +18,7 @@ from noracle.errors import ArgumentError
 from noracle.ppi.columns import SWEEP_TO, solve_columns
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import Measurement
-from noracle.ppi.problem import Problem, Setting, least_cover
+from noracle.ppi.problem import Problem, least_cover
 from noracle.ppi.solver import (
     Allocation,
     DesignProgram,
@@ -61,13 +61,9 @@ def within(program: DesignProgram, n: NDArray[np.int64] | Array) -> bool:
 
 
 def round_counts(
-    program: DesignProgram,
-    allocation: Allocation,
-    *,
-    least: int = LEAST,
-    seeds: Sequence[Counts] = (),
+    program: DesignProgram, allocation: Allocation, seeds: Sequence[Counts] = ()
 ) -> Counts:
-    """Whole counts near an allocation, each 0 or at least ``least``, within every budget.
+    """Whole counts near an allocation, each 0 or at least :data:`LEAST`, within every budget.
 
     ``seeds`` are beginnings to fill up where the dive ends nowhere: budgets that hardly cover the
     target. It is an error if no whole counts within the budgets cover the target.
@@ -76,10 +72,10 @@ def round_counts(
     small = dataclasses.replace(
         program, information=program.information[near], costs=program.costs[near]
     )
-    best = _best_end(small, _dive(small, allocation.n[near], least), least)
+    best = _best_end(small, _dive(small, allocation.n[near]))
     if best is None:
-        filled = [_fill(small, seed[near], least) for seed in seeds if within(program, seed)]
-        best = _best_end(small, filled, least)
+        filled = [_fill(small, seed[near]) for seed in seeds if within(program, seed)]
+        best = _best_end(small, filled)
     if best is None:
         raise ArgumentError(
             "budgets must buy at least two measurements of every part of the target; nothing within them covers it."
@@ -89,13 +85,13 @@ def round_counts(
     return counts
 
 
-def _best_end(program: DesignProgram, ends: Sequence[Counts], least: int) -> Counts | None:
+def _best_end(program: DesignProgram, ends: Sequence[Counts]) -> Counts | None:
     """The best counts after trying exchanges on the best few ends."""
     if not len(ends):
         return None
     counts = np.array(ends)
     order = np.argsort(_variances(program, counts), kind="stable")[:_POLISHED]
-    counts = np.array([_exchange(program, counts[i], least) for i in order])
+    counts = np.array([_exchange(program, counts[i]) for i in order])
     variances = _variances(program, counts)
     best = int(np.argmin(variances))
     return counts[best] if np.isfinite(variances[best]) else None
@@ -115,24 +111,24 @@ def _near(
     return np.sort(np.argsort(-ratio, kind="stable")[:most])
 
 
-def _dive(program: DesignProgram, real: Array, least: int) -> list[Counts]:
+def _dive(program: DesignProgram, real: Array) -> list[Counts]:
     """Whole counts at the ends of the dive; beginnings that cannot beat the best are given up."""
     J = len(program.costs)
     shares = (program.costs / program.budgets).max(axis=-1)
     start = snap(real)
-    start[start < least] = 0
+    start[start < LEAST] = 0
     ends: dict[bytes, Counts] = {}
-    best = _keep(program, start, least, ends, np.inf) if within(program, start) else np.inf
+    best = _keep(program, start, ends, np.inf) if within(program, start) else np.inf
     beam = [_Partial(n=np.zeros(J, dtype=np.int64), fixed=np.zeros(J, dtype=bool), rest=real)]
     for _ in range(J):
         trials: list[_Partial] = []
         for state in beam:
             open_ = np.flatnonzero(~state.fixed & (state.rest > 1e-6))
             if not len(open_):
-                best = _keep(program, state.n, least, ends, best)
+                best = _keep(program, state.n, ends, best)
                 continue
             j = int(open_[np.argmax(shares[open_])])
-            for value in _choices(program, state, j, least):
+            for value in _choices(program, state, j):
                 n, fixed = state.n.copy(), state.fixed.copy()
                 n[j], fixed[j] = value, True
                 trials.append(_Partial(n=n, fixed=fixed, rest=state.rest))
@@ -142,15 +138,13 @@ def _dive(program: DesignProgram, real: Array, least: int) -> list[Counts]:
         order = np.argsort(variances, kind="stable")
         beam = [trials[i] for i in order[:_BEAM] if variances[i] < best * (1 - 1e-7)]
     for state in beam:
-        _keep(program, state.n, least, ends, best)
+        _keep(program, state.n, ends, best)
     return list(ends.values())
 
 
-def _keep(
-    program: DesignProgram, n: Counts, least: int, ends: dict[bytes, Counts], best: float
-) -> float:
+def _keep(program: DesignProgram, n: Counts, ends: dict[bytes, Counts], best: float) -> float:
     """Fill up an end, keep it, and return the least variance so far."""
-    filled = _fill(program, n, least)
+    filled = _fill(program, n)
     ends[filled.tobytes()] = filled
     return min(best, float(_variances(program, filled[None])[0]))
 
@@ -162,7 +156,7 @@ def _room(program: DesignProgram, left: Array) -> Array:
     return np.asarray(ratio.min(axis=-1))
 
 
-def _choices(program: DesignProgram, state: _Partial, j: int, least: int) -> list[int]:
+def _choices(program: DesignProgram, state: _Partial, j: int) -> list[int]:
     """The whole numbers next to the real one that keep every budget."""
     floor = int(snap(state.rest[j : j + 1])[0])
     room = _room(program, program.budgets - state.n @ program.costs)[j]
@@ -170,7 +164,7 @@ def _choices(program: DesignProgram, state: _Partial, j: int, least: int) -> lis
     near: tuple[int, ...] = (floor - 1, floor, floor + 1)
     if floor <= _SMALL:
         near = (0, *range(floor - 2, floor + 3)) if floor > _TINY else tuple(range(floor + 3))
-    values = {0 if v < 1 else max(v, least) for v in near}
+    values = {0 if v < 1 else max(v, LEAST) for v in near}
     return sorted(v for v in values if v <= most) or [0]
 
 
@@ -205,13 +199,13 @@ def _variances(program: DesignProgram, n: Counts) -> Array:
     return target_variance(M, program.target)
 
 
-def _fill(program: DesignProgram, n: Counts, least: int) -> Counts:
+def _fill(program: DesignProgram, n: Counts) -> Counts:
     """Spend what is left on what lowers the variance most for its share of what is left."""
     n = n.copy()
     for _ in range(200):
         left = program.budgets * (1 + _SLACK) - n @ program.costs
         fits = np.floor(_room(program, left))
-        one = np.where(n >= least, 1, least - n)
+        one = np.where(n >= LEAST, 1, LEAST - n)
         able = np.flatnonzero(fits >= one)
         if not len(able):
             break
@@ -229,32 +223,32 @@ def _fill(program: DesignProgram, n: Counts, least: int) -> Counts:
     return n
 
 
-def _exchange(program: DesignProgram, n: Counts, least: int) -> Counts:
+def _exchange(program: DesignProgram, n: Counts) -> Counts:
     """Give up some of one measurement and spend it on others, as long as that helps."""
     now = float(_variances(program, n[None])[0])
     for _ in range(40):
-        trials = _exchanges(program, n, least)
+        trials = _exchanges(program, n)
         if not len(trials):
             break
         after = _variances(program, trials)
         best = int(np.argmin(after))
         if not after[best] < now * (1 - 1e-12):
             break
-        n = _fill(program, trials[best], least)
+        n = _fill(program, trials[best])
         now = float(_variances(program, n[None])[0])
     return n
 
 
-def _exchanges(program: DesignProgram, n: Counts, least: int) -> Counts:
+def _exchanges(program: DesignProgram, n: Counts) -> Counts:
     """Counts with one, two or all fewer of a measurement, and as many more of another."""
     bought = np.repeat(np.flatnonzero(n), 3)
     step = np.arange(len(bought)) % 3
     less = n[bought] - np.where(step == 2, n[bought], 1 + step)
     fewer = np.repeat(n[None], len(bought), axis=0)
-    fewer[np.arange(len(bought)), bought] = np.where(less >= least, less, 0)
+    fewer[np.arange(len(bought)), bought] = np.where(less >= LEAST, less, 0)
     left = program.budgets * (1 + _SLACK) - fewer @ program.costs
     more = np.floor(_room(program, left)).astype(np.int64)
-    able = (more >= 1) & (fewer + more >= least) & (np.arange(len(n)) != bought[:, None])
+    able = (more >= 1) & (fewer + more >= LEAST) & (np.arange(len(n)) != bought[:, None])
     which, i = np.nonzero(able)
     trials = fewer[which]
     trials[np.arange(len(which)), i] += more[which, i]
@@ -329,7 +323,7 @@ class Planner:
     ) -> FoundPlan:
         measurements, program, real = self.relaxed(chosen, prior, budgets)
         seed = np.array([LEAST if m in cover else 0 for m in measurements], dtype=np.int64)
-        n = round_counts(program, real, seeds=[seed] if cover else [])
+        n = round_counts(program, real, [seed] if cover else [])
         variance, spent = variance_of(program, n), n @ program.costs
         return FoundPlan(measurements, n, variance, real, budgets, spent)
 
@@ -366,9 +360,7 @@ class Planner:
 
         cover = list(chosen)
         if not known(cover):
-            raise ArgumentError(
-                "target must be covered by what is for sale or in hand; nothing for sale completes it."
-            )
+            raise ArgumentError("target must be covered by what is for sale or in hand.")
         for one in sorted(chosen, key=lambda m: -sum(m.cost)):
             fewer = [m for m in cover if m is not one]
             cover = fewer if known(fewer) else cover
@@ -394,12 +386,7 @@ class Planner:
         return list(self.problem.members(sets))
 
     def _smallest(
-        self,
-        chosen: Chosen,
-        prior: Array,
-        wanted: float,
-        place: int,
-        cover: Sequence[Measurement],
+        self, chosen: Chosen, prior: Array, wanted: float, place: int, cover: Sequence[Measurement]
     ) -> FoundPlan:
         budgets = self.given.copy()
         prices = np.array([m.cost[place] for m in self._listing(chosen)])
@@ -461,12 +448,12 @@ class Planner:
             n = cheaper
         return found._replace(n=n, variance=variance_of(program, n), spent=n @ program.costs)
 
-    def simpler(self, setting: Setting) -> Iterable[tuple[str, list[Measurement], Array]]:
+    def simpler(self, raters: Sequence[str]) -> Iterable[tuple[str, list[Measurement], Array]]:
         """Names, measurements and information in hand of simpler plans."""
-        problem, k = self.problem, len(setting.raters)
+        problem, k = self.problem, len(raters)
         wanted = sorted({problem.of[i] for i in np.flatnonzero(problem.target)})
-        raters = [i for i in range(k) if i not in wanted]
-        alone, everyone = set(wanted), set(raters)
+        others = [i for i in range(k) if i not in wanted]
+        alone, everyone = set(wanted), set(others)
 
         def prior(kinds: set[int]) -> Array:
             return problem.prior([i for i, r in enumerate(problem.of) if r in kinds])
@@ -479,29 +466,26 @@ class Planner:
         first = int(np.flatnonzero(problem.target)[0]) // k * k
         block = problem.covariance[first : first + k, first : first + k]
         at = wanted[0]
-        strength = {r: block[at, r] ** 2 / (block[at, at] * block[r, r]) for r in raters}
-        strongest = sorted(raters, key=lambda r: -strength[r])
-        shown = raters if len(raters) <= _MANY_RATERS else sorted(strongest[:5])
+        strength = {r: block[at, r] ** 2 / (block[at, at] * block[r, r]) for r in others}
+        strongest = sorted(others, key=lambda r: -strength[r])
+        shown = others if len(others) <= _MANY_RATERS else sorted(strongest[:5])
         for r in shown:
             both = alone | {r}
             sold = self._with(_one_of(both, {r}))
             if len(alone) == 1:
                 taken = [m for m in (self._plain(one, at, r) for one in sold) if m is not None]
-                yield f"PPI {setting.raters[r]}", taken, self._plain_prior(at, r)
-            yield f"PPI++ {setting.raters[r]}", sold, prior(both)
-        if len(raters) > 1:
+                yield f"PPI {raters[r]}", taken, self._plain_prior(at, r)
+            yield f"PPI++ {raters[r]}", sold, prior(both)
+        if len(others) > 1:
             every = problem.prior()
             yield "PPI++ vector", self._with(_one_of(alone | everyone, everyone)), every
-            left = sorted(raters, key=lambda r: -self._price_alone(r))
+            left = sorted(others, key=lambda r: -self._price_alone(r))
             chain = [alone | everyone, *(set(left[drop:]) for drop in range(len(left)))]
             yield "cascade", self._with(_one_of(*chain)), every
 
     def _plain(self, one: Measurement, wanted: int, rater: int) -> Measurement | None:
         """What plain PPI takes of a measurement: the difference of target and rater, or the rater
-        alone; None where it takes nothing.
-
-        With these the only unbiased weights are 1 and 1: the mean of the rater, and the mean of the
-        differences added to it.
+        alone, so that the only unbiased weights are 1 and 1; None where it takes nothing.
         """
         at = {self.problem.of[i]: i for i in one.observes}
         if one.matrix is not None or rater not in at:
@@ -562,9 +546,7 @@ def _enough(
             break
         low, step = high, 2 * step
     else:
-        raise ArgumentError(
-            "half_width cannot be reached with whole counts within the caps. Raise the caps or widen the goal."
-        )
+        raise ArgumentError("half_width is out of reach within the caps. Raise one of them.")
     for _ in range(7):
         if high - low <= max(cheapest, 1e-5 * least):
             break
@@ -635,23 +617,11 @@ class BudgetPoint(NamedTuple):
 
 
 def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[BudgetPoint, ...]:
-    """Solve the problem of a plan again for other budgets, from the smallest to the largest.
+    """Solve the problem of a plan again for other budgets, in real numbers, from the smallest to
+    the largest (Cowen-Breen et al. 2026, Figures 2-5).
 
     ``budgets`` are values of the first budget, or of the one that was to be small; by default from
-    an eighth of what the plan spends to eight times as much. Other budgets and caps stay as they
-    are. Counts are real numbers, so that the curves do not jump with the rounding. With growing
-    budgets the sets of cheap raters saturate and the share of gold labels rises.
-
-    References
-    ----------
-    Cowen-Breen et al., "Multiple-prediction-powered inference" (2026), Figures 2-5.
-
-    Examples
-    --------
-    >>> from noracle.ppi import plan_budget
-    >>> plan = plan_budget(cov=[[1.0, 0.9], [0.9, 1.0]], target="gold", costs={"gold": 1.0, "judge": 0.05}, budgets=100)
-    >>> [sorted(point.n) for point in budget_path(plan, budgets=[50, 200])]
-    [['gold+judge', 'judge'], ['gold+judge', 'judge']]
+    an eighth of what the plan spends to eight times as much.
     """
     if plan.inputs.get("planner") != "budget":
         raise ArgumentError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from noracle.ppi.measurements import (
     Measurement,
     SetPrices,
     Table,
+    check_names,
     information_of,
     price_model,
     subsets,
@@ -80,11 +81,8 @@ class Family:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Everything a plan rests on.
-
-    ``families`` and ``listed`` are together what may be measured; ``have`` is what is in hand.
-    ``of`` maps each variable to the rater it stands for (itself, but for strata). A free budget (to
-    be made small) has the value NaN.
+    """Everything a plan rests on: what may be measured (``families`` and ``listed``), and what is
+    in hand. ``of`` maps each variable to its rater; a budget to be made small is NaN.
     """
 
     names: tuple[str, ...]
@@ -216,13 +214,12 @@ def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
     among = " and ".join(names[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:2])
     lopsided = np.abs(correlation - correlation.T).max() > 1e-9
     least = values[0]
+    indefinite, singular = least < -1e-9, least < 1e-10
     refuse(
         {
             "cov must be symmetric.": lopsided,
-            f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {least:.2g}.": least
-            < -1e-9,
-            f"cov must not be singular; got raters that determine each other ({among} among them). Leave one out.": least
-            < 1e-10,
+            f"cov must be positive semi-definite; got a correlation matrix with eigenvalue {least:.2g}.": indefinite,
+            f"cov must not be singular; got raters that determine each other ({among} among them). Leave one out.": singular,
         }
     )
     return np.asarray((cov + cov.T) / 2, dtype=np.float64)
@@ -233,12 +230,6 @@ def least_cover(
 ) -> tuple[float, list[int]]:
     """The cheapest measurements, ``least`` of each, that together observe every variable of the
     target; infinite if none do.
-
-    Examples
-    --------
-    >>> plain = [Measurement(name="x", observes=(0,), cost=(3.0,)), Measurement(name="y", observes=(1,), cost=(1.0,))]
-    >>> least_cover(plain, np.array([1.0, -1.0]), 0, 2)
-    (8.0, [0, 1])
     """
     bit = {i: 1 << place for place, i in enumerate(np.flatnonzero(target).tolist())}
     cheapest: dict[int, tuple[float, int]] = {}
@@ -270,8 +261,7 @@ Target = str | Mapping[str, float] | Sequence[float]
 _MODELS = (Additive, Maximum, Cascade)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Population:
+class Population(NamedTuple):
     """Covariance, mean and share of each stratum (or of one without a name)."""
 
     raters: tuple[str, ...]
@@ -286,17 +276,6 @@ class Population:
     def strata(self) -> tuple[str, ...]:
         """The names of the strata."""
         return () if tuple(self.blocks) == ("",) else tuple(self.blocks)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Setting:
-    """The problem, and what was found out on the way to it."""
-
-    problem: Problem
-    raters: tuple[str, ...]
-    strata: tuple[str, ...]
-    n_pilot: int | None
-    free: str | None
 
 
 def read_population(
@@ -325,13 +304,10 @@ def read_population(
                 )
     joined = ", ".join(n for n in (*raters, *(label.name for label in labels)) if "+" in n)
     said = ", ".join(raters) or "none"
-    refuse(
-        {
-            f"names must be different and not empty; got {said}.": len(set(raters)) != len(raters)
-            or not raters,
-            f"names must not hold '+', which joins the variables of a set; got {joined}.": joined,
-        }
-    )
+    if len(set(raters)) != len(raters) or not raters:
+        raise ArgumentError(f"names must be different and not empty; got {said}.")
+    if joined:
+        raise ArgumentError(f"names must not hold '+', which joins variables; got {joined}.")
     blocks: dict[str, Array] = {}
     means: dict[str, Array | None] = {}
     fewest = []
@@ -345,40 +321,31 @@ def read_population(
             means[group], block, n = pilot_covariance(scores.of(group), shrink, names=raters)
             blocks[group] = check_covariance(block, raters)
             fewest.append(n)
-    return Population(
-        raters=raters,
-        blocks=blocks,
-        means=means,
-        shares=_shares(tuple(blocks), shares, scores),
-        n_pilot=min(fewest, default=None),
-        scores=scores,
-        column=column,
-    )
+    parts, n_pilot = _shares(tuple(blocks), shares, scores), min(fewest, default=None)
+    return Population(raters, blocks, means, parts, n_pilot, scores, column)
 
 
-def make_setting(
+def make_problem(
     population: Population,
-    *,
     target: Target,
     models: Sequence[Any],
     limits: Mapping[str, float],
-    free: str | None,
-    caps: Mapping[str, float],
-    have: object,
     labels: Sequence[Label],
     accuracy: float | None,
     measurements: Literal["auto"] | Sequence[Any],
-) -> Setting:
+    caps: Mapping[str, float] | None,
+    have: object,
+) -> Problem:
     """Number everything; see :func:`~noracle.ppi.plan.plan_budget` for the arguments."""
     raters, k = population.raters, len(population.raters)
     a = _target(target, raters)
-    builder = _Builder(population, a, dict(limits), models, labels, accuracy, caps)
+    builder = _Builder(population, a, dict(limits), models, labels, accuracy, caps or {})
     families, listed = builder.for_sale(measurements)
     names = tuple(prefix + name for prefix in builder.prefixes for name in raters)
     covariance = np.zeros((len(names), len(names)))
     for g, block in enumerate(population.blocks.values()):
         covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
-    problem = Problem(
+    return Problem(
         names=names,
         covariance=covariance,
         target=np.concatenate([share * a for share in population.shares]),
@@ -389,13 +356,6 @@ def make_setting(
         of=tuple(i % k for i in range(len(names))),
         set_caps=builder.set_caps,
     )
-    return Setting(
-        problem=problem,
-        raters=raters,
-        strata=population.strata,
-        n_pilot=population.n_pilot,
-        free=free,
-    )
 
 
 def read_budgets(
@@ -404,12 +364,10 @@ def read_budgets(
     """The budgets, NaN where one is open, and the name of that one."""
     given = budgets if isinstance(budgets, Mapping) else {"budget": budgets}
     free = [name for name, value in given.items() if value is None]
-    refuse(
-        {
-            "budgets must name at least one budget; got none.": not given,
-            f"budgets must leave at most one budget open; got {', '.join(free)}.": len(free) > 1,
-        }
-    )
+    if not given:
+        raise ArgumentError("budgets must name at least one budget; got none.")
+    if len(free) > 1:
+        raise ArgumentError(f"budgets must leave at most one budget open; got {', '.join(free)}.")
     for name, value in given.items():
         number = isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)
         if value is not None and not number:
@@ -458,18 +416,12 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
     if isinstance(target, str):
         target = {target: 1.0}
     if isinstance(target, Mapping):
-        unknown = [n for n in target if n not in raters]
-        if unknown:
-            raise ArgumentError(
-                f"target must name variables; got {', '.join(unknown)}. Variables are {', '.join(raters)}."
-            )
+        check_names("target", target, raters)
         for name, weight in target.items():
             a[list(raters).index(name)] = weight
     else:
         if len(target) != len(raters):
-            raise ArgumentError(
-                f"target must have {len(raters)} numbers, one for each variable; got {len(target)}."
-            )
+            raise ArgumentError(f"target must have {len(raters)} numbers; got {len(target)}.")
         a[:] = target
     if not np.isfinite(a).all() or not a.any():
         raise ArgumentError(f"target must be finite and not zero; got {a.tolist()}.")
@@ -483,9 +435,7 @@ def _shares(
         return [1.0]
     if shares is None:
         if scores is None:
-            raise ArgumentError(
-                "shares must say how much of the population each stratum is; got none."
-            )
+            raise ArgumentError("shares must say how large each stratum is; got none.")
         return [sum(s == g for s in scores.strata) / len(scores.strata) for g in groups]
     if set(groups) != set(shares) or not all(v > 0 for v in shares.values()):
         raise ArgumentError(
@@ -668,10 +618,7 @@ class _Builder:
         return Measurement(name=name, observes=at, cost=cost, noise=noise)
 
     def _place(self, name: str) -> int:
-        if name not in self.raters:
-            raise ArgumentError(
-                f"measurements must name variables; got {name!r}. Variables are {', '.join(self.raters)}."
-            )
+        check_names("measurements", [name], self.raters)
         return self.raters.index(name)
 
     def _own(self, one: Measurement) -> Measurement:
@@ -727,9 +674,7 @@ class _Builder:
         if scores is None:
             raise ArgumentError("have='pilot' needs a pilot; got cov.")
         if np.isinf(scores.rows).any():
-            raise ArgumentError(
-                "have must be finite numbers, NaN where not observed; got infinity."
-            )
+            raise ArgumentError("have must be finite, NaN where not observed; got infinity.")
         found = []
         for g, prefix in enumerate(self.prefixes):
             for seen, n in patterns(scores.of(prefix[:-1])).items():
@@ -746,11 +691,7 @@ class _Builder:
             said = key if isinstance(key, str) else "+".join(key)
             g = next((g for g, p in enumerate(self.prefixes) if p and said.startswith(p)), 0)
             words = said.removeprefix(self.prefixes[g]).split("+")
-            unknown = [w for w in words if w not in self.raters and w not in self.kinds]
-            if unknown:
-                raise ArgumentError(
-                    f"have must name variables or kinds of label; got {', '.join(unknown)}. Variables are {', '.join(self.raters)}."
-                )
+            check_names("have", words, [*self.raters, *self.kinds])
             if n:
                 found.append((self._measured(said, words, g), int(n)))
         return tuple(found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from noracle.ppi.covariance import Array, Moments, block
 from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
     MeanProblem,
-    ScoreSample,
+    Samples,
     blue_weights,
     classical,
     combined,
@@ -64,18 +63,11 @@ class RunningMean(NamedTuple):
 
 
 def advance(
-    running: RunningMean,
-    samples: Sequence[ScoreSample],
-    problem: MeanProblem,
-    *,
-    tuned_for: float = TUNED_FOR,
+    running: RunningMean, samples: Samples, problem: MeanProblem, *, tuned_for: float = TUNED_FOR
 ) -> RunningMean:
-    """Add one batch; its weights come from the past alone.
-
-    The first batch is weighted classically. Batches are weighed by their effective number of
-    labelled rows, N times the classical variance over the weighted one, both foretold from the
-    past. The interval is narrowest when ``tuned_for`` times the labels of the first batch are in
-    hand.
+    """Add one batch, weighted by the past alone (the first batch classically); its effective number
+    of labelled rows is N times the classical variance over the weighted one, both foretold. The
+    interval is narrowest when ``tuned_for`` times the labels of the first batch are in hand.
     """
     columns, sizes = [s.columns for s in samples], [s.n for s in samples]
     d, target, design = problem.design.shape[0], problem.target, problem.design
@@ -117,26 +109,10 @@ def advance(
 class MeanStream:
     """Takes batches of scores and always holds an interval for a mean that is valid at every look.
 
-    Stopping when the interval is narrow enough is allowed. Sums are kept, rows are not, but for rows
-    that wait for a label. The numbers of rows of a batch may depend on the past, not on the batch
-    itself. The promise is asymptotic in the labels of the first look.
-
-    References
-    ----------
-    Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Ann. Statist. 52, 2613-2640.
-
-    Examples
-    --------
-    >>> from noracle.ppi.estimate import make_task
-    >>> rng = np.random.default_rng(1)
-    >>> stream = MeanStream(make_task(["human", "judge"], "human"))
-    >>> for _ in range(8):
-    ...     truth = rng.random(100) < 0.7
-    ...     judge = np.where(rng.random(100) < 0.9, truth, ~truth)
-    ...     stream.update(np.column_stack([np.where(np.arange(100) < 25, truth, np.nan), judge]))
-    >>> found = stream.estimate()
-    >>> found.low < 0.7 < found.high, found.guarantee.anytime
-    (True, True)
+    Stopping when the interval is narrow enough is allowed. Sums are kept, rows are not, but for
+    those that wait for a label. The numbers of rows of a batch may depend on the past, not on the
+    batch itself. The promise is asymptotic in the labels of the first look: Waudby-Smith, Arbour,
+    Sinha, Kennedy and Ramdas (2024), Ann. Statist. 52, 2613-2640.
     """
 
     def __init__(

@@ -41,12 +41,9 @@ class DesignProgram:
 
 
 class Allocation(NamedTuple):
-    """The answer to a :class:`DesignProgram` and its proof.
-
-    Real counts ``n`` (J,) within the budgets and their ``variance``; the ``lower_bound`` that no
-    allocation can beat, and ``gap`` = variance/lower_bound − 1. It follows from ``prices`` u (m,),
-    what the variance loses per unit of each budget, and the dual vector ``y`` (k,), close to
-    M(n)⁻¹a, with yᵀ G_j y ≤ C_j·u for every measurement.
+    """The answer to a :class:`DesignProgram`: real counts, their variance, and the proof of ``gap``
+    = variance/lower_bound − 1 by ``prices`` u (what the variance loses per unit of each budget) and
+    ``y``, close to M(n)⁻¹a, with yᵀ G_j y ≤ C_j·u for every measurement.
     """
 
     n: Array
@@ -152,10 +149,8 @@ def variance_of(program: DesignProgram, n: ArrayLike) -> float:
 
 
 def target_variance(M: Array, a: Array) -> Array:
-    """The variance aᵀ M⁺ a of many problems at once; infinite where a is not in the range of M.
-
-    The matrix is brought to a unit diagonal first, so that the decision does not depend on the
-    scale of the variables.
+    """The variance aᵀ M⁺ a of many problems, on a unit diagonal; infinite where a is not in the
+    range of M.
     """
     d, values, vectors = _unit_eigen(M)
     parts = ((a * d)[..., None, :] @ vectors)[..., 0, :] ** 2
@@ -224,10 +219,8 @@ class Best:
 @dataclasses.dataclass(slots=True)
 class _Iterate:
     """Where the problems stand that still go on. With J measurements and m budgets, L = J + m: a
-    budget is one more measurement.
-
-    That row has G = 0 and C = e_l; its count is what is left of budget l and its slack is the
-    price, which so stays positive.
+    budget is one more measurement with G = 0, whose count is what is left of it and whose slack is
+    its price.
     """
 
     live: NDArray[np.int64]  # which problems these are
@@ -417,9 +410,7 @@ def solve(program: DesignProgram, *, tolerance: float = TOLERANCE) -> Allocation
         p.information[None], p.costs, p.budgets, p.prior, p.target, tolerance=tolerance
     )
     if not np.isfinite(batch.variance[0]):
-        raise ArgumentError(
-            "target must be covered by the measurements; some of its variables are never observed."
-        )
+        raise ArgumentError("target must be covered by the measurements; got one that is not.")
     n, variance = batch.n[0], float(batch.variance[0])
     for least, forced in ((1e-8, False), (1e-6, False), (1e-6, True)):
         if np.sum(n > 0) < p.target.size + p.budgets.size:
@@ -448,12 +439,6 @@ def solve_batch(
     Shapes are (B, J, k, k) of the information, (J, m) or (B, J, m) of the costs, a number, (m,) or
     (B, m) of the budgets, None, (k, k) or (B, k, k) of the prior, and (k,) or (B, k) of the target.
     The counts are not thinned out to few measurements, as :func:`solve` does.
-
-    Examples
-    --------
-    >>> batch = solve_batch(np.array([[[[4.0]]], [[[1.0]]]]), [[2.0]], 100.0, None, [1.0])
-    >>> batch.variance.round(9).tolist()
-    [0.005, 0.02]
     """
     G = np.asarray(information, dtype=np.float64)
     size, J, k = G.shape[:3]
@@ -490,8 +475,8 @@ def _purify(program: DesignProgram, n: Array, y: Array, *, least: float, forced:
     rows.
 
     Measurements with less than ``least`` of the largest share go first; at most k + m are left. At
-    the optimum the rows hang together (Σ n_j C_j·u follows from M(n) y = a), so that one more can
-    go; y is not exact, so this last step is tried only if ``forced``, and judged by the variance.
+    the optimum one more can go; y is not exact, so this is tried only if ``forced``, and judged by
+    the variance.
     """
     most = program.target.size + program.budgets.size - 1
     costs = program.costs / program.budgets

@@ -19,7 +19,7 @@ from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
 from noracle.ppi.covariance import Array, as_rows
-from noracle.ppi.intervals import ScoreSample
+from noracle.ppi.intervals import Samples, ScoreSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,10 +45,9 @@ class Scores:
 def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | None = None) -> Any:
     """Several files or frames as one wide table; anything else as it is.
 
-    Each has a column for each rater, or rows ``item, rater, value``; they need not be alike. Rows
-    of one item are one row. A file without a column ``item`` has items of its own. ``columns`` are
-    the caller's names of ``item``, ``rater`` and ``value``, where they have others: ``{"item":
-    "question_id"}``.
+    Each has a column for each rater, or rows ``item, rater, value``. Rows of one item are one row;
+    a file without a column ``item`` has items of its own. ``columns`` are the caller's names of
+    these.
     """
     if columns:
         given = tables if isinstance(tables, (list, tuple)) else [tables]
@@ -95,18 +94,11 @@ def with_names(
 ) -> list[dict[str, list[Any]]]:
     """The tables with the caller's columns under their canonical names; every name must be in one
     of them.
-
-    Examples
-    --------
-    >>> with_names([{"qid": [1], "human": [0.5]}], {"item": "qid"})
-    [{'item': [1], 'human': [0.5]}]
     """
     names = {column: name.removeprefix("scores.") for name, column in columns.items()}
     strange = ", ".join(name for name in names.values() if name not in (*_LONG, "cluster"))
     if strange:
-        raise ArgumentError(
-            f"columns must name item, rater, value or cluster of scores; got {strange}."
-        )
+        raise ArgumentError(f"columns must name item, rater, value or cluster; got {strange}.")
     found, seen = [], set[str]()
     for table in tables:
         given, rows = _opened(table, what)
@@ -169,11 +161,6 @@ def _score(value: Any, what: str) -> float:
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
     """A number for the cluster of each row of :func:`read_scores`, None without that column; a row
     without a cluster is one of its own.
-
-    Examples
-    --------
-    >>> read_clusters({"human": [1, 0, 1], "cluster": ["a", None, "a"]}, "cluster").tolist()
-    [0, 1, 0]
     """
     if isinstance(table, (np.ndarray, list, tuple)):
         return None
@@ -211,19 +198,9 @@ def read_scores(
 ) -> Scores:
     """Scores out of an array, a dict of columns, a file or any data frame.
 
-    ``table`` is a 2-D array (then ``names`` says what its columns are), a wide table with a column
-    for each rater, a long table with the columns ``item``, ``rater`` and ``value``, or a list of
-    files of both forms; null and NaN mean: not observed. ``names`` are the wanted raters, in this
-    order; by default all columns that hold numbers, but ``item`` (also called ``id``,
-    ``question_id``, …) and ``cluster``. ``strata`` is the column that names the stratum of an item.
-
-    Examples
-    --------
-    >>> read_scores({"human": [1, 0, None], "judge": [0.9, 0.2, 0.4]}).rows.tolist()
-    [[1.0, 0.9], [0.0, 0.2], [nan, 0.4]]
-    >>> long = {"item": [1, 1, 2], "rater": ["human", "judge", "judge"], "value": [1.0, 0.9, 0.2]}
-    >>> read_scores(long, names=["human", "judge"]).rows.tolist()
-    [[1.0, 0.9], [nan, 0.2]]
+    The table is an array with columns ``names``, wide with a column for each rater, long with
+    ``item``, ``rater`` and ``value``, or a list of files of both forms; null and NaN mean: not
+    observed. By default all columns that hold numbers are raters, but items and ``cluster``.
     """
     table = one_table(table, what)
     if isinstance(table, (np.ndarray, list, tuple)):
@@ -302,6 +279,8 @@ def read_rows(
     data: object, names: Sequence[str] | None, what: str
 ) -> tuple[Array, tuple[str, ...]]:
     """The rows of any table and the names of its columns, checked."""
+    if isinstance(names, str):
+        raise ArgumentError(f"raters must be a list of names; got {names!r}.")
     if isinstance(data, Mapping) and not {"item", "rater", "value"} <= {str(k) for k in data}:
         data, names = _stacked(data, names, what)
     scores = read_scores(data, names=names, what=what)
@@ -379,12 +358,10 @@ def group_samples(
 ) -> Grouped:
     """Put rows with the same observed columns into one sample.
 
-    ``labels`` are the columns that the target speaks of: samples that observe one estimate the
-    covariance, and so do further samples where a pair of raters is not seen otherwise. ``allowed``
-    are the sets of columns that may be used; a row goes to the set that fits it best (most labels,
-    then most columns, then the first) and what it observes beyond that is not looked at. Default:
-    the sets as observed, those with fewer than ``least`` rows put under others. With ``clusters``,
-    one for each row, equal rows are not merged.
+    Samples that observe one of ``labels`` estimate the covariance. A row goes to the ``allowed``
+    set that fits it best (most labels, then most columns, then the first); by default sets are as
+    observed, those with fewer than ``least`` rows put under others. With ``clusters`` equal rows
+    are not merged.
     """
     seen, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     which = which.ravel()
@@ -463,9 +440,7 @@ def _with_pilots(samples: list[ScoreSample]) -> tuple[ScoreSample, ...]:
     return tuple(result)
 
 
-def split_clusters(
-    samples: Sequence[ScoreSample], n_folds: int, rng: np.random.Generator
-) -> list[ScoreSample]:
+def split_clusters(samples: Samples, n_folds: int, rng: np.random.Generator) -> list[ScoreSample]:
     """The samples with whole clusters dealt into folds; a pilot without rows in some fold is none."""
     pilots = [s.clusters for s in samples if s.pilot and s.clusters is not None]
     labelled = np.unique(np.concatenate(pilots))

@@ -20,6 +20,8 @@ from noracle.ppi.labels import simulated_power
 from noracle.results import Plan
 
 Array = NDArray[np.float64]
+Record = Mapping[str, Any]
+Measured = Sequence[tuple[Record, int]]
 _MOST_WRITTEN = 1 << 16
 _SAMPLE = 20_000
 
@@ -49,7 +51,7 @@ def _close(value: float, said: float, tolerance: float = 1e-7) -> bool:
     return abs(value - said) <= tolerance * max(abs(value), abs(said))
 
 
-def _seen(one: Mapping[str, Any], cov: Array) -> tuple[Array, Array]:
+def _seen(one: Record, cov: Array) -> tuple[Array, Array]:
     """H, and the covariance H Σ Hᵀ + noise of what is seen."""
     H = np.eye(len(cov))[list(one["observes"])]
     if one.get("matrix") is not None:
@@ -60,13 +62,13 @@ def _seen(one: Mapping[str, Any], cov: Array) -> tuple[Array, Array]:
     return H, seen
 
 
-def _information(one: Mapping[str, Any], cov: Array) -> Array:
+def _information(one: Record, cov: Array) -> Array:
     """Hᵀ (H Σ Hᵀ + noise)⁻¹ H by an explicit inverse."""
     H, seen = _seen(one, cov)
     return np.asarray(H.T @ np.linalg.inv(seen) @ H, dtype=np.float64)
 
 
-def _total(measured: Sequence[tuple[Mapping[str, Any], int]], cov: Array) -> Array:
+def _total(measured: Measured, cov: Array) -> Array:
     return sum((n * _information(one, cov) for one, n in measured), np.zeros_like(cov))
 
 
@@ -80,13 +82,13 @@ def _variance(M: Array, a: Array) -> float:
     return float(a * d @ x)
 
 
-def _price(entry: Mapping[str, Any], places: Sequence[int]) -> list[float]:
+def _price(entry: Record, places: Sequence[int]) -> list[float]:
     sums = [p["per_item"] + sum(p["sums"][i] for i in places) for p in entry["prices"]]
     most = [max((p["largest"][i] for i in places), default=0.0) for p in entry["prices"]]
     return [a + b for a, b in zip(sums, most, strict=True)]
 
 
-def _words(problem: Mapping[str, Any], family: Mapping[str, Any]) -> list[str]:
+def _words(problem: Record, family: Record) -> list[str]:
     """What the variables of a family are called in names of sets."""
     prefix, label = family["prefix"], family["label"]
     return [
@@ -95,9 +97,7 @@ def _words(problem: Mapping[str, Any], family: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _member(
-    problem: Mapping[str, Any], family: Mapping[str, Any], places: Sequence[int]
-) -> dict[str, Any]:
+def _member(problem: Record, family: Record, places: Sequence[int]) -> dict[str, Any]:
     chosen, words = [family["variables"][p] for p in places], _words(problem, family)
     name = family["prefix"] + "+".join(words[p] for p in places)
     label, extra, noise = family["label"], family["noise"], None
@@ -107,14 +107,14 @@ def _member(
     return {"name": name, "observes": chosen, "noise": noise, "cost": cost}
 
 
-def _capped(problem: Mapping[str, Any], name: str, cost: Sequence[float]) -> list[float]:
+def _capped(problem: Record, name: str, cost: Sequence[float]) -> list[float]:
     capped = list(cost)
     if name in problem["set_caps"]:
         capped[problem["set_caps"][name]] = 1.0
     return capped
 
 
-def _named(problem: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+def _named(problem: Record, name: str) -> dict[str, Any] | None:
     """The measurement of this name, found from its words."""
     for one in problem["listed"]:
         if one["name"] == name:
@@ -138,14 +138,12 @@ def price_of(plan: Plan, name: str) -> float:
     return math.nan if one is None else float(one["cost"][_place(problem)])
 
 
-def _place(problem: Mapping[str, Any]) -> int:
+def _place(problem: Record) -> int:
     """The budget that a plan is about: the free one, else the first."""
     return next((i for i, v in enumerate(problem["budgets"].values()) if _is_free(v)), 0)
 
 
-def _affordable(
-    plan: Plan, problem: Mapping[str, Any], measured: Sequence[tuple[Mapping[str, Any], int]]
-) -> bool:
+def _affordable(plan: Plan, problem: Record, measured: Measured) -> bool:
     spent = []
     for i, (name, limit) in enumerate(problem["budgets"].items()):
         spent.append(sum(n * one["cost"][i] for one, n in measured))
@@ -157,12 +155,7 @@ def _affordable(
 
 
 def _unbiased(
-    said: Mapping[str, Any],
-    measured: Sequence[tuple[Mapping[str, Any], int]],
-    M0: Array,
-    cov: Array,
-    a: Array,
-    variance: float,
+    said: Record, measured: Measured, M0: Array, cov: Array, a: Array, variance: float
 ) -> bool:
     """The weights sum to the target, and the estimate with these weights has the promised variance."""
     total, spread = np.zeros_like(a), 0.0
@@ -180,13 +173,7 @@ def _unbiased(
 
 
 def _proved(
-    plan: Plan,
-    problem: Mapping[str, Any],
-    M0: Array,
-    cov: Array,
-    a: Array,
-    variance: float,
-    z: float,
+    plan: Plan, problem: Record, M0: Array, cov: Array, a: Array, variance: float, z: float
 ) -> bool:
     said, limits = plan.diagnostics, problem["budgets"]
     y = np.array(said["y"], dtype=np.float64)
@@ -213,7 +200,7 @@ def _proved(
     return bool(near and variance <= wanted * (1 + 1e-9))
 
 
-def _largest_ratio(problem: Mapping[str, Any], cov: Array, y: Array, u: Array) -> float:
+def _largest_ratio(problem: Record, cov: Array, y: Array, u: Array) -> float:
     """The largest yᵀ G y / (cost · u) over all that was for sale."""
     worst = 0.0
     for one in problem["listed"]:
@@ -241,8 +228,8 @@ def _ratio(used: float, paid: float) -> float:
 
 
 def _over(
-    problem: Mapping[str, Any],
-    family: Mapping[str, Any],
+    problem: Record,
+    family: Record,
     places: Iterable[tuple[int, ...]],
     cov: Array,
     y: Array,
@@ -271,7 +258,7 @@ def _over(
     return worst
 
 
-def _bounded(family: Mapping[str, Any], cov: Array, y: Array, u: Array, f: float) -> bool:
+def _bounded(family: Record, cov: Array, y: Array, u: Array, f: float) -> bool:
     from noracle.ppi.columns import refute
     from noracle.ppi.measurements import SetPrices
 
@@ -415,7 +402,7 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
     whole, held = inputs.get("n_items") is not None, Counter[Tally]()
     if inputs.get("planner") == "evidence":
         counts = AccuracyCounts.from_dict(inputs["evidence"])
-        rows: Mapping[str, Any] = inputs["by_system"]
+        rows: Record = inputs["by_system"]
         name = max(rows, key=lambda s: (rows[s]["n"], rows[s]["predicted"], s))
         own, n = counts.of(name), int(rows[name]["n"])
         if not own.whole:  # a sample of more items, as many as are wanted

@@ -118,11 +118,7 @@ def fit_raters(
         correlation = find_root(lambda rho: agreed(rho) - wanted, 0.0, 1.0, xtol=1e-14)
     found = agreed(correlation, shared)
     return RaterModel(
-        accuracy=p,
-        correlation=correlation,
-        shared=shared,
-        agreement=found,
-        kappa=kappa_of(found),
+        accuracy=p, correlation=correlation, shared=shared, agreement=found, kappa=kappa_of(found)
     )
 
 
@@ -198,9 +194,7 @@ def draw_ratings(
     the labels, -1 where there is none.
     """
     if not raters:
-        raise ArgumentError(
-            "raters must name at least one rater; got none. Pass e.g. raters={'ann': 0.9}."
-        )
+        raise ArgumentError("raters must name one at least, as in {'ann': 0.9}; got none.")
     gap = _rate("missing", missing)
     chosen = len(raters) if n_per_item is None else n_per_item
     if not 1 <= chosen <= len(raters):
@@ -244,9 +238,7 @@ def simulate_systems(
     {'item': [0, 1, 2], 'system': ['agent', 'agent', 'agent'], 'answer': [0, 1, 1]}
     """
     if not systems:
-        raise ArgumentError(
-            "systems must name at least one system; got none. Pass e.g. systems={'agent': 0.9}."
-        )
+        raise ArgumentError("systems must name one at least, as in {'agent': 0.9}; got none.")
     silent = _rate("no_answer", no_answer)
     given, rng = _draw(items, systems, 3, n_classes, correlation, shared, confusion, seed)
     given[rng.random(given.shape) < silent] = -1

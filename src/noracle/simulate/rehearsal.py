@@ -233,11 +233,9 @@ class _Noise:
 
 
 class _Draw(NamedTuple):
-    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades
-    ``said`` has one row for each system.
-
-    ``chances`` are those of all classes to be asked about, for questions; ``aimed`` says that they
-    depend on the answers.
+    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades one
+    row for each system. ``chances`` are those of all classes; ``aimed`` says that they depend on
+    answers.
     """
 
     protocol: Protocol
