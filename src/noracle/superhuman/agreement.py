@@ -352,9 +352,8 @@ def estimate_agreement(
         raise ArgumentError(
             f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'."
         )
-    if raters is not None and (
-        statistic != "cohen" or isinstance(raters, str) or len(set(raters)) != 2
-    ):
+    two = isinstance(raters, tuple | list) and len(set(raters)) == 2
+    if raters is not None and (statistic != "cohen" or not two):
         raise ArgumentError(
             f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}."
         )
@@ -381,10 +380,8 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
         used = "only for the shares of the labels" if statistic == "fleiss" else "not at all"
         notes.append(f"{single} items with one rating are used {used}")
     if statistic == "pairwise":
-        found, method = (
-            pairwise(votes, n_items),
-            "mean over items of the share of pairs that agree",
-        )
+        found = pairwise(votes, n_items)
+        method = "mean over items of the share of pairs that agree"
     elif statistic == "fleiss":
         if least < most:
             notes.append(
@@ -403,9 +400,8 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
 def _order(counts: RatingCounts) -> str:
     inferred = any("label" in line for line in counts.inferred)
     if inferred and any(isinstance(label, str) for label in counts.labels):
-        raise ArgumentError(
-            "labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings."
-        )
+        rule = "labels must be given in their order for metric 'ordinal'; got none."
+        raise ArgumentError(f"{rule} Pass labels=[…] to the ratings.")
     return f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
 
 
@@ -414,11 +410,11 @@ def _numbers(counts: RatingCounts) -> list[float]:
         values = [float(label) for label in counts.labels]
     except ValueError:
         values = [math.nan]
-    if not all(math.isfinite(v) for v in values):
-        shown = ", ".join(repr(label) for label in counts.labels[:5])
-        raise ArgumentError(
-            f"labels must be numbers for metric 'interval'; got {shown}. Pass metric='nominal' or 'ordinal'."
+    if not all(map(math.isfinite, values)):
+        rule = (
+            f"must be numbers for metric 'interval'; got {', '.join(map(repr, counts.labels[:5]))}"
         )
+        raise ArgumentError(f"labels {rule}. Pass metric='nominal' or 'ordinal'.")
     return values
 
 
@@ -451,7 +447,9 @@ def _cohen(
         raise EvidenceError(fault("ratings", "must have items that two raters share", "none"))
     if raters is None and len(counts.raters or range(3)) > 2:
         return counts, _worst(counts, confidence)
-    first, second = raters or _pair(counts)
+    if raters is None and len(counts.raters) != 2:
+        raise ArgumentError("raters must be named in the counts for one pair; got no names.")
+    first, second = raters or counts.raters
     _refuse_strangers(counts.raters, (first, second))
     i, j = counts.raters.index(first), counts.raters.index(second)
     table = counts.pairs.get((min(i, j), max(i, j)))
@@ -466,14 +464,9 @@ def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
     tables = [t.astype(np.float64) for t in counts.pairs.values()]
     n_known = int((~np.isnan(kappas(np.stack(tables)))).sum()) if tables else 0
     n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(tables)
-    notes = [
-        "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
-    ]
-    if n_all > n_known:
-        notes.append(
-            f"{n_all - n_known} of {n_all} pairs are left out: no common items, or one label only"
-        )
-    return "mean over pairs of raters", tuple(notes)
+    equal = "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
+    left = f"{n_all - n_known} of {n_all} pairs are left out: no common items, or one label only"
+    return "mean over pairs of raters", (equal, left) if n_all > n_known else (equal,)
 
 
 def _worst(counts: RatingCounts, confidence: float) -> _Measured:
@@ -502,14 +495,6 @@ def _worst(counts: RatingCounts, confidence: float) -> _Measured:
     return _Measured(parts[0], subject, method, (*notes, more), worst=worst)
 
 
-def _pair(counts: RatingCounts) -> tuple[str, str]:
-    if len(counts.raters) != 2:
-        raise ArgumentError(
-            "raters must be named in the counts for one pair; got counts without names."
-        )
-    return counts.raters[0], counts.raters[1]
-
-
 def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
     """The ratings of two raters; the rows were checked before."""
     changed: dict[str, Any] = {"frame": ratings.used, "first": None, "_known": {"checked": True}}
@@ -523,10 +508,8 @@ def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
 def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> None:
     strange = [rater for rater in raters or () if rater not in known]
     if strange:
-        shown = ", ".join(repr(rater) for rater in known[:6])
-        raise ArgumentError(
-            f"raters must be among {shown}{', …' if len(known) > 6 else ''}; got {strange[0]!r}."
-        )
+        shown = ", ".join(map(repr, known[:6])) + (", …" if len(known) > 6 else "")
+        raise ArgumentError(f"raters must be among {shown}; got {strange[0]!r}.")
 
 
 def _refuse_empty(counts: RatingCounts) -> None:
