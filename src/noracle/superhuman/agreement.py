@@ -262,14 +262,6 @@ BOOTSTRAP, LIMIT = "percentile bootstrap over items", "normal limit of the boots
 WORST = "normal, pairs fully correlated"
 
 
-class _Limits(NamedTuple):
-    """A mean of coefficients, half the width of its interval, and its largest standard error."""
-
-    value: float
-    half: float
-    se: float
-
-
 class _Measured(NamedTuple):
     """What is computed on, and what must be said about it."""
 
@@ -278,7 +270,8 @@ class _Measured(NamedTuple):
     method: str
     notes: tuple[str, ...] = ()
     reason: str = ONE_LABEL
-    worst: _Limits | None = None
+    worst: tuple[float, float, float] | None = None
+    """A mean of coefficients, half its width, and its largest standard error."""
 
 
 def estimate_agreement(
@@ -491,7 +484,7 @@ def _worst(counts: RatingCounts, confidence: float) -> _Measured:
         low, high = known[i][0].reach(error)
         halves[i] = max(high - values[i], values[i] - low)
     more = "who rated what on the same item was not used: the interval holds however the pairs are correlated, and may be too wide"
-    worst = _Limits(float(values.mean()), float(halves.mean()), float(errors.mean()))
+    worst = (float(values.mean()), float(halves.mean()), float(errors.mean()))
     return _Measured(parts[0], subject, method, (*notes, more), worst=worst)
 
 
@@ -529,8 +522,8 @@ def _estimate(
     notes = list(found.notes)
     diagnostics: dict[str, Any] = {"statistic": statistic, "n_boot": n_boot, "seed": seed}
     if found.worst is not None:
-        value, se, interval = found.worst.value, found.worst.se, WORST
-        low, high = max(-1.0, value - found.worst.half), min(1.0, value + found.worst.half)
+        value, half, se = found.worst
+        low, high, interval = max(-1.0, value - half), min(1.0, value + half), WORST
         diagnostics = {"statistic": statistic}
     else:
         value, interval = coefficient.estimate, LIMIT if coefficient.too_many(n_boot) else BOOTSTRAP
