@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, fault
 from noracle.logic.program import (
     Array,
     Case,
@@ -71,9 +71,8 @@ class Claims:
     def read(cls, sketch: Sketch, spec: Spec, prevalence: Bounds | None, time_limit: float) -> Self:
         """Claims of a user, checked."""
         if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
-            raise ArgumentError(
-                f"time_limit must be a positive number of seconds; got {time_limit!r}."
-            )
+            rule = "must be a positive number of seconds"
+            raise ArgumentError(fault("time_limit", rule, repr(time_limit)))
         deadline = time.monotonic() + time_limit
         return cls(sketch, spec, check_prevalence(sketch, prevalence), deadline)
 
@@ -149,9 +148,8 @@ def share(deadline: float, part: float) -> float:
 def check_whole(argument: str, value: object, least: int) -> int:
     """``value`` as an int if it is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ArgumentError(
-            f"{argument} must be a whole number of at least {least}; got {value!r}."
-        )
+        rule = f"must be a whole number of at least {least}"
+        raise ArgumentError(fault(argument, rule, repr(value)))
     return int(value)
 
 
@@ -178,9 +176,8 @@ def each_named(
     statements: list[Statement | Linear] = []
     for name, part in parts:
         if name is not None and name not in classifiers:
-            raise ArgumentError(
-                f"given must name classifiers among {list(classifiers)}; got {name!r}."
-            )
+            rule = f"must name classifiers among {list(classifiers)}"
+            raise ArgumentError(fault("given", rule, repr(name)))
         for s in as_spec(part).statements:
             if isinstance(s, Linear):
                 statements.append(s)
@@ -200,17 +197,15 @@ def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tup
     for label, given in (prevalence or {}).items():
         name = str(label)
         if name not in sketch.labels:
-            raise ArgumentError(
-                f"prevalence must be about labels among {list(sketch.labels)}; got {label!r}."
-            )
+            rule = f"must be about labels among {list(sketch.labels)}"
+            raise ArgumentError(fault("prevalence", rule, repr(label)))
         pair: tuple[Any, ...] = (
             (given, given) if isinstance(given, numbers.Integral) else tuple(given)
         )
         whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in pair)
         if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1] <= Q:
-            raise ArgumentError(
-                f"prevalence of {name!r} must be (low, high), whole numbers with 0 <= low <= high <= {Q}; got {given!r}."
-            )
+            rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
+            raise ArgumentError(fault(f"prevalence of {name!r}", rule, repr(given)))
         found[name] = (int(pair[0]), int(pair[1]))
     if found:
         _agree(sketch, found)
@@ -237,14 +232,12 @@ def _agree(sketch: Sketch, bounds: Bounds) -> None:
     lows, highs = ends.T
     said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
     if not lows.sum() <= Q <= highs.sum():
-        raise ArgumentError(
-            f"prevalence must leave room for all {Q} items, sum of low <= {Q} <= sum of high; got {said}."
-        )
+        rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
+        raise ArgumentError(fault("prevalence", rule, said))
     if not sets.all() and not _fits(sets, n, lows, highs):
-        raise ArgumentError(
-            f"prevalence must agree with the known and ruled-out labels of the items; got {said}, which no true labels can have. "
-            "Widen a range or correct the known labels."
-        )
+        rule = "must agree with the known and ruled-out labels of the items"
+        remedy = "No true labels can have it: widen a range or correct the known labels."
+        raise ArgumentError(fault("prevalence", rule, said, remedy=remedy))
 
 
 def _fits(sets: Flags, n: Whole, lows: Whole, highs: Whole) -> bool:
@@ -353,15 +346,13 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     spec = as_spec(spec)
     if not isinstance(uses, Mapping) or not all(isinstance(row, Mapping) for row in uses.values()):
         remedy = "Use prove_malfunction for a sketch: it sees more than these counts."
-        raise ArgumentError(
-            f"uses must map classifiers to how often they gave each answer; got {type(uses).__name__}. {remedy}"
-        )
+        rule = "must map classifiers to how often they gave each answer"
+        raise ArgumentError(fault("uses", rule, type(uses).__name__, remedy=remedy))
     classifiers = list(uses)
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
     if not classifiers or len(labels) < 2:
-        raise ArgumentError(
-            f"uses must have classifiers and at least two labels; got {len(classifiers)} and {len(labels)}."
-        )
+        came = f"{len(classifiers)} and {len(labels)}"
+        raise ArgumentError(fault("uses", "must have classifiers and at least two labels", came))
     counts: list[Any] = [n for row in uses.values() for n in row.values()]
     strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
     if strange:
@@ -369,21 +360,20 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]
     totals = {c: sum(row) for c, row in zip(classifiers, table, strict=True)}
     if min(map(min, table)) < 0 or len(set(totals.values())) != 1 or not sum(table[0]):
-        raise ArgumentError(
-            f"uses must be counts with one total, as all classifiers answer all items; got totals {totals}."
-        )
+        rule = "must be counts with one total, as all classifiers answer all items"
+        raise ArgumentError(fault("uses", rule, f"totals {totals}"))
     for s in spec.statements:
-        if isinstance(s, Statement) and not (
-            s.of in {None, *classifiers} and s.on in {None, *labels}
-        ):
-            raise ArgumentError(
-                f"spec must name classifiers among {classifiers} and labels among {labels}; got {s}."
-            )
+        known = isinstance(s, Linear) or (s.of in {None, *classifiers} and s.on in {None, *labels})
+        if not known:
+            rule = f"must name classifiers among {classifiers} and labels among {labels}"
+            raise ArgumentError(fault("spec", rule, s))
     most = largest_prevalences(table, spec, classifiers, labels)
     if most is None:
-        raise ArgumentError(
-            f"spec must have strict accuracies on labels only; got '{spec}'. Use prove_malfunction for other claims."
+        rule, remedy = (
+            "must have strict accuracies on labels only",
+            "Use prove_malfunction instead.",
         )
+        raise ArgumentError(fault("spec", rule, f"'{spec}'", remedy=remedy))
     n_items = sum(table[0])
     fired = sum(most) < n_items
     before = np.cumsum([0, *most[:-1]]).tolist()
@@ -523,15 +513,19 @@ def _refuse_hopeless(claims: Claims) -> None:
     sketch = claims.sketch
     if sketch.has_side_information or claims.bounds or claims.spec.has_linear:
         return
-    rule = ""
+    remedy = "Add known answers, ruled-out labels or a prevalence."
     if len(sketch.classifiers) < 2:
-        rule = f"two classifiers, as one alone may always be right; got {sketch.classifiers[0]!r}"
-    elif not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
-        rule = f"an item that two classifiers answered; got none among {sketch.n_items} items"
-    if rule:
-        raise ArgumentError(
-            f"sketch must have {rule}. Add known answers, ruled-out labels or a prevalence."
+        rule, came = (
+            "must have two classifiers, as one alone may always be right",
+            sketch.classifiers[0],
         )
+        raise ArgumentError(fault("sketch", rule, repr(came), remedy=remedy))
+    if not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
+        rule, none = (
+            "must have an item that two classifiers answered",
+            f"none among {sketch.n_items} items",
+        )
+        raise ArgumentError(fault("sketch", rule, none, remedy=remedy))
 
 
 def _written(node: Node) -> dict[str, Any]:

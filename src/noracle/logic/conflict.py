@@ -1,6 +1,4 @@
-"""Who is in conflict: a smallest set of classifiers that cannot all be as good as claimed, and how
-many must break the claim.
-"""
+"""Who is in conflict: a smallest set that cannot keep the claims, and how many break them."""
 
 from __future__ import annotations
 

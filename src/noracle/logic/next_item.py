@@ -1,6 +1,4 @@
-"""Which item to check next: what one more known answer would do to the alarm, or to the range of an
-accuracy.
-"""
+"""Which item to check next: what one more known answer would do to an alarm or a range."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""The integer program behind an alarm: unknown counts, and the rows that a specification makes of
-them.
+"""The integer program behind an alarm: unknown counts, and rows that claims make of them.
 
-Unknown are n_{g,l} ≥ 0, the items of group g with true label l: Σ_l n_{g,l} = n_g, and n_{g,l} = 0
-where l is not allowed. A row is Σ c_{g,l} n_{g,l} ≥ b in whole numbers. Almost all terms of a row
-look at one classifier only, so that rows need not be written out over the groups: they live in
-tables indexed by (classifier, answer, label).
+Unknown are n_{g,l} ≥ 0, the items of group g with true label l, with Σ_l n_{g,l} = n_g. A row is
+Σ c_{g,l} n_{g,l} ≥ b. Almost all terms look at one classifier only, so that rows live in tables
+indexed by (classifier, answer, label).
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The linear and integer programs of a case, through HiGHS; large ones in a process that is stopped
-when the time is up.
-"""
+"""The linear and integer programs of a case, through HiGHS; large ones in another process."""
 
 from __future__ import annotations
 

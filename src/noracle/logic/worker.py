@@ -1,8 +1,4 @@
-"""A linear or integer program solved in a process of its own, so that it can be stopped.
-
-Reads arrays (``.npz``) from standard input and writes arrays to standard output; needs numpy and
-scipy only.
-"""
+"""A linear or integer program in a process of its own: arrays (.npz) in, arrays out."""
 
 from __future__ import annotations
 

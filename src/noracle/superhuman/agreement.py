@@ -261,14 +261,6 @@ BOOTSTRAP, LIMIT = "percentile bootstrap over items", "normal limit of the boots
 WORST = "normal, pairs fully correlated"
 
 
-class _Limits(NamedTuple):
-    """A mean of coefficients, half the width of its interval, and its largest standard error."""
-
-    value: float
-    half: float
-    se: float
-
-
 class _Measured(NamedTuple):
     """What is computed on, and what must be said about it."""
 
@@ -277,7 +269,8 @@ class _Measured(NamedTuple):
     method: str
     notes: tuple[str, ...] = ()
     reason: str = ONE_LABEL
-    worst: _Limits | None = None
+    worst: tuple[float, float, float] | None = None
+    """A mean of coefficients, half its width, and its largest standard error."""
 
 
 def estimate_agreement(
@@ -351,9 +344,8 @@ def estimate_agreement(
         raise ArgumentError(
             f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'."
         )
-    if raters is not None and (
-        statistic != "cohen" or isinstance(raters, str) or len(set(raters)) != 2
-    ):
+    two = isinstance(raters, tuple | list) and len(set(raters)) == 2
+    if raters is not None and (statistic != "cohen" or not two):
         raise ArgumentError(
             f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}."
         )
@@ -380,10 +372,8 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
         used = "only for the shares of the labels" if statistic == "fleiss" else "not at all"
         notes.append(f"{single} items with one rating are used {used}")
     if statistic == "pairwise":
-        found, method = (
-            pairwise(votes, n_items),
-            "mean over items of the share of pairs that agree",
-        )
+        found = pairwise(votes, n_items)
+        method = "mean over items of the share of pairs that agree"
     elif statistic == "fleiss":
         if least < most:
             notes.append(
@@ -402,9 +392,8 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
 def _order(counts: RatingCounts) -> str:
     inferred = any("label" in line for line in counts.inferred)
     if inferred and any(isinstance(label, str) for label in counts.labels):
-        raise ArgumentError(
-            "labels must be given in their order for metric 'ordinal'; got none. Pass labels=[…] to the ratings."
-        )
+        rule = "labels must be given in their order for metric 'ordinal'; got none."
+        raise ArgumentError(f"{rule} Pass labels=[…] to the ratings.")
     return f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
 
 
@@ -413,11 +402,11 @@ def _numbers(counts: RatingCounts) -> list[float]:
         values = [float(label) for label in counts.labels]
     except ValueError:
         values = [math.nan]
-    if not all(math.isfinite(v) for v in values):
-        shown = ", ".join(repr(label) for label in counts.labels[:5])
-        raise ArgumentError(
-            f"labels must be numbers for metric 'interval'; got {shown}. Pass metric='nominal' or 'ordinal'."
+    if not all(map(math.isfinite, values)):
+        rule = (
+            f"must be numbers for metric 'interval'; got {', '.join(map(repr, counts.labels[:5]))}"
         )
+        raise ArgumentError(f"labels {rule}. Pass metric='nominal' or 'ordinal'.")
     return values
 
 
@@ -450,7 +439,9 @@ def _cohen(
         raise EvidenceError(fault("ratings", "must have items that two raters share", "none"))
     if raters is None and len(counts.raters or range(3)) > 2:
         return counts, _worst(counts, confidence)
-    first, second = raters or _pair(counts)
+    if raters is None and len(counts.raters) != 2:
+        raise ArgumentError("raters must be named in the counts for one pair; got no names.")
+    first, second = raters or counts.raters
     _refuse_strangers(counts.raters, (first, second))
     i, j = counts.raters.index(first), counts.raters.index(second)
     table = counts.pairs.get((min(i, j), max(i, j)))
@@ -465,14 +456,9 @@ def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
     tables = [t.astype(np.float64) for t in counts.pairs.values()]
     n_known = int((~np.isnan(kappas(np.stack(tables)))).sum()) if tables else 0
     n_all = len(counts.raters) * (len(counts.raters) - 1) // 2 or len(tables)
-    notes = [
-        "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
-    ]
-    if n_all > n_known:
-        notes.append(
-            f"{n_all - n_known} of {n_all} pairs are left out: no common items, or one label only"
-        )
-    return "mean over pairs of raters", tuple(notes)
+    equal = "the mean over all pairs of raters, each pair counting equally; name two raters for one pair"
+    left = f"{n_all - n_known} of {n_all} pairs are left out: no common items, or one label only"
+    return "mean over pairs of raters", (equal, left) if n_all > n_known else (equal,)
 
 
 def _worst(counts: RatingCounts, confidence: float) -> _Measured:
@@ -497,16 +483,8 @@ def _worst(counts: RatingCounts, confidence: float) -> _Measured:
         low, high = known[i][0].reach(error)
         halves[i] = max(high - values[i], values[i] - low)
     more = "who rated what on the same item was not used: the interval holds however the pairs are correlated, and may be too wide"
-    worst = _Limits(float(values.mean()), float(halves.mean()), float(errors.mean()))
+    worst = (float(values.mean()), float(halves.mean()), float(errors.mean()))
     return _Measured(parts[0], subject, method, (*notes, more), worst=worst)
-
-
-def _pair(counts: RatingCounts) -> tuple[str, str]:
-    if len(counts.raters) != 2:
-        raise ArgumentError(
-            "raters must be named in the counts for one pair; got counts without names."
-        )
-    return counts.raters[0], counts.raters[1]
 
 
 def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
@@ -522,10 +500,8 @@ def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
 def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> None:
     strange = [rater for rater in raters or () if rater not in known]
     if strange:
-        shown = ", ".join(repr(rater) for rater in known[:6])
-        raise ArgumentError(
-            f"raters must be among {shown}{', …' if len(known) > 6 else ''}; got {strange[0]!r}."
-        )
+        shown = ", ".join(map(repr, known[:6])) + (", …" if len(known) > 6 else "")
+        raise ArgumentError(f"raters must be among {shown}; got {strange[0]!r}.")
 
 
 def _refuse_empty(counts: RatingCounts) -> None:
@@ -545,8 +521,8 @@ def _estimate(
     notes = list(found.notes)
     diagnostics: dict[str, Any] = {"statistic": statistic, "n_boot": n_boot, "seed": seed}
     if found.worst is not None:
-        value, se, interval = found.worst.value, found.worst.se, WORST
-        low, high = max(-1.0, value - found.worst.half), min(1.0, value + found.worst.half)
+        value, half, se = found.worst
+        low, high, interval = max(-1.0, value - half), min(1.0, value + half), WORST
         diagnostics = {"statistic": statistic}
     else:
         value, interval = coefficient.estimate, LIMIT if coefficient.too_many(n_boot) else BOOTSTRAP

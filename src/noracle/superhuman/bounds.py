@@ -1,22 +1,8 @@
-"""Upper bounds on the accuracy m of the average annotator, as pure functions of what annotators
-agree on.
+"""Upper bounds on the accuracy m of the average annotator, from what annotators agree on.
 
-On one item let n_l of K votes name label l, the true label among them. Then right votes <= max_l
-n_l. Everything here follows from this one line; nothing is assumed of annotators, only that each
-item has one true label. v is the mean share of ordered pairs of votes that agree, E[sum_l n_l(n_l -
-1)] / (K(K - 1)). For the same votes
-
-    m <= plurality <= free <= quadratic <= paper,
-
-each a population value: a sample of items needs a limit of its own
-(:func:`noracle.superhuman.estimate_ceiling`). ``free``, ``quadratic`` and ``paper`` rise with v and
-are concave in v. With one vote an item they are 1: they say nothing. ``empirical_bound`` is what
-the paper reports beside its bound; it is not a bound.
-
-References
-----------
-Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorem 1 and Definition
-1.
+Right votes on an item are at most those of its most frequent label; nothing else is assumed. With v
+the mean share of ordered pairs of votes that agree, m <= plurality <= free <= quadratic <= paper.
+Xu, Walder and Xu, "Humanly certifying superhuman classifiers" (ICLR 2023), Theorem 1, Definition 1.
 """
 
 from __future__ import annotations

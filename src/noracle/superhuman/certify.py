@@ -25,6 +25,7 @@ from noracle.superhuman.difference import (
     Tested,
     Ties,
     VoteSample,
+    ceiling_for,
     sample_by_cluster,
     sample_of,
     sample_of_matches,
@@ -161,7 +162,7 @@ def certify_superhuman(
         choose("aggregate", aggregate, AGGREGATES)
     margin, confidence = check_margin(margin), check_confidence(confidence)
     trained = trained_word(trained_on_annotators)
-    ceiling = _ceiling_for(test, ceiling)
+    ceiling = ceiling_for(test, ceiling, CEILINGS)
     ties = _ties_for(test, ties)
     choose("clusters", clusters, ("auto", "ignore"))
     together = _together(answers, ratings, items)
@@ -179,9 +180,15 @@ def certify_superhuman(
             _fit_clusters(test, ties, fitted=matches is not None)
             sample, untied = by_cluster, by_cluster.rows
     inputs: dict[str, Any] = {
-        **_inputs(test, margin, confidence, untied, trained, kept),
+        "kind": "ratings",
+        "test": test,
+        "margin": margin,
+        "confidence": confidence,
         "aggregate": method,
         "ties": ties if matches is None else "aggregate",
+        "rows": [list(row) for row in untied],
+        "trained_on_annotators": trained,
+        "check": kept,
         "without_answer": int(counts.answers[system][:, -1].sum()),
         "unused": dict(counts.unused),
     }
@@ -199,25 +206,6 @@ def certify_superhuman(
         if ceiling != "plurality":
             _same_votes(counts, ceiling)
     return _decide(sample, system, inputs, fitted=matches is not None and method != "majority")
-
-
-def _inputs(
-    test: str,
-    margin: float,
-    confidence: float,
-    rows: Sequence[Row],
-    trained: Trained,
-    check: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    return {
-        "kind": "ratings",
-        "test": test,
-        "margin": margin,
-        "confidence": confidence,
-        "rows": [list(row) for row in rows],
-        "trained_on_annotators": trained,
-        "check": check,
-    }
 
 
 def _decide(
@@ -312,31 +300,13 @@ def _agreement(sample: VoteSample, inputs: Mapping[str, Any]) -> float:
     return float(inputs["agreeing_pairs"] / (sample.n * k * (k - 1)))
 
 
-def _ceiling_for(test: Test, ceiling: CeilingName | None) -> CeilingName:
-    if ceiling is not None:
-        choose("ceiling", ceiling, CEILINGS)
-    if test in PAIRED:
-        if ceiling not in (None, "plurality"):
-            raise ArgumentError(
-                f"ceiling must be 'plurality' for test {test!r}; got {ceiling!r}. Other ceilings go with test='binomial'."
-            )
-        return "plurality"
-    if test == "binomial":
-        return ceiling or "plurality"
-    if ceiling not in (None, "paper", "paper-empirical"):
-        raise ArgumentError(
-            f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}."
-        )
-    return ceiling or "paper"
-
-
 def _ties_for(test: Test, ties: Ties | None) -> Ties:
     if ties is None:
         return "random" if test == "binomial" else "share"
     choose("ties", ties, ("share", "random"))
     if test == "binomial" and ties == "share":
         raise ArgumentError(
-            "ties must be 'random' for test 'binomial', which needs whole counts; got 'share'."
+            "ties must be 'random' for test 'binomial' (whole counts); got 'share'."
         )
     return ties
 
@@ -349,10 +319,8 @@ def _same_votes(counts: RatingCounts, ceiling: str) -> None:
             "Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
             "Use ceiling='plurality', or a subset of ratings fixed beforehand."
         )
-        rule, came = (
-            "needs the same number of ratings on every item",
-            f"between {seen[0]} and {seen[-1]}",
-        )
+        rule = "needs the same number of ratings on every item"
+        came = f"between {seen[0]} and {seen[-1]}"
         raise EvidenceError(fault(f"ceiling {ceiling!r}", rule, came, remedy=remedy))
 
 
@@ -511,10 +479,8 @@ class CertificateStream:
         """
         votes = Counter(label for label in ratings if label is not None)
         if not votes:
-            remedy = "Leave out items without ratings."
-            raise EvidenceError(
-                fault("ratings", "must hold at least one label", "none", remedy=remedy)
-            )
+            rule, remedy = "must hold at least one label", "Leave out items without ratings."
+            raise EvidenceError(fault("ratings", rule, "none", remedy=remedy))
         top = max(votes.values())
         tied = sum(n == top for n in votes.values())
         hit = answer is not None and votes.get(answer, 0) == top
@@ -545,12 +511,19 @@ class CertificateStream:
     def certificate(self) -> Certificate:
         """The certificate now."""
         rows: tuple[Row, ...] = tuple((*key, n) for key, n in sorted(self._rows.items()))
-        inputs = {
-            **_inputs("betting", self.margin, self.confidence, rows, self._trained, self._check),
+        inputs: dict[str, Any] = {
+            "kind": "ratings",
+            "test": "betting",
+            "margin": self.margin,
+            "confidence": self.confidence,
             "aggregate": "plurality",
             "ties": "share",
+            "rows": [list(row) for row in rows],
+            "trained_on_annotators": self._trained,
+            "check": self._check,
             "without_answer": self._silent,
             "unused": {},
-            **({"clusters_ignored": True} if self.clustered else {}),
         }
+        if self.clustered:
+            inputs["clusters_ignored"] = True
         return _decide(VoteSample(rows=rows), self.system, inputs)

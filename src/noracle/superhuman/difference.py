@@ -1,6 +1,4 @@
-"""Tests behind certificates: of one mean (how much more often the system agrees with the vote than
-the vote's own share), and of the system and the annotators' ceiling apart.
-"""
+"""Tests behind certificates: of one mean, and of system and ceiling apart."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ from noracle.bounds.binomial import (
 )
 from noracle.bounds.clusters import cluster_limits
 from noracle.counts.ratings import RatingCounts
-from noracle.errors import EvidenceError, fault
-from noracle.results import Kind
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.results import Kind, choose
 from noracle.superhuman import bounds
 
 if TYPE_CHECKING:
@@ -41,6 +39,12 @@ Cluster = tuple[tuple[Row, ...], float]
 """The rows of a cluster, and how many clusters are like it."""
 CeilingName = Literal["plurality", "free", "quadratic", "paper", "paper-empirical"]
 CEILINGS: tuple[CeilingName, ...] = ("plurality", "free", "quadratic", "paper", "paper-empirical")
+_FOR_TEST: dict[str, tuple[CeilingName, ...]] = {
+    "binomial": CEILINGS,
+    "exact": ("free", "quadratic", "paper", "paper-empirical"),
+    "paper-hms": ("paper", "paper-empirical"),
+    "paper-oms": ("paper", "paper-empirical"),
+}
 WIDTH = 2.0
 """Z lies in [-1, 1 - 1/n]; n may differ by item and is not bounded beforehand, so the range that is
 used is [-1, 1].
@@ -357,6 +361,22 @@ class Ceiling:
         if self.tail(1.0) > error:
             return 1.0
         return _crossing(lambda c: self.tail(c) <= error, min(self.value, 1.0), 1.0)[1]
+
+
+def ceiling_for(
+    test: str, ceiling: CeilingName | None, known: Sequence[CeilingName]
+) -> CeilingName:
+    """The ceiling that was asked for, if it goes with the test, or the test's own."""
+    allowed = _FOR_TEST.get(test, ("plurality",))
+    if ceiling is None:
+        return allowed[0]
+    choose("ceiling", ceiling, known)
+    if ceiling not in allowed:
+        named = " or ".join(map(repr, allowed))
+        raise ArgumentError(
+            f"ceiling must be {named} for test {test!r}; got {ceiling!r}. Others go with other tests."
+        )
+    return ceiling
 
 
 def bound_at(name: CeilingName, mean: float, n_votes: int | None) -> float:

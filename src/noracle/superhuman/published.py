@@ -1,6 +1,4 @@
-"""Certificates from a paper's figures alone: match rate, agreement, number of items and of
-annotators.
-"""
+"""Certificates from a paper's figures alone."""
 
 from __future__ import annotations
 
@@ -10,7 +8,14 @@ from typing import Literal
 
 from noracle.errors import ArgumentError
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
-from noracle.superhuman.difference import Apart, Ceiling, hms_score, oms_score
+from noracle.superhuman.difference import (
+    CEILINGS,
+    Apart,
+    Ceiling,
+    ceiling_for,
+    hms_score,
+    oms_score,
+)
 from noracle.superhuman.statement import (
     NOT_A_BOUND,
     ONE_RATING,
@@ -24,7 +29,6 @@ from noracle.superhuman.statement import (
 PublishedTest = Literal["exact", "paper-hms", "paper-oms"]
 PublishedCeiling = Literal["free", "quadratic", "paper", "paper-empirical"]
 TESTS: tuple[PublishedTest, ...] = ("exact", "paper-hms", "paper-oms")
-CEILINGS: tuple[PublishedCeiling, ...] = ("free", "quadratic", "paper", "paper-empirical")
 
 
 def certify_published(
@@ -105,25 +109,25 @@ def certify_published(
     (True, 0.9999)
     """
     choose("test", test, TESTS)
-    ceiling = _ceiling_for(test, ceiling)
+    name = ceiling_for(test, ceiling, CEILINGS[1:])
     margin, confidence = check_margin(margin), check_confidence(confidence)
     trained, kept = trained_word(trained_on_annotators), read_check(check, system)
-    for name, share in (("match_rate", match_rate), ("agreement", agreement)):
+    for what, share in (("match_rate", match_rate), ("agreement", agreement)):
         if not (isinstance(share, (int, float)) and 0 <= share <= 1):
             raise ArgumentError(
-                f"{name} must be in [0, 1]; got {share!r}. Pass a share, not a percentage."
+                f"{what} must be in [0, 1]; got {share!r}. Pass a share, not a percentage."
             )
     optional = {"n_classes": (n_classes, 2), "agreement_items": (agreement_items, 1)}
     whole = {"n_items": (n_items, 1), "n_raters": (n_raters, 1), **optional, "digits": (digits, 1)}
-    for name, (n, least) in whole.items():
+    for what, (n, least) in whole.items():
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
-            raise ArgumentError(f"{name} must be a whole number of at least {least}; got {n!r}.")
+            raise ArgumentError(f"{what} must be a whole number of at least {least}; got {n!r}.")
     half = 0.0 if digits is None else 0.5 * 10.0**-digits
     rate = max(0.0, match_rate - half)
     hits = math.floor(rate * n_items) if half else round(rate * n_items)
     pairs = n_items if agreement_items is None else agreement_items
     mean = min(1.0, agreement + half)
-    people = Ceiling(name=ceiling, mean=mean, n=pairs, n_votes=n_raters, n_labels=n_classes)
+    people = Ceiling(name=name, mean=mean, n=pairs, n_votes=n_raters, n_labels=n_classes)
     apart = Apart(test, hits, rate, n_items, people)
 
     def p_at(times: float) -> float:
@@ -149,33 +153,22 @@ def certify_published(
             "n_classes": n_classes,
             "agreement_items": pairs,
             "digits": digits,
-            "ceiling": ceiling,
+            "ceiling": name,
             "trained_on_annotators": trained,
             "check": kept,
         },
         subject=system,
-        method=f"published figures, ceiling {ceiling}",
+        method=f"published figures, ceiling {name}",
         n_items=n_items,
         match_rate=hits / n_items if test == "exact" else rate,
         ceiling=people.value,
         vacuous=ONE_RATING if n_raters == 1 else "",
-        rests_on=(NOT_A_BOUND, by_design) if ceiling == "paper-empirical" else (by_design,),
+        rests_on=(NOT_A_BOUND, by_design) if name == "paper-empirical" else (by_design,),
         counts={"items": n_items},
         diagnostics={"exact_binomial": test == "exact" and people.exact},
         notes=(counted, rounded) if test == "exact" else (rounded,),
         p_at=p_at,
     )
-
-
-def _ceiling_for(test: str, ceiling: PublishedCeiling | None) -> PublishedCeiling:
-    if ceiling is None:
-        return "free" if test == "exact" else "paper"
-    choose("ceiling", ceiling, CEILINGS)
-    if test != "exact" and ceiling not in ("paper", "paper-empirical"):
-        raise ArgumentError(
-            f"ceiling must be 'paper' or 'paper-empirical' for test {test!r}; got {ceiling!r}."
-        )
-    return ceiling
 
 
 __all__ = ["certify_published", "hms_score", "oms_score"]

@@ -162,11 +162,9 @@ def conclude(
     reasons += statement_faults(trained, check, confidence)
     failed = [a for a in rests_on if a is NOT_A_BOUND or a.status == "failed"]
     reasons += [f"nothing is promised: {a.name} ({a.detail})" for a in failed]
-    seen: Literal["assumed", "by-design"] = (
-        "assumed" if inputs["kind"] == "published" else "by-design"
-    )
     sampled = BY_CLUSTER if "clusters" in inputs else IID
-    blind = Assumption(name=BLIND, status=seen)
+    published = inputs["kind"] == "published"
+    blind = Assumption(name=BLIND, status="assumed" if published else "by-design")
     assumptions = (ONE_LABEL, sampled, blind, six(trained, check), *rests_on)
     broken = any(a.status == "failed" for a in assumptions)
     doubled = test.startswith("paper")  # the split was chosen after the fact

@@ -1,6 +1,4 @@
-"""Test the claim of a certificate again, from its inputs alone and with other code than the one
-that certified it.
-"""
+"""Test a certificate again from its inputs alone, with other code than certified it."""
 
 from __future__ import annotations
 
