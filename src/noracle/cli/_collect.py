@@ -5,14 +5,16 @@ questions to the user.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import getpass
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from noracle.cli._options import argument, option
 from noracle.cli._output import say_card, say_json, settings, working
 from noracle.collect.errors import NotFound
 from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
@@ -26,29 +28,34 @@ if TYPE_CHECKING:
     from noracle.collect.service.access import Member
     from noracle.collect.store.base import Row, Store, Work
 
-Db = Annotated[
-    str,
-    typer.Option(
-        "--db",
-        metavar="URL",
-        envvar="NORACLE_DB",
-        help="sqlite:///path (or a path), or postgresql://user@host/name.",
-    ),
-]
-KeyFile = Annotated[
-    str | None,
-    typer.Option(
-        "--key-file",
-        metavar="FILE",
-        envvar="NORACLE_KEY_FILE",
-        help="The secret key; default beside a SQLite database.",
-    ),
-]
-Slug = Annotated[
-    str, typer.Argument(metavar="PROJECT", help="The short name of the project, as in its address.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DB = DEFAULT_DB
+
+def db_option() -> Any:
+    """The option ``--db``."""
+    text = "sqlite:///path (or a path), or postgresql://user@host/name."
+    return option(text, "URL", DEFAULT_DB, envvar="NORACLE_DB")
+
+
+def key_option() -> Any:
+    """The option ``--key-file``."""
+    text = "The secret key; default beside a SQLite database."
+    return option(text, "FILE", envvar="NORACLE_KEY_FILE")
+
+
+def yes_option() -> Any:
+    """The option ``--yes``."""
+    return option("Do not ask.", None, False, "--yes", "-y")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectAt:
+    """A project, and the database that holds it."""
+
+    slug: str = argument("The short name of the project, as in its address.", "PROJECT", ...)
+    db: str = db_option()
+
+    def store(self) -> contextlib.AbstractContextManager[Store]:
+        """The store that holds the project."""
+        return opened(self.db)
 
 
 @contextlib.contextmanager

@@ -8,13 +8,12 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.cli import _options as opt
-from noracle.cli._output import Output, check_target, say, say_card, say_json, settings, working
+from noracle.cli._options import Output, argument, option, panel, with_options
+from noracle.cli._output import check_target, say, say_card, say_json, settings, working
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.learn.bench.study import StudyRow
 from noracle.learn.bench.trial import ALGORITHMS
@@ -329,15 +328,6 @@ TEN = (
 WAYS = ("uniform", "noisy", "weak", "strong", "people", "given")
 
 
-def _option(panel: str, *names: str, text: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
-
-
-def register_bench(app: typer.Typer) -> None:
-    """Add the verb to ``noracle learn``."""
-    app.command("bench", epilog=EXAMPLE)(bench)
-
-
 def parse_labels(text: str) -> LabelSetting:
     """One ``--labels`` value.
 
@@ -351,8 +341,8 @@ def parse_labels(text: str) -> LabelSetting:
 
     way, *options = text.split(":")
     said: dict[str, Any] = {}
-    for option in options:
-        name, _, value = option.partition("=")
+    for one in options:
+        name, _, value = one.partition("=")
         if not value and way == "noisy" and "noise" not in said and name not in ("iid", "evened"):
             name, value = "noise", name
         known = {
@@ -384,210 +374,129 @@ def parse_labels(text: str) -> LabelSetting:
     return LabelSetting(name=text, way=way, **said)  # type: ignore[arg-type]
 
 
-def bench(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Items to train on with true labels; several are several data sets.",
-        ),
-    ],
-    test: Annotated[
-        list[str] | None,
-        _option(
-            _DATA, "--test", text="Test items of each FILE, in the same order.", metavar="FILE"
-        ),
-    ] = None,
-    test_share: Annotated[
-        float,
-        _option(
-            _DATA, "--test-share", text="Without --test: share of the items that is set aside."
-        ),
-    ] = 0.2,
-    items: Annotated[
-        list[str] | None,
-        _option(_DATA, "--items", text="Columns or array of the items.", metavar="COL"),
-    ] = None,
-    ruled_out: Annotated[
-        list[str] | None, _option(_DATA, "--ruled-out", text="Labels of 'given'.", metavar="COL")
-    ] = None,
-    label: Annotated[
-        str | None, _option(_DATA, "--label", text="True classes.", metavar="COL")
-    ] = None,
-    people: Annotated[
-        list[str] | None,
-        _option(
-            _DATA,
-            "--people",
-            text="Ordinary labels of several people, for 'people'; default the array annotators.",
-            metavar="COL",
-        ),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        _option(
-            _DATA, "--classes", text="All classes; default those in the file.", metavar="A,B,C"
-        ),
-    ] = None,
-    algorithm: Annotated[
-        list[str] | None,
-        _option(
-            _STUDY,
-            "--algorithm",
-            text="Rows; default the ten of the CLImage paper and supervised. A wrong name lists all.",
-            metavar="A,B",
-        ),
-    ] = None,
-    labels: Annotated[
-        list[str] | None,
-        _option(
-            _STUDY,
-            "--labels",
-            text="Columns, as described below; default uniform.",
-            metavar="WAY[:OPTION]…",
-        ),
-    ] = None,
-    lr: Annotated[
-        list[float] | None,
-        _option(_STUDY, "--lr", text="Learning rates; default the paper's five."),
-    ] = None,
-    seeds: Annotated[int, _option(_STUDY, "--seeds", text="Runs of each cell.", min=1)] = 1,
-    epochs: Annotated[int, _option(_STUDY, "--epochs", text="Epochs of a run.", min=1)] = 300,
-    select_epochs: Annotated[
-        int | None,
-        _option(
-            _STUDY,
-            "--select-epochs",
-            text="Epochs after which a learning rate is selected; default 30 or fewer.",
-            min=1,
-        ),
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        _option(
-            _STUDY,
-            "--rule",
-            text="accuracy, zero_one, scel or last: selects learning rate and epoch; several: side by side.",
-        ),
-    ] = None,
-    model: Annotated[
-        Literal["linear", "mlp", "resnet18", "resnet34"] | None,
-        _option(
-            _TRAINING,
-            "--model",
-            text="Default resnet18 for images, linear for texts, mlp for numbers.",
-        ),
-    ] = None,
-    hidden: Annotated[
-        str, _option(_TRAINING, "--hidden", text="Sizes of the hidden layers of an mlp.")
-    ] = "500",
-    batch_size: Annotated[
-        int, _option(_TRAINING, "--batch-size", text="Items a step.", min=1)
-    ] = 512,
-    weight_decay: Annotated[
-        float, _option(_TRAINING, "--weight-decay", text="Pull of all weights to 0.")
-    ] = 1e-4,
-    average: Annotated[
-        float, _option(_TRAINING, "--average", text="Decay of the average of weights; 0 is none.")
-    ] = 0.0,
-    precision: Annotated[
-        Literal["fp32", "bf16", "fp64"],
-        _option(_TRAINING, "--precision", text="Numbers inside the model."),
-    ] = "fp32",
-    holdout: Annotated[
-        float, _option(_TRAINING, "--holdout", text="Share of the items on which the rule looks.")
-    ] = 0.1,
-    every: Annotated[
-        int, _option(_TRAINING, "--every", text="Look at a model every so many epochs.", min=1)
-    ] = 5,
-    flip: Annotated[
-        bool,
-        _option(_TRAINING, "--flip/--no-flip", text="Mirror images; not for digits and letters."),
-    ] = True,
-    max_words: Annotated[
-        int, _option(_TRAINING, "--max-words", text="Most frequent words of texts.", min=1)
-    ] = 50_000,
-    shared: Annotated[
-        int,
-        _option(_TRAINING, "--shared", text="Trials that share a GPU at a time.", min=1, max=32),
-    ] = 1,
-    device: Annotated[
-        str, _option(_TRAINING, "--device", text="auto, cpu, cuda or cuda:1.")
-    ] = "auto",
-    journal: Annotated[
-        str | None,
-        typer.Option(
-            "--journal",
-            metavar="FILE",
-            help="Trials that ended; default study.jsonl beside --html, or here.",
-        ),
-    ] = None,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+_reading = panel("Reading the files")
+_tried = panel("What is tried")
+_training = panel("Training")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _BenchOptions:
+    files: list[str] = argument(
+        "Items to train on with true labels; several are several data sets.", "FILE…", ...
+    )
+    test: list[str] | None = _reading("Test items of each FILE, in the same order.", "FILE")
+    test_share: float = _reading(
+        "Without --test: share of the items that is set aside.", default=0.2
+    )
+    items: list[str] | None = _reading("Columns or array of the items.", "COL")
+    ruled_out: list[str] | None = _reading("Labels of 'given'.", "COL")
+    label: str | None = _reading("True classes.", "COL")
+    people: list[str] | None = _reading(
+        "Ordinary labels of several people, for 'people'; default the array annotators.", "COL"
+    )
+    classes: str | None = _reading("All classes; default those in the file.", "A,B,C")
+    algorithm: list[str] | None = _tried(
+        "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all.", "A,B"
+    )
+    labels: list[str] | None = _tried(
+        "Columns, as described below; default uniform.", "WAY[:OPTION]…"
+    )
+    lr: list[float] | None = _tried("Learning rates; default the paper's five.")
+    seeds: int = _tried("Runs of each cell.", default=1, min=1)
+    epochs: int = _tried("Epochs of a run.", default=300, min=1)
+    select_epochs: int | None = _tried(
+        "Epochs after which a learning rate is selected; default 30 or fewer.", min=1
+    )
+    rule: list[str] | None = _tried(
+        "accuracy, zero_one, scel or last: selects learning rate and epoch; several: side by side."
+    )
+    model: Literal["linear", "mlp", "resnet18", "resnet34"] | None = _training(
+        "Default resnet18 for images, linear for texts, mlp for numbers."
+    )
+    hidden: str = _training("Sizes of the hidden layers of an mlp.", default="500")
+    batch_size: int = _training("Items a step.", default=512, min=1)
+    weight_decay: float = _training("Pull of all weights to 0.", default=1e-4)
+    average: float = _training("Decay of the average of weights; 0 is none.", default=0.0)
+    precision: Literal["fp32", "bf16", "fp64"] = _training(
+        "Numbers inside the model.", default="fp32"
+    )
+    holdout: float = _training("Share of the items on which the rule looks.", default=0.1)
+    every: int = _training("Look at a model every so many epochs.", default=5, min=1)
+    flip: bool = _training(
+        "Mirror images; not for digits and letters.", None, True, "--flip/--no-flip"
+    )
+    max_words: int = _training("Most frequent words of texts.", default=50_000, min=1)
+    shared: int = _training("Trials that share a GPU at a time.", default=1, min=1, max=32)
+    device: str = _training("auto, cpu, cuda or cuda:1.", default="auto")
+    journal: str | None = option(
+        "Trials that ended; default study.jsonl beside --html, or here.", "FILE"
+    )
+
+
+@with_options()
+def bench(own: _BenchOptions, output: Output) -> None:
     """Compare algorithms on labels made in several ways: tables of test accuracy with mean,
     deviation and the rule that selected.
     """
     importlib.import_module(
         "noracle.learn.classifier"
     )  # refuses in one line where torch or scikit-learn is missing
-    from noracle.cli.learn import sizes
+    from noracle.cli.learn import _SIZES
     from noracle.learn.bench.study import RATES, StudyPlan, run_study
     from noracle.learn.bench.trial import Training
 
-    Output(title="Learning from ruled-out labels", as_json=as_json, html=html)
     book = (
-        Path(journal)
-        if journal is not None
-        else Path(html).parent / "study.jsonl"
-        if html is not None
+        Path(own.journal)
+        if own.journal is not None
+        else Path(output.html).parent / "study.jsonl"
+        if output.html is not None
         else Path("study.jsonl")
     )
     check_target("journal", str(book))
-    tests: list[str | None] = [*test] if test else [None] * len(files)
-    if len(tests) != len(files):
+    tests: list[str | None] = [*own.test] if own.test else [None] * len(own.files)
+    if len(tests) != len(own.files):
         raise ArgumentError(
-            f"--test must be given once for each FILE or not at all; got {len(tests)} for {len(files)}."
+            f"--test must be given once for each FILE or not at all; got {len(tests)} for {len(own.files)}."
         )
     plan = StudyPlan(
-        algorithms=tuple(opt.names(algorithm) or TEN),
-        labels=tuple(parse_labels(text) for text in opt.names(labels) or ["uniform"]),
-        rates=tuple(lr or RATES),
-        seeds=tuple(range(seeds)),
-        epochs=epochs,
-        select_epochs=select_epochs or min(30, epochs),
-        rule=_rules(rule)[0],
+        algorithms=tuple(opt.names(own.algorithm) or TEN),
+        labels=tuple(parse_labels(text) for text in opt.names(own.labels) or ["uniform"]),
+        rates=tuple(own.lr or RATES),
+        seeds=tuple(range(own.seeds)),
+        epochs=own.epochs,
+        select_epochs=own.select_epochs or min(30, own.epochs),
+        rule=_rules(own.rule)[0],
         training=Training(
-            model=model or "mlp",
-            hidden=sizes(hidden),
-            batch_size=batch_size,
-            weight_decay=weight_decay,
-            average=average,
-            precision=precision,
-            holdout=holdout,
-            every=every,
-            flip=flip,
+            model=own.model or "mlp",
+            hidden=tuple(opt.whole_numbers(own.hidden, _SIZES, 1)),
+            batch_size=own.batch_size,
+            weight_decay=own.weight_decay,
+            average=own.average,
+            precision=own.precision,
+            holdout=own.holdout,
+            every=own.every,
+            flip=own.flip,
         ),
     )
-    plans = [dataclasses.replace(plan, rule=r) for r in _rules(rule)]
+    plans = [dataclasses.replace(plan, rule=r) for r in _rules(own.rule)]
     reader = _Reader(
-        items=opt.names(items),
-        ruled_out=opt.names(ruled_out),
-        label=label,
-        people=opt.names(people),
-        classes=opt.names(classes),
+        items=opt.names(own.items),
+        ruled_out=opt.names(own.ruled_out),
+        label=own.label,
+        people=opt.names(own.people),
+        classes=opt.names(own.classes),
         ways={s.way for s in plan.labels},
-        share=test_share,
-        max_words=max_words,
+        share=own.test_share,
+        max_words=own.max_words,
     )
     with working("reading"):
         sets = _distinct(
-            [reader.read(file, other) for file, other in zip(files, tests, strict=True)]
+            [reader.read(file, other) for file, other in zip(own.files, tests, strict=True)]
         )
     tables: list[StudyTable] = []
     with _bar() as shows:
         for data in sets:
-            chosen = model or (
+            chosen = own.model or (
                 "resnet18" if data.images else "linear" if hasattr(data.items, "tocsr") else "mlp"
             )
             for each in plans:
@@ -598,8 +507,8 @@ def bench(
                     data,
                     mine,
                     journal=book,
-                    device=device,
-                    shared=shared,
+                    device=own.device,
+                    shared=own.shared,
                     progress=shows(f"{data.name}, {each.rule}", mine),
                 )
                 counts = {
@@ -622,27 +531,21 @@ def bench(
     for data in sets:
         mine_too = [t for t in tables if t.data == data.name]
         results += [*mine_too, *([RuleTable(tables=tuple(mine_too))] if len(mine_too) > 1 else [])]
-    if html is not None:
-        from noracle.report.page import write_page
-
-        with working("drawing the report"):
-            write_page(
-                html, results, title="Learning from ruled-out labels", command=settings.command
-            )
-    if as_json:
+    output.page("Learning from ruled-out labels", results)
+    if output.as_json:
         say_json(
             study_dict(
                 tables,
                 journal=str(book),
-                settings=dataclasses.asdict(plan.training) | {"model": model or "by data"},
+                settings=dataclasses.asdict(plan.training) | {"model": own.model or "by data"},
             )
         )
         return
     for result in results:
         say_card(str(result))
     say(f"journal {book}")
-    if html is not None:
-        say(f"report {html}")
+    if output.html is not None:
+        say(f"report {output.html}")
 
 
 def _rules(values: list[str] | None) -> list[Rule]:

@@ -4,123 +4,93 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from noracle.cli._options import panel
 from noracle.cli._output import complain, settings
 
 if TYPE_CHECKING:
     from noracle.search.budget import Budget, Prices
+    from noracle.search.caller import Caller
+    from noracle.search.model import Model
 
-WHAT, MODEL, CAPS, KEEP = "What is asked", "Model", "Caps", "What is kept"
+WHAT, MODEL = panel("What is asked"), panel("Model")
+CAPS, KEEP = panel("Caps"), panel("What is kept")
 _T = TypeVar("_T")
 
 
-def option(
-    *names: str, text: str, panel: str, metavar: str | None = None, minimum: int | None = None
-) -> Any:
-    """An option in a panel of the help."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=minimum)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What is asked, of which model, and the most that it may take."""
 
+    items: str | None = WHAT("item, text, options (CSV, JSONL, Parquet); or see --preset.", "FILE")
+    preset: str | None = WHAT(
+        "Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file of that shape.", "P"
+    )
+    limit: int | None = WHAT("Only the first N items.", "N", min=1)
+    shuffle: bool = WHAT(
+        "Show the options of each item in a random order.", None, True, "--shuffle/--no-shuffle"
+    )
+    model: str | None = MODEL(
+        "Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.", "M"
+    )
+    base_url: str | None = MODEL(
+        "A server that speaks OpenAI's protocol; default OpenAI's own.", "URL"
+    )
+    key_env: str | None = MODEL("The environment variable that holds the key.", "NAME")
+    concurrency: int = MODEL("Calls at one time.", default=8, min=1)
+    max_tokens: int | None = CAPS("Most tokens, in and out.", "N")
+    max_cost: float | None = CAPS("Most money; needs --prices.", "X")
+    max_seconds: float | None = CAPS("Longest time.", "S")
+    prices: str | None = CAPS("JSON: price per million tokens by model.", "FILE")
+    no_cache: bool = KEEP("Neither use nor fill the cache of this user.", default=False)
+    yes: bool = KEEP("Do not ask before the first call.", None, False, "--yes", "-y")
 
-ItemsFile = Annotated[
-    str | None,
-    option(
-        "--items",
-        metavar="FILE",
-        text="item, text, options (CSV, JSONL, Parquet); or see --preset.",
-        panel=WHAT,
-    ),
-]
-PresetName = Annotated[
-    str | None,
-    option(
-        "--preset",
-        metavar="P",
-        text="Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file of that shape.",
-        panel=WHAT,
-    ),
-]
-Limit = Annotated[
-    int | None,
-    option("--limit", metavar="N", text="Only the first N items.", panel=WHAT, minimum=1),
-]
-Shuffle = Annotated[
-    bool,
-    option(
-        "--shuffle/--no-shuffle",
-        text="Show the options of each item in a random order.",
-        panel=WHAT,
-    ),
-]
-ModelName = Annotated[
-    str | None,
-    option(
-        "--model",
-        metavar="M",
-        text="Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.",
-        panel=MODEL,
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    option(
-        "--base-url",
-        metavar="URL",
-        text="A server that speaks OpenAI's protocol; default OpenAI's own.",
-        panel=MODEL,
-    ),
-]
-KeyVariable = Annotated[
-    str | None,
-    option(
-        "--key-env",
-        metavar="NAME",
-        text="The environment variable that holds the key.",
-        panel=MODEL,
-    ),
-]
-Concurrency = Annotated[
-    int, option("--concurrency", text="Calls at one time.", panel=MODEL, minimum=1)
-]
-MaxTokens = Annotated[
-    int | None, option("--max-tokens", metavar="N", text="Most tokens, in and out.", panel=CAPS)
-]
-MaxCost = Annotated[
-    float | None, option("--max-cost", metavar="X", text="Most money; needs --prices.", panel=CAPS)
-]
-MaxSeconds = Annotated[
-    float | None, option("--max-seconds", metavar="S", text="Longest time.", panel=CAPS)
-]
-PricesFile = Annotated[
-    str | None,
-    option("--prices", metavar="FILE", text="JSON: price per million tokens by model.", panel=CAPS),
-]
-NoCache = Annotated[
-    bool, option("--no-cache", text="Neither use nor fill the cache of this user.", panel=KEEP)
-]
-Yes = Annotated[bool, option("--yes", "-y", text="Do not ask before the first call.", panel=KEEP)]
+    @property
+    def asks_first(self) -> bool:
+        """Whether to ask before the first call; what is recorded costs nothing."""
+        return not self.yes and ":" not in (self.model or "")
 
+    def open(self) -> Model:
+        """The model that was named."""
+        from noracle.search.backends import open_model
 
-def read_caps(
-    *,
-    calls: int | None,
-    tokens: int | None,
-    cost: float | None,
-    seconds: float | None,
-    prices: str | None,
-) -> tuple[Budget, Prices | None]:
-    """The caps of a run, and the prices where a file was named."""
-    from noracle.search.budget import Budget, Prices
+        return open_model(self.model or "", base_url=self.base_url, key_env=self.key_env)
 
-    return Budget(
-        calls=calls, tokens=tokens, cost=cost, seconds=seconds
-    ), None if prices is None else Prices.read(prices)
+    def callers(
+        self,
+        stack: contextlib.ExitStack,
+        calls: Path,
+        budget: Budget,
+        prices: Prices | None,
+        *models: Model,
+    ) -> list[Caller]:
+        """Who calls each model; replies are kept in ``calls``, and what was paid before counts."""
+        from noracle.search.caller import Cache, Caller
+
+        own = stack.enter_context(Cache.open(calls))
+        stores = [own] if self.no_cache else [own, stack.enter_context(Cache.open())]
+        about: Any = {"budget": budget, "prices": prices, "concurrency": self.concurrency}
+        found = [Caller(model, stores=stores, **about) for model in models]
+        for one in {c.model.name: c for c in found}.values():
+            one.count_past(own)
+        return found
+
+    def caps(self, calls: int | None) -> tuple[Budget, Prices | None]:
+        """The caps of a run, and the prices where a file was named."""
+        from noracle.search.budget import Budget, Prices
+
+        most = {"tokens": self.max_tokens, "cost": self.max_cost, "seconds": self.max_seconds}
+        prices = None if self.prices is None else Prices.read(self.prices)
+        return Budget(calls=calls, **most), prices  # type: ignore[arg-type]
 
 
 def announce(line: str, *, ask_first: bool) -> None:

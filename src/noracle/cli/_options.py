@@ -1,226 +1,211 @@
-"""Options that several verbs share, and how evidence is loaded from them."""
+"""Options that several verbs share, and how evidence is loaded from them.
+
+Options are fields of dataclasses. :func:`with_options` shows typer a signature with a parameter for
+each field, and calls the verb with the dataclasses filled in.
+"""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
+import inspect
 import logging
+import operator
 import time
 import warnings
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 
-from noracle.cli._output import settings
-from noracle.counts import AccuracyCounts, JudgementCounts
-from noracle.errors import ArgumentError, GuaranteeWarning
+from noracle.cli._output import (
+    check_target,
+    read_json,
+    say,
+    say_card,
+    say_json,
+    settings,
+    working,
+)
+from noracle.counts import AccuracyCounts, check_n_classes
+from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, NoracleError, fault
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
-from noracle.results import Check
+from noracle.results import Check, Plan, Result, read_result
+
+if TYPE_CHECKING:
+    from noracle.collect.live.records import LiveView
 
 log = logging.getLogger("noracle.cli")
+_T = TypeVar("_T")
 
 Protocol = Literal["question", "sets"]
 Repeats = Literal["mean", "all", "any"]
 Conflicts = Literal["error", "drop"]
-
-_EVIDENCE, _ABOUT, _OUTPUT = "Evidence", "Reading the evidence", "Output"
-
-
-def _evidence(*names: str, metavar: str, text: str, panel: str = _EVIDENCE) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+Population = Literal["answers", "beyond"]
+Clusters = Literal["auto", "ignore"]
+EVIDENCE, READING, OUTPUT = "Evidence", "Reading the evidence", "Output"
 
 
-AnswersFile = Annotated[
-    str | None,
-    _evidence(
-        "--answers",
-        metavar="FILE",
-        text="item, system, answer (CSV, JSONL, Parquet; globs); or one row per item with a column for each system; or logs of Inspect, "
-        "lm-eval.",
-    ),
-]
-JudgementsFile = Annotated[
-    str | None,
-    _evidence(
-        "--judgements",
-        metavar="FILE",
-        text="item, class, verdict (yes, no, unsure); rater, propensity, cost, at.",
-    ),
-]
-GradesFile = Annotated[
-    str | None,
-    _evidence(
-        "--grades",
-        metavar="FILE",
-        text="item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
-        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
-    ),
-]
-ItemsFile = Annotated[
-    str | None,
-    _evidence("--items", metavar="FILE", text="item; n_classes, stratum, cluster, weight."),
-]
-IsWide = Annotated[
-    bool,
-    typer.Option(
-        "--wide",
-        help="The answers have one row per item; needed only where their columns do not tell.",
-        rich_help_panel=_EVIDENCE,
-    ),
-]
-SystemNames = Annotated[
-    list[str] | None,
-    _evidence(
-        "--systems",
-        metavar="A,B",
-        text="The systems, separated by commas; of a wide file their columns.",
-    ),
-]
-ItemColumn = Annotated[
-    str | None,
-    _evidence("--item", metavar="COL", text="Of a wide file: the column that names items."),
-]
-LabelColumn = Annotated[
-    str | None,
-    _evidence("--label", metavar="COL", text="Of a wide file: the column with the true class."),
-]
-RuledOutColumn = Annotated[
-    str | None,
-    _evidence(
-        "--ruled-out", metavar="COL", text="Of a wide file: the column with a class ruled out."
-    ),
-]
-ColumnNames = Annotated[
-    list[str] | None,
-    _evidence(
-        "--columns",
-        metavar="NAME=COL",
-        panel=_ABOUT,
-        text="Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
-    ),
-]
-NoAnswer = Annotated[
-    list[str] | None,
-    _evidence(
-        "--no-answer",
-        metavar="A,B",
-        text="What stands for no answer, as -1,N/A; empty always does.",
-        panel=_ABOUT,
-    ),
-]
-InvalidChoice = Annotated[
-    Invalid,
-    typer.Option(
-        "--invalid",
-        help="An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
-        rich_help_panel=_ABOUT,
-    ),
-]
-NClasses = Annotated[
-    int | None,
-    _evidence(
-        "--n-classes",
-        metavar="K",
-        text="Number of classes, where the items do not say.",
-        panel=_ABOUT,
-    ),
-]
-Classes = Annotated[
-    str | None,
-    _evidence(
-        "--classes",
-        metavar="A,B,C",
-        text="All classes, where they are not 0 to K - 1.",
-        panel=_ABOUT,
-    ),
-]
-ConflictChoice = Annotated[
-    Conflicts,
-    typer.Option(
-        "--conflicts",
-        help="Items whose labels contradict each other: refuse or leave out.",
-        rich_help_panel=_ABOUT,
-    ),
-]
-ProtocolChoice = Annotated[
-    Protocol | None,
-    typer.Option(
-        "--protocol",
-        help="question: one random class was asked about an item, yes or no. sets: yes labels and no labels were collected separately, "
-        "so that how often a class was asked tells nothing. Default: question where both verdicts or propensities are there.",
-        rich_help_panel=_ABOUT,
-    ),
-]
-RepeatsChoice = Annotated[
-    Repeats,
-    typer.Option(
-        "--repeats",
-        help="Items answered more than once (column repeat): the mean of the runs, right in all of them, or in any.",
-        rich_help_panel=_ABOUT,
-    ),
-]
-StoredCounts = Annotated[
-    list[str] | None,
-    _evidence(
-        "--counts",
-        metavar="FILE",
-        text="Counts of --save-counts (counts/1 JSON); several are added.",
-    ),
-]
-ProjectAddress = Annotated[
-    str | None,
-    _evidence(
-        "--project",
-        metavar="DB#SLUG",
-        text="A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
-    ),
-]
-ClusterChoice = Annotated[
-    Literal["auto", "ignore"],
-    typer.Option(
-        "--clusters",
-        help="auto: items of one cluster (column cluster of the items) may depend on each other, where that matters. ignore: they do not.",
-        rich_help_panel=_ABOUT,
-    ),
-]
-PopulationChoice = Annotated[
-    Literal["answers", "beyond"],
-    typer.Option(
-        "--population", help="These items, or more of their kind.", rich_help_panel=_ABOUT
-    ),
-]
-Confidence = Annotated[
-    float,
-    typer.Option("--confidence", metavar="P", help="Coverage that is promised, between 0 and 1."),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="A failed check is an error (exit code 1) instead of a weaker promise."
-    ),
-]
-CheckRouting = Annotated[
-    bool,
-    typer.Option(
-        "--check/--no-check",
-        help="Check how labels were collected and write it into the guarantee (reads the judgements again).",
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes everything random reproducible.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUTPUT)
-]
-Html = Annotated[
-    str | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Also write a self-contained report.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
+def option(
+    text: str, metavar: str | None = None, default: Any = None, *names: str, **more: Any
+) -> Any:
+    """A field that is an option; it is named after the field, and required if the default is
+    ``...``.
+    """
+    return _field(default, typer.Option(*names, metavar=metavar, help=text, **more))
+
+
+def argument(text: str, metavar: str, default: Any = None, **more: Any) -> Any:
+    """A field that is an argument."""
+    return _field(default, typer.Argument(metavar=metavar, help=text, **more))
+
+
+def _field(default: Any, info: Any) -> Any:
+    value = dataclasses.MISSING if default is ... else default
+    return dataclasses.field(default=value, metadata={"typer": info})
+
+
+def panel(title: str) -> Callable[..., Any]:
+    """:func:`option`, in this group of the help."""
+    return functools.partial(option, rich_help_panel=title)
+
+
+def without(*names: str) -> frozenset[str]:
+    """For ``Annotated[Class, without(...)]``: fields that a verb does not offer."""
+    return frozenset(names)
+
+
+def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb of a function whose parameters are dataclasses of options.
+
+    ``name=other`` lists the option ``name`` behind ``other``; else they come field by field.
+    """
+
+    def expand(function: Callable[..., None]) -> Callable[..., None]:
+        shown: dict[str, inspect.Parameter] = {}
+        groups: dict[str, tuple[Any, list[str]]] = {}
+        hints = get_type_hints(function, include_extras=True)
+        for name in inspect.signature(function).parameters:
+            kind, *marks = get_args(hints[name]) or (hints[name],)
+            left_out: frozenset[str] = frozenset().union(*marks)
+            fields = [f for f in dataclasses.fields(kind) if f.name not in left_out]
+            groups[name] = kind, [f.name for f in fields]
+            types = get_type_hints(kind)
+            for f in fields:
+                default = inspect.Parameter.empty if f.default is dataclasses.MISSING else f.default
+                shown[f.name] = inspect.Parameter(
+                    f.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=default,
+                    annotation=Annotated[types[f.name], _named(f, types[f.name])],
+                )
+        order = list(shown)
+        for name, other in after.items():
+            order.remove(name)
+            order.insert(order.index(other) + 1, name)
+
+        @functools.wraps(function)
+        def verb(**values: Any) -> None:
+            function(
+                **{
+                    name: kind(**{field: values[field] for field in fields})
+                    for name, (kind, fields) in groups.items()
+                }
+            )
+
+        verb.__signature__ = inspect.Signature([shown[name] for name in order])  # type: ignore[attr-defined]
+        verb.__annotations__ = {name: shown[name].annotation for name in order}
+        return verb
+
+    return expand
+
+
+def _named(field: dataclasses.Field[Any], kind: Any) -> Any:
+    """What typer shows of a field; a switch has no opposite unless it is named."""
+    info = field.metadata["typer"]
+    if kind is bool and info.default is ...:
+        info.default = f"--{field.name.replace('_', '-')}"
+    return info
+
+
+def confidence(default: float = 0.95) -> Any:
+    """The option ``--confidence``."""
+    return option("Coverage that is promised, between 0 and 1.", "P", default)
+
+
+def seed(default: int = 0) -> Any:
+    """The option ``--seed``."""
+    return option("Makes everything random reproducible.", None, default, min=0)
+
+
+def checking() -> Any:
+    """The option ``--check``."""
+    text = "Check how labels were collected and write it into the guarantee (reads the judgements again)."
+    return option(text, None, True, "--check/--no-check")
+
+
+def strictly() -> Any:
+    """The option ``--strict``."""
+    text = "A failed check is an error (exit code 1) instead of a weaker promise."
+    return option(text, default=False)
+
+
+_evidence, _reading, _output = panel(EVIDENCE), panel(READING), panel(OUTPUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the results of a verb go; checked before the work, so that a wrong path is found first."""
+
+    as_json: bool = _output("Print JSON and nothing else.", None, False, "--json")
+    html: str | None = _output("Also write a self-contained report.", "FILE")
+
+    def __post_init__(self) -> None:
+        check_target("html", self.html)
+
+    def page(self, title: str, results: Sequence[Result], seed: int | None = None) -> None:
+        """Write the page, if one is wanted."""
+        if self.html is not None:
+            from noracle.report.page import write_page
+
+            with working("drawing the report"):
+                write_page(self.html, results, title=title, command=settings.command, seed=seed)
+
+    def emit(
+        self,
+        title: str,
+        results: Sequence[Result],
+        *,
+        single: bool = False,
+        seed: int | None = None,
+        more: Sequence[Result] = (),
+        after: Sequence[str] = (),
+    ) -> None:
+        """Print the results and write the page.
+
+        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page
+        shows; ``after`` are lines of text below the cards.
+        """
+        self.page(title, [*results, *more], seed)
+        if self.as_json:
+            from noracle.results import results_dict
+
+            say_json(results[0].to_dict() if single else results_dict(results))
+            return
+        for result in results:
+            say_card(str(result))
+        for line in (
+            *after,
+            *([] if seed is None else [f"seed {seed}"]),
+            *([] if self.html is None else [f"report {self.html}"]),
+        ):
+            say(line)
+
+
+JsonOutput = Annotated[Output, without("html")]
 
 
 def names(values: str | Sequence[str] | None) -> list[str] | None:
@@ -234,25 +219,28 @@ def names(values: str | Sequence[str] | None) -> list[str] | None:
     return [name for name in found if name] or None
 
 
-def column_names(values: Sequence[str] | None) -> dict[str, str]:
+def class_names(text: str | None) -> list[int | str] | None:
+    """The classes that an option names: whole numbers where all of them are."""
+    found = names(text)
+    whole = found is not None and all(c.lstrip("-").isdecimal() for c in found)
+    return [int(c) for c in found] if found is not None and whole else found  # type: ignore[return-value]
+
+
+def column_names(
+    values: Sequence[str] | None,
+    rule: str = "--columns must be name=column, as in item=question_id",
+) -> dict[str, str]:
     """``name=column``, by commas or given several times."""
     found: dict[str, str] = {}
     for value in names(values) or ():
         name, mark, column = (part.strip() for part in value.partition("="))
         if not (name and mark and column):
-            raise ArgumentError(
-                f"--columns must be name=column, as in item=question_id; got {value!r}."
-            )
+            raise ArgumentError(f"{rule}; got {value!r}.")
         found[name] = column
     return found
 
 
-def say_notes(notes: Sequence[str]) -> None:
-    """Print the choices that were made while reading, one line each, when the work is done."""
-    settings.notes += notes
-
-
-def pairs(option: str, values: Sequence[str] | None) -> dict[str, float] | None:
+def pairs(flag: str, values: Sequence[str] | None) -> dict[str, float] | None:
     """``name=number``, given several times."""
     if not values:
         return None
@@ -264,53 +252,120 @@ def pairs(option: str, values: Sequence[str] | None) -> dict[str, float] | None:
         except ValueError:
             mark = ""
         if not mark or not name.strip():
-            raise ArgumentError(f"--{option} must be name=number; got {value!r}.")
+            raise ArgumentError(f"--{flag} must be name=number; got {value!r}.")
     return found
 
 
-def combination(option: str, value: str | None) -> str | dict[str, float] | None:
+def combination(flag: str, value: str | None) -> str | dict[str, float] | None:
     """A name, or names with coefficients as in ``a=1,b=-1``."""
-    if value is None or "=" not in value:
-        return value
-    return pairs(option, [value])
+    return value if value is None or "=" not in value else pairs(flag, [value])
+
+
+def whole_numbers(text: str, rule: str, least: int | None = None) -> list[int]:
+    """Whole numbers separated by commas; else an error that says the rule."""
+    try:
+        found = [int(part) for part in names(text) or ()]
+    except ValueError:
+        found = []
+    if not found or (least is not None and min(found) < least):
+        raise ArgumentError(f"{rule}; got {text!r}.")
+    return found
+
+
+def flags(given: Mapping[str, object]) -> list[str]:
+    """The flags of the options that have a value."""
+    return [f"--{name}" for name, value in given.items() if value]
+
+
+def add_up(parts: Sequence[_T]) -> _T:
+    """Counts, added."""
+    return functools.reduce(operator.add, parts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the evidence is, as the options say."""
+    """Where the evidence is, and how to read it."""
 
-    answers: str | None = None
-    judgements: str | None = None
-    grades: str | None = None
-    items: str | None = None
-    wide: bool = False
-    systems: Sequence[str] | None = None
-    item: str | None = None
-    label: str | None = None
-    ruled_out: str | None = None
-    n_classes: int | None = None
-    classes: str | None = None
-    conflicts: Conflicts = "error"
-    repeats: Repeats = "mean"
-    columns: Sequence[str] | None = None
-    no_answer: Sequence[str] | None = None
-    invalid: Invalid = "wrong"
+    answers: str | None = _evidence(
+        "item, system, answer (CSV, JSONL, Parquet; globs); or one row per item with a column for each system; or logs of Inspect, "
+        "lm-eval.",
+        "FILE",
+    )
+    judgements: str | None = _evidence(
+        "item, class, verdict (yes, no, unsure); rater, propensity, cost, at.", "FILE"
+    )
+    grades: str | None = _evidence(
+        "item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
+        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
+        "FILE",
+    )
+    items: str | None = _evidence("item; n_classes, stratum, cluster, weight.", "FILE")
+    wide: bool = _evidence(
+        "The answers have one row per item; needed only where their columns do not tell.",
+        default=False,
+    )
+    systems: list[str] | None = _evidence(
+        "The systems, separated by commas; of a wide file their columns.", "A,B"
+    )
+    item: str | None = _evidence("Of a wide file: the column that names items.", "COL")
+    label: str | None = _evidence("Of a wide file: the column with the true class.", "COL")
+    ruled_out: str | None = _evidence("Of a wide file: the column with a class ruled out.", "COL")
+    columns: list[str] | None = _reading(
+        "Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
+        "NAME=COL",
+    )
+    no_answer: list[str] | None = _reading(
+        "What stands for no answer, as -1,N/A; empty always does.", "A,B"
+    )
+    invalid: Invalid = _reading(
+        "An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
+        default="wrong",
+    )
+    n_classes: int | None = _reading("Number of classes, where the items do not say.", "K")
+    classes: str | None = _reading("All classes, where they are not 0 to K - 1.", "A,B,C")
+    conflicts: Conflicts = _reading(
+        "Items whose labels contradict each other: refuse or leave out.", default="error"
+    )
+    protocol: Protocol | None = _reading(
+        "question: one random class was asked about an item, yes or no. sets: yes labels and no labels were collected separately, "
+        "so that how often a class was asked tells nothing. Default: question where both verdicts or propensities are there."
+    )
+    clusters: Clusters = _reading(
+        "auto: items of one cluster (column cluster of the items) may depend on each other, where that matters. ignore: they do not.",
+        default="auto",
+    )
+    repeats: Repeats = _reading(
+        "Items answered more than once (column repeat): the mean of the runs, right in all of them, or in any.",
+        default="mean",
+    )
+
+    @property
+    def tables(self) -> dict[str, str | None]:
+        """The tables, by name."""
+        return {n: getattr(self, n) for n in ("answers", "judgements", "grades", "items")}
 
     @property
     def given(self) -> bool:
         """Whether any table was named."""
-        return any(v is not None for v in (self.answers, self.judgements, self.grades, self.items))
+        return any(path is not None for path in self.tables.values())
+
+    @property
+    def chosen(self) -> list[str] | None:
+        """The systems that were named."""
+        return names(self.systems)
+
+    @property
+    def known_protocol(self) -> Protocol | None:
+        """The protocol; columns of a wide table were filled separately."""
+        wide = self.label is not None or self.ruled_out is not None
+        return self.protocol or ("sets" if wide else None)
 
     def load(self, *, labels: bool = False) -> Evidence:
         """The evidence; raises where the options do not fit together, and with ``labels`` where
         nobody said anything of the truth.
         """
         started = time.perf_counter()
-        stray = [
-            f"--{n}"
-            for n, v in (("item", self.item), ("label", self.label), ("ruled-out", self.ruled_out))
-            if v is not None
-        ]
+        stray = flags({"item": self.item, "label": self.label, "ruled-out": self.ruled_out})
         if self.answers is None and (stray or (self.wide and self.grades is None)):
             raise ArgumentError(
                 f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers."
@@ -327,17 +382,17 @@ class Sources:
             self.items,
             grades=self.grades,
             n_classes=self.n_classes,
-            classes=self._classes(),
+            classes=class_names(self.classes),
             conflicts=self.conflicts,
             columns=columns,
             wide=self.wide or None,
-            systems=self.systems,
+            systems=self.chosen,
             label=self.label,
             ruled_out=self.ruled_out,
             no_answer=names(self.no_answer) or (),
             invalid=self.invalid,
         ).with_repeats(self.repeats)
-        say_notes(evidence.inferred)
+        settings.notes += evidence.inferred
         if labels and evidence.judgements is None and evidence.grades is None:
             raise ArgumentError(
                 "--judgements (item, class, verdict) or --grades (item, system, verdict) must be given, or --label or --ruled-out with a "
@@ -346,32 +401,79 @@ class Sources:
         log.info("evidence opened in %.2f s", time.perf_counter() - started)
         return evidence
 
-    def _classes(self) -> list[int | str] | None:
-        found = names(self.classes)
-        if found is None:
-            return None
-        return (
-            [int(c) for c in found]
-            if all(c.lstrip("-").isdecimal() for c in found)
-            else list(found)
-        )
 
-    def protocol(self, asked: Protocol | None) -> Protocol | None:
-        """The protocol that was asked for; columns of a wide table were filled separately."""
-        return asked or ("sets" if self.label is not None or self.ruled_out is not None else None)
+def only(*names: str) -> frozenset[str]:
+    """For ``Annotated[Sources, only(...)]``: the fields that a verb offers."""
+    return frozenset(f.name for f in dataclasses.fields(Sources)) - set(names)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Evidence that was counted before, or that a project collects."""
+
+    counts: list[str] | None = _evidence(
+        "Counts of --save-counts (counts/1 JSON); several are added.", "FILE"
+    )
+    project: str | None = _evidence(
+        "A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
+        "DB#SLUG",
+    )
+
+    def read(self) -> list[AccuracyCounts]:
+        """The counts of each file."""
+        return [read_counts(path) for path in self.counts or ()]
+
+    def view(self, given: Sources, **others: object) -> LiveView | None:
+        """What the project says now, which goes with no other option of evidence."""
+        if self.project is None:
+            return None
+        from noracle.cli._collect import look_alone
+
+        more = {name.replace("_", "-"): value for name, value in others.items()}
+        return look_alone(self.project, {**given.tables, "counts": self.counts, **more})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What systems are compared on, and what a failed check does."""
+
+    population: Population = _reading("These items, or more of their kind.", default="answers")
+    confidence: float = confidence()
+    check: bool = checking()
+    strict: bool = strictly()
+    seed: int = seed()
+
+    def compared(self, given: Sources) -> tuple[Evidence, list[Check], dict[str, Any]]:
+        """The evidence, its checks, and what a comparison of systems is told."""
+        from noracle.accuracy.check import for_comparison
+
+        evidence = given.load(labels=True)
+        about: Any = {"clusters": given.clusters, "population": self.population}
+        checks: list[Check] = []
+        if self.check:
+            protocol = given.known_protocol
+            checks = policy_checks(
+                evidence, systems=given.chosen, protocol=protocol, seed=self.seed, **about
+            )
+        return (
+            evidence,
+            checks,
+            {
+                "systems": given.chosen,
+                "confidence": self.confidence,
+                "checks": for_comparison(checks) if self.check else "none",
+                "strict": self.strict,
+                **about,
+            },
+        )
 
 
 def policy_checks(
     evidence: Evidence | AccuracyCounts,
     *,
-    counts: AccuracyCounts | None = None,
-    judgements: JudgementCounts | None = None,
-    systems: Sequence[str] | None = None,
-    protocol: Protocol | None,
-    seed: int,
     estimate: bool = False,
-    clusters: Literal["auto", "ignore"] = "auto",
-    population: Literal["answers", "beyond"] = "answers",
+    seed: int,
+    **about: Any,
 ) -> list[Check]:
     """The checks of :mod:`noracle.accuracy.check` that apply; a failure is also warned about, with
     the way out.
@@ -381,21 +483,110 @@ def policy_checks(
     from noracle.accuracy.check import bears_on_estimates, label_checks, remedy
     from noracle.results.base import failed_checks
 
-    checks = label_checks(
-        evidence,
-        counts=counts,
-        judgements=judgements,
-        systems=systems,
-        protocol=protocol,
-        clusters=clusters,
-        population=population,
-        seed=seed,
-    )
+    checks = label_checks(evidence, seed=seed, **about)
     for check in failed_checks(c for c in checks if not estimate or bears_on_estimates(c)):
         warnings.warn(f"{check.finding}. {remedy(check)}".strip(), GuaranteeWarning, stacklevel=2)
     return list(checks)
 
 
-def seeded(check: Check, seed: int) -> Check:
-    """The check with the seed that its simulated p-values came from."""
-    return dataclasses.replace(check, diagnostics={**check.diagnostics, "seed": seed})
+_NO_RESULT = (NoracleError, KeyError, TypeError, ValueError, AttributeError)
+
+
+def read_plan(path: str, how: str) -> Plan:
+    """A plan that ``noracle plan`` wrote; ``how`` are the options with which it does."""
+    value = read_json(path, "--plan")
+    try:
+        plan = read_result(value)
+    except _NO_RESULT:
+        plan = None
+    if not isinstance(plan, Plan):
+        rule, remedy = "must hold a plan (schema plan/1)", f"Write it with 'noracle plan {how}'."
+        raise EvidenceError(fault("--plan", rule, f"something else in {path!r}", remedy=remedy))
+    return plan
+
+
+def read_counts(path: str) -> AccuracyCounts:
+    """Counts that ``--save-counts`` wrote, or a file of that shape with published numbers."""
+    data = read_json(path, "--counts")
+    shape = f"something else in {path!r}"
+    if not isinstance(data, dict):
+        rule = "must hold a JSON object with schema counts/1"
+        raise EvidenceError(fault("--counts", rule, shape))
+    try:
+        counts = AccuracyCounts.from_dict(data)
+        _check_counts(counts)
+    except NoracleError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"{shape} ({type(error).__name__}: {error})"
+        rule, remedy = "must have the shape of schema counts/1", "Write it with --save-counts."
+        raise EvidenceError(fault("--counts", rule, why, remedy=remedy)) from None
+    return counts
+
+
+def _check_counts(counts: AccuracyCounts) -> None:
+    def refuse(name: str, rule: str, got: object) -> None:
+        raise EvidenceError(fault(f"--counts{name}", rule, got))
+
+    for tally, n in counts.tallies.items():
+        size, out = tally.n_classes, tally.n_ruled_out
+        if size or tally.design == "uniform":  # grades of free text know of no classes
+            check_n_classes(size)
+        if tally.verdict not in ("yes", "no", "unsure"):
+            refuse(": verdict", "must be yes, no or unsure", repr(tally.verdict))
+        if tally.verdict == "no" and size and not 1 <= out < size:
+            refuse(": n_ruled_out", f"must be in [1, {size})", repr(out))
+        if n < 0:
+            refuse(": n", "must not be negative", n)
+    for cell, n in counts.items.items():
+        if cell.n_classes:
+            check_n_classes(cell.n_classes)
+        answered = counts.answered[cell]
+        if not 0 <= answered <= n:
+            refuse(": answered", "must be between 0 and the number of items", answered)
+        if not cell.weight > 0:
+            refuse(": weight", "must be positive", cell.weight)
+    found = {cell.system for cell in counts.items} | {tally.system for tally in counts.tallies}
+    if not found or not all(isinstance(name, str) for name in found):
+        refuse("", "must name at least one system", sorted(map(repr, found)))
+
+
+def read_matrix(path: str | None) -> list[list[float]] | None:
+    """A transition matrix: a JSON list of rows, or CSV rows of numbers; row = true class, column =
+    ruled-out class.
+    """
+    if path is None:
+        return None
+
+    def refused(rule: str, got: str, remedy: str = "") -> EvidenceError:
+        return EvidenceError(fault("--transition", rule, got, remedy=remedy))
+
+    if Path(path).suffix.lower() == ".json":
+        rows = read_json(path, "--transition")
+    else:
+        try:
+            with Path(path).open(encoding="utf-8-sig", newline="") as file:
+                rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+        except OSError as error:
+            raise refused("must be a readable file", f"{path!r} ({error.strerror})") from None
+        except (UnicodeDecodeError, csv.Error):
+            rule = "must be UTF-8 text with rows of numbers"
+            raise refused(rule, f"other bytes in {path!r}") from None
+    try:
+        matrix = [[float(cell) for cell in row] for row in rows]
+    except (TypeError, ValueError):
+        other = f"something else in {path!r}"
+        raise refused("must hold rows of numbers", other, remedy="Leave out headers.") from None
+    sizes = [len(row) for row in matrix]
+    if len(sizes) < 2 or set(sizes) != {len(sizes)}:
+        raise refused("must be a square matrix", f"rows of lengths {sizes[:12]} in {path!r}")
+    if any(min(row) < 0 or not abs(sum(row) - 1) <= 1e-6 or not max(row) <= 1 for row in matrix):
+        rule = "must hold probabilities whose rows sum to 1"
+        raise refused(rule, f"other numbers in {path!r}")
+    return matrix
+
+
+def values(options: Any, *left_out: str) -> dict[str, Any]:
+    """The values of a dataclass of options by name, but for some."""
+    found = (f.name for f in dataclasses.fields(options) if f.name not in left_out)
+    return {name: getattr(options, name) for name in found}

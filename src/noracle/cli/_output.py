@@ -15,13 +15,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from noracle.counts import AccuracyCounts, check_n_classes
-from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
-
-if TYPE_CHECKING:
-    from noracle.results import Result
+from noracle.errors import ArgumentError, EvidenceError, fault
 
 Columns = Mapping[str, Sequence[Any]]
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -39,9 +35,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(
-            0o666 & ~mask
-        )  # a temporary file is private to the user; a result is like any other file
+        # A temporary file is private to the user; a result is like any other file.
+        temporary.chmod(0o666 & ~mask)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -115,158 +110,21 @@ def read_json(path: str, what: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvidenceError(
-            fault(
-                what,
-                "must be a readable file",
-                f"{path!r} ({error.strerror})",
-                remedy="Check the path.",
-            )
-        ) from None
+        rule, got, remedy = (
+            "must be a readable file",
+            f"{path!r} ({error.strerror})",
+            "Check the path.",
+        )
     except UnicodeDecodeError:
-        raise EvidenceError(
-            fault(
-                what, "must be UTF-8 text", f"other bytes in {path!r}", remedy="Save it as UTF-8."
-            )
-        ) from None
+        rule, got, remedy = "must be UTF-8 text", f"other bytes in {path!r}", "Save it as UTF-8."
     except (json.JSONDecodeError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise EvidenceError(
-            fault(
-                what,
-                "must be a JSON file",
-                f"other text in {path!r}{place}",
-                remedy="Write it again.",
-            )
-        ) from None
-
-
-def read_counts(path: str) -> AccuracyCounts:
-    """Counts that ``--save-counts`` wrote, or a file of that shape with published numbers."""
-    data = read_json(path, "--counts")
-    shape = f"something else in {path!r}"
-    if not isinstance(data, dict):
-        raise EvidenceError(
-            fault("--counts", "must hold a JSON object with schema counts/1", shape)
+        rule, got, remedy = (
+            "must be a JSON file",
+            f"other text in {path!r}{place}",
+            "Write it again.",
         )
-    try:
-        counts = AccuracyCounts.from_dict(data)
-        _check_counts(counts)
-    except NoracleError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"{shape} ({type(error).__name__}: {error})"
-        raise EvidenceError(
-            fault(
-                "--counts",
-                "must have the shape of schema counts/1",
-                why,
-                remedy="Write it with --save-counts.",
-            )
-        ) from None
-    return counts
-
-
-def _check_counts(counts: AccuracyCounts) -> None:
-    for tally, n in counts.tallies.items():
-        if tally.n_classes or tally.design == "uniform":  # grades of free text know of no classes
-            check_n_classes(tally.n_classes)
-        if tally.verdict not in ("yes", "no", "unsure"):
-            raise EvidenceError(
-                fault("--counts: verdict", "must be yes, no or unsure", repr(tally.verdict))
-            )
-        if (
-            tally.verdict == "no"
-            and tally.n_classes
-            and not 1 <= tally.n_ruled_out < tally.n_classes
-        ):
-            raise EvidenceError(
-                fault(
-                    "--counts: n_ruled_out",
-                    f"must be in [1, {tally.n_classes})",
-                    repr(tally.n_ruled_out),
-                )
-            )
-        if n < 0:
-            raise EvidenceError(fault("--counts: n", "must not be negative", n))
-    for cell, n in counts.items.items():
-        if cell.n_classes:
-            check_n_classes(cell.n_classes)
-        if not 0 <= counts.answered[cell] <= n:
-            raise EvidenceError(
-                fault(
-                    "--counts: answered",
-                    "must be between 0 and the number of items",
-                    counts.answered[cell],
-                )
-            )
-        if not cell.weight > 0:
-            raise EvidenceError(fault("--counts: weight", "must be positive", cell.weight))
-    names = {cell.system for cell in counts.items} | {tally.system for tally in counts.tallies}
-    if not names or not all(isinstance(name, str) for name in names):
-        raise EvidenceError(
-            fault("--counts", "must name at least one system", sorted(map(repr, names)))
-        )
-
-
-def read_matrix(path: str | None) -> list[list[float]] | None:
-    """A transition matrix: a JSON list of rows, or CSV rows of numbers; row = true class, column =
-    ruled-out class.
-    """
-    if path is None:
-        return None
-    if Path(path).suffix.lower() == ".json":
-        rows = read_json(path, "--transition")
-    else:
-        try:
-            with Path(path).open(encoding="utf-8-sig", newline="") as file:
-                rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-        except OSError as error:
-            raise EvidenceError(
-                fault("--transition", "must be a readable file", f"{path!r} ({error.strerror})")
-            ) from None
-        except (UnicodeDecodeError, csv.Error):
-            raise EvidenceError(
-                fault(
-                    "--transition",
-                    "must be UTF-8 text with rows of numbers",
-                    f"other bytes in {path!r}",
-                )
-            ) from None
-    try:
-        matrix = [[float(cell) for cell in row] for row in rows]
-    except (TypeError, ValueError):
-        raise EvidenceError(
-            fault(
-                "--transition",
-                "must hold rows of numbers",
-                f"something else in {path!r}",
-                remedy="Leave out headers.",
-            )
-        ) from None
-    size = len(matrix)
-    if size < 2 or any(len(row) != size for row in matrix):
-        raise EvidenceError(
-            fault(
-                "--transition",
-                "must be a square matrix",
-                f"rows of lengths {[len(row) for row in matrix][:12]} in {path!r}",
-            )
-        )
-    if any(not 0 <= p <= 1 for row in matrix for p in row) or any(
-        abs(sum(row) - 1) > 1e-6 for row in matrix
-    ):
-        raise EvidenceError(
-            fault(
-                "--transition",
-                "must hold probabilities whose rows sum to 1",
-                f"other numbers in {path!r}",
-            )
-        )
-    return matrix
-
-
-# ----------------------------------------------------------------------------
+    raise EvidenceError(fault(what, rule, got, remedy=remedy))
 
 
 @dataclasses.dataclass(slots=True)
@@ -296,57 +154,6 @@ settings = Settings()
 # Names come from files: what would move the cursor or ring the bell is shown as a replacement
 # character.
 _CONTROL = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if c not in (9, 10)}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Where the results of one verb go; made before the work, so that a wrong path is found first."""
-
-    title: str
-    as_json: bool = False
-    html: str | None = None
-
-    def __post_init__(self) -> None:
-        check_target("html", self.html)
-
-    def emit(
-        self,
-        results: Sequence[Result],
-        *,
-        single: bool = False,
-        seed: int | None = None,
-        more: Sequence[Result] = (),
-        after: Sequence[str] = (),
-    ) -> None:
-        """Print the results and write the page.
-
-        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page
-        shows; ``after`` are lines of text below the cards.
-        """
-        if self.html is not None:
-            from noracle.report.page import write_page
-
-            with working("drawing the report"):
-                write_page(
-                    self.html,
-                    [*results, *more],
-                    title=self.title,
-                    command=settings.command,
-                    seed=seed,
-                )
-        if self.as_json:
-            from noracle.results import results_dict
-
-            say_json(results[0].to_dict() if single else results_dict(results))
-            return
-        for result in results:
-            say_card(str(result))
-        for line in after:
-            say(line)
-        if seed is not None:
-            say(f"seed {seed}")
-        if self.html is not None:
-            say(f"report {self.html}")
 
 
 _TABLE = "answers|judgements|items|ratings|grades|scores"

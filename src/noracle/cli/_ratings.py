@@ -6,145 +6,77 @@ import csv
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from noracle.cli._options import column_names, log, names, say_notes
-from noracle.cli._output import read_json
+from noracle.cli._options import (
+    add_up,
+    class_names,
+    column_names,
+    flags,
+    log,
+    names,
+    panel,
+    without,
+)
+from noracle.cli._output import read_json, settings
 from noracle.counts.ratings import RatingCounts, count_ratings
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
 from noracle.evidence.ratings import Ratings
 
-_RATINGS = "Ratings"
-
-
-def _option(*flags: str, metavar: str, text: str) -> Any:
-    return typer.Option(*flags, metavar=metavar, help=text, rich_help_panel=_RATINGS)
-
-
-RatingsFile = Annotated[
-    str | None,
-    _option(
-        "--ratings",
-        metavar="FILE",
-        text="item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts.",
-    ),
-]
-AnswersFile = Annotated[
-    str | None,
-    _option(
-        "--answers", metavar="FILE", text="item, system, answer: what systems said of these items."
-    ),
-]
-ItemsFile = Annotated[
-    str | None,
-    _option(
-        "--items",
-        metavar="FILE",
-        text="item, cluster: items of one cluster may depend on each other.",
-    ),
-]
-IsWide = Annotated[
-    bool,
-    typer.Option(
-        "--wide",
-        help="Ratings have one row per item; needed only where columns do not tell.",
-        rich_help_panel=_RATINGS,
-    ),
-]
-ColumnNames = Annotated[
-    list[str] | None,
-    _option(
-        "--columns",
-        metavar="NAME=COL",
-        text="Your names of columns: item=question_id,rater=worker; for one file ratings.item=id.",
-    ),
-]
-NoAnswer = Annotated[
-    list[str] | None,
-    _option("--no-answer", metavar="A,B", text="What stands for no label or answer, as -1,N/A."),
-]
-IsVotes = Annotated[
-    bool,
-    typer.Option(
-        "--votes",
-        help="The ratings are counts: item, label, n; raters unknown.",
-        rich_help_panel=_RATINGS,
-    ),
-]
-RaterNames = Annotated[
-    list[str] | None,
-    _option(
-        "--raters",
-        metavar="A,B",
-        text="Of a wide file: the columns of the raters, separated by commas.",
-    ),
-]
-ItemColumn = Annotated[
-    str | None,
-    _option(
-        "--item", metavar="COL", text="Of a wide file: the column with items; else the row number."
-    ),
-]
-SystemColumns = Annotated[
-    list[str] | None,
-    _option(
-        "--systems", metavar="A,B", text="Columns of the wide file with the answers of systems."
-    ),
-]
-Labels = Annotated[
-    str | None,
-    _option(
-        "--labels",
-        metavar="A,B,C",
-        text="All labels, in their order; with --cuts the label of each band (empty: leave it out).",
-    ),
-]
-Cuts = Annotated[
-    str | None,
-    _option(
-        "--cuts",
-        metavar="X,Y",
-        text="Ratings are scores (item, rater, value), cut here; a cut is in the lower band.",
-    ),
-]
-First = Annotated[
-    int | None,
-    _option(
-        "--first",
-        metavar="M",
-        text="Use only the first M ratings of each item, by the column at or by the order of the rows.",
-    ),
-]
-StoredRatings = Annotated[
-    list[str] | None,
-    _option(
-        "--counts",
-        metavar="FILE",
-        text="Stored counts of ratings (rating-counts/1 JSON); several are added.",
-    ),
-]
+_ratings = panel("Ratings")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RatingSources:
-    """Where the ratings are, as the options say."""
+    """Where the ratings are, and how to read them."""
 
-    ratings: str | None = None
-    answers: str | None = None
-    items: str | None = None
-    wide: bool = False
-    votes: bool = False
-    raters: Sequence[str] | None = None
-    item: str | None = None
-    systems: Sequence[str] | None = None
-    labels: str | None = None
-    cuts: str | None = None
-    first: int | None = None
-    counts: Sequence[str] | None = None
-    columns: Sequence[str] | None = None
-    no_answer: Sequence[str] | None = None
+    answers: str | None = _ratings(
+        "item, system, answer: what systems said of these items.", "FILE"
+    )
+    ratings: str | None = _ratings(
+        "item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts.",
+        "FILE",
+    )
+    items: str | None = _ratings(
+        "item, cluster: items of one cluster may depend on each other.", "FILE"
+    )
+    wide: bool = _ratings(
+        "Ratings have one row per item; needed only where columns do not tell.", default=False
+    )
+    votes: bool = _ratings("The ratings are counts: item, label, n; raters unknown.", default=False)
+    raters: list[str] | None = _ratings(
+        "Of a wide file: the columns of the raters, separated by commas.", "A,B"
+    )
+    item: str | None = _ratings(
+        "Of a wide file: the column with items; else the row number.", "COL"
+    )
+    systems: list[str] | None = _ratings(
+        "Columns of the wide file with the answers of systems.", "A,B"
+    )
+    labels: str | None = _ratings(
+        "All labels, in their order; with --cuts the label of each band (empty: leave it out).",
+        "A,B,C",
+    )
+    cuts: str | None = _ratings(
+        "Ratings are scores (item, rater, value), cut here; a cut is in the lower band.", "X,Y"
+    )
+    first: int | None = _ratings(
+        "Use only the first M ratings of each item, by the column at or by the order of the rows.",
+        "M",
+    )
+    counts: list[str] | None = _ratings(
+        "Stored counts of ratings (rating-counts/1 JSON); several are added.", "FILE"
+    )
+    columns: list[str] | None = _ratings(
+        "Your names of columns: item=question_id,rater=worker; for one file ratings.item=id.",
+        "NAME=COL",
+    )
+    no_answer: list[str] | None = _ratings("What stands for no label or answer, as -1,N/A.", "A,B")
+
+    @property
+    def whole(self) -> bool:
+        """Whether all ratings are there item by item."""
+        return self.ratings is not None and not self.counts
 
     def load(self) -> Ratings:
         """The ratings; raises where the options do not fit together."""
@@ -152,7 +84,7 @@ class RatingSources:
         self._fit()
         if self.votes:
             ratings = Ratings.from_votes(
-                self.ratings, self.answers, items=self.items, labels=self._labels()
+                self.ratings, self.answers, items=self.items, labels=class_names(self.labels)
             )
         elif self.cuts is not None:
             ratings = Ratings.from_scores(
@@ -169,7 +101,7 @@ class RatingSources:
                 self.ratings,
                 self.answers,
                 items=self.items,
-                labels=self._labels(),
+                labels=class_names(self.labels),
                 first=self.first,
                 columns=columns,
                 wide=self.wide or None,
@@ -177,7 +109,7 @@ class RatingSources:
                 systems=names(self.systems),
                 no_answer=names(self.no_answer) or (),
             )
-        say_notes(ratings.inferred)
+        settings.notes += ratings.inferred
         log.info("ratings opened in %.2f s", time.perf_counter() - started)
         return ratings
 
@@ -196,32 +128,17 @@ class RatingSources:
             started = time.perf_counter()
             parts.append(count_ratings(loaded or self.load(), systems=systems, pairs=pairs))
             log.info("ratings counted in %.2f s", time.perf_counter() - started)
-        total = parts[0]
-        for other in parts[1:]:
-            total = total + other
-        return total
+        return add_up(parts)
 
     def _fit(self) -> None:
         if self.ratings is None:
             raise ArgumentError(
                 "ratings must be given: --ratings FILE (or --counts FILE where the verb takes it); got none."
             )
-        forms = [
-            flag
-            for flag, on in (
-                ("--wide", self.wide),
-                ("--votes", self.votes),
-                ("--cuts", self.cuts is not None),
-            )
-            if on
-        ]
+        forms = flags({"wide": self.wide, "votes": self.votes, "cuts": self.cuts is not None})
         if len(forms) > 1:
             raise ArgumentError(f"{' and '.join(forms)} must not come together; got both.")
-        stray = [
-            f"--{n}"
-            for n, v in (("raters", self.raters), ("item", self.item), ("systems", self.systems))
-            if v
-        ]
+        stray = flags({"raters": self.raters, "item": self.item, "systems": self.systems})
         if stray and (self.votes or self.cuts is not None):
             raise ArgumentError(
                 f"{', '.join(stray)} must go with one row per item and a column for each rater; got {forms[0]}."
@@ -230,12 +147,6 @@ class RatingSources:
             raise ArgumentError("--items must not come with --cuts; cut the scores first.")
         if self.first is not None and self.votes:
             raise ArgumentError("--first must not come with --votes; counts have no order.")
-
-    def _labels(self) -> list[int | str] | None:
-        found = names(self.labels)
-        if found is None:
-            return None
-        return [int(c) for c in found] if all(_is_whole(c) for c in found) else list(found)
 
     def _bands(self) -> list[int | str | None] | None:
         """The labels of the bands; an empty one is left out."""
@@ -252,6 +163,9 @@ class RatingSources:
             raise ArgumentError(
                 f"--cuts must be numbers separated by commas; got {self.cuts!r}."
             ) from None
+
+
+Rated = Annotated[RatingSources, without("answers", "items", "systems")]
 
 
 def _is_whole(text: str) -> bool:

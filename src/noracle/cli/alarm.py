@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from noracle.cli import _options as opt
-from noracle.cli import _sketch as sk
-from noracle.cli._options import Sources
-from noracle.cli._output import Output, working
+from noracle.cli._options import Output, option, with_options
+from noracle.cli._output import working
+from noracle.cli._sketch import Answers, Sketches, spec
 from noracle.errors import ArgumentError
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.spec import Linear, Spec, Statement
@@ -26,87 +25,42 @@ Exit code 0: consistent, which never means healthy. 1: ALARM, at least one syste
 EXIT = {"consistent": 0, "alarm": 1, "undecided": 3}
 
 
-def command(
-    spec: sk.SpecText,
-    answers: opt.AnswersFile = None,
-    judgements: opt.JudgementsFile = None,
-    items: opt.ItemsFile = None,
-    wide: opt.IsWide = False,
-    systems: opt.SystemNames = None,
-    item: opt.ItemColumn = None,
-    label: opt.LabelColumn = None,
-    ruled_out: opt.RuledOutColumn = None,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    invalid: opt.InvalidChoice = "wrong",
-    sketch: sk.StoredSketches = None,
-    save_sketch: sk.SaveSketch = None,
-    known: sk.KnownFile = None,
-    prevalence: sk.Prevalence = None,
-    use_judgements: sk.UseJudgements = True,
-    n_classes: opt.NClasses = None,
-    classes: opt.Classes = None,
-    conflicts: opt.ConflictChoice = "error",
-    per_label: Annotated[
-        bool,
-        typer.Option(
-            "--per-label/--overall",
-            help="Read 'accuracy' as that on each label, or as the grade over all labels.",
-        ),
-    ] = True,
-    trace: Annotated[
-        str | None,
-        typer.Option("--trace", metavar="LABEL", help="Also: how many items can have this label."),
-    ] = None,
-    threshold: Annotated[
-        bool, typer.Option("--threshold", help="Also: the largest accuracy that raises no alarm.")
-    ] = False,
-    time_limit: sk.TimeLimit = 30.0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _AlarmOptions:
+    spec: str = spec()
+    per_label: bool = option(
+        "Read 'accuracy' as that on each label, or as the grade over all labels.",
+        None,
+        True,
+        "--per-label/--overall",
+    )
+    trace: str | None = option("Also: how many items can have this label.", "LABEL")
+    threshold: bool = option("Also: the largest accuracy that raises no alarm.", default=False)
+
+
+@with_options()
+def command(given: Answers, own: _AlarmOptions, sketched: Sketches, output: Output) -> None:
     """Prove from the answers alone that not all systems can be as good as claimed.
 
     No answer key and no probability: the proof holds for every possible key. JSON output can be
     checked again with noracle verify.
     """
-    output = Output(title="Can all be as good as claimed?", as_json=as_json, html=html)
-    claim = _read(spec, per_label=per_label)
-    sources = Sources(
-        answers=answers,
-        judgements=judgements,
-        items=items,
-        wide=wide,
-        systems=opt.names(systems),
-        item=item,
-        label=label,
-        ruled_out=ruled_out,
-        n_classes=n_classes,
-        classes=classes,
-        conflicts=conflicts,
-        columns=columns,
-        no_answer=no_answer,
-        invalid=invalid,
-    )
-    bounds = sk.prevalences(prevalence)
+    claim = _read(own.spec, per_label=own.per_label)
+    limits = sketched.limits
     with working("counting"):
-        gathered = sk.gather(
-            sources, sketches=sketch, known=known, use_judgements=use_judgements, save=save_sketch
-        )
+        gathered = sketched.gather(given)
     with working("proving"):
-        proof = prove_malfunction(gathered, claim, prevalence=bounds, time_limit=time_limit)
+        proof = prove_malfunction(gathered, claim, **limits)
         results: list[Any] = [proof]
-        if trace is not None:
-            results.append(
-                find_trace(gathered, claim, label=trace, prevalence=bounds, time_limit=time_limit)
-            )
-        if threshold:
+        if own.trace is not None:
+            results.append(find_trace(gathered, claim, label=own.trace, **limits))
+        if own.threshold:
             kinds = {s.kind for s in claim.statements if not isinstance(s, Linear)}
             kind = "grade" if kinds == {"grade"} else "accuracy"
             results.append(
-                find_threshold(gathered, kind=kind, prevalence=bounds, time_limit=time_limit)  # type: ignore[arg-type]
+                find_threshold(gathered, kind=kind, **limits)  # type: ignore[arg-type]
             )
-    output.emit(results, single=len(results) == 1)
+    output.emit("Can all be as good as claimed?", results, single=len(results) == 1)
     if EXIT[proof.status]:
         raise typer.Exit(EXIT[proof.status])
 

@@ -7,13 +7,13 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from noracle.cli import _models as models
 from noracle.cli import _options as opt
-from noracle.cli._models import CAPS, KEEP, WHAT, announce, bar, option
+from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, bar, interruptibly
+from noracle.cli._options import flags, panel, with_options
 from noracle.cli._output import check_format, check_target, complain, say, say_json, write_table
 from noracle.errors import ArgumentError
 
@@ -23,142 +23,6 @@ if TYPE_CHECKING:
     from noracle.search.model import Model
     from noracle.search.task import Question, Task
     from noracle.search.workflow import Workflow
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The options that say what is asked."""
-
-    items: str
-    preset: str | None
-    workflow: str
-    shuffle: bool
-    seed: int
-    limit: int | None
-    answers: str | None
-    repeats: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is asked, read and checked before any call."""
-
-    wish: Wish
-    task: Task
-    workflow: Workflow
-    questions: Sequence[Question]
-    claims: Sequence[Claim] | None
-
-    @classmethod
-    def prepare(cls, wish: Wish) -> Job:
-        """Read items, answers and workflow."""
-        from noracle.search.ask import read_claims, task_questions
-        from noracle.search.task import read_task
-        from noracle.search.workflow import load_workflow
-
-        judged = wish.answers is not None
-        workflow = load_workflow(wish.workflow)
-        task = read_task(wish.items, preset=wish.preset, limit=None if judged else wish.limit)
-        if not judged:
-            return cls(
-                wish=wish,
-                task=task,
-                workflow=workflow,
-                questions=task_questions(task, seed=wish.seed, shuffle=wish.shuffle),
-                claims=None,
-            )
-        claims = read_claims(
-            wish.answers, task, seed=wish.seed if wish.shuffle else None, limit=wish.limit
-        )
-        return cls(
-            wish=wish,
-            task=task,
-            workflow=workflow,
-            questions=[c.question for c in claims if c.question is not None],
-            claims=claims,
-        )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What makes a run this run; the number of items may grow."""
-        return {
-            "kind": "ask" if self.claims is None else "judge",
-            "workflow": self.workflow.name,
-            "workflow_digest": self.workflow.digest,
-            "seed": self.wish.seed,
-            "shuffle": self.wish.shuffle,
-        }
-
-
-def project(
-    job: Job,
-    folder: RunFolder,
-    budget: Budget,
-    prices: Prices | None,
-    model: str,
-    *,
-    ask_first: bool,
-) -> None:
-    """Say on stderr what is to come; ask on a terminal."""
-    from noracle.search.ask import done_before, expected_usage
-
-    repeats = job.wish.repeats
-    done = done_before(job.questions, repeats, folder)
-    left = len(job.questions) * repeats - len(done)
-    projection = budget.project(
-        left,
-        calls_per_item=job.workflow.most_calls,
-        tokens_per_call=expected_usage(job.questions, job.workflow),
-        prices=prices,
-        model=model,
-    )
-    before = f" ({len(done):,} done before)" if done else ""
-    what = "items" if job.claims is None else "answers"
-    announce(
-        f"{left:,} {what} to {job.workflow.name}{before}: {projection}",
-        ask_first=ask_first and left > 0,
-    )
-
-
-async def work(
-    job: Job,
-    folder: RunFolder,
-    model: Model,
-    budget: Budget,
-    prices: Prices | None,
-    concurrency: int,
-    *,
-    no_cache: bool,
-) -> tuple[Asked, Ledger]:
-    """Ask everything that is not done yet; returns what came out and what it took."""
-    from noracle.search.ask import ask_questions
-    from noracle.search.caller import Cache, Caller
-
-    with contextlib.ExitStack() as stack:
-        stores = [stack.enter_context(Cache.open(folder.calls))]
-        caller_stores = stores if no_cache else [*stores, stack.enter_context(Cache.open())]
-        caller = Caller(
-            model, stores=caller_stores, budget=budget, prices=prices, concurrency=concurrency
-        )
-        caller.count_past(stores[0])
-        step = stack.enter_context(bar())
-        try:
-            asked = await ask_questions(
-                job.questions,
-                job.workflow,
-                caller,
-                seed=job.wish.seed,
-                repeats=job.wish.repeats,
-                concurrency=concurrency,
-                run=folder,
-                progress=None if step is None else functools.partial(step, job.workflow.name),
-            )
-        finally:
-            await caller.close()
-        return asked, caller.ledger
-
-
-# ----------------------------------------------------------------------------
 
 
 EXAMPLE = """Example:
@@ -173,118 +37,125 @@ Exit code 3: a cap stopped it, or every call failed. What is done is kept, and t
 or OPENAI_API_KEY."""
 
 SCHEMA = "ask/1"
-_JUDGE = "Grading answers"
+_grading = panel("Grading answers")
 
 
-def command(
-    items: models.ItemsFile = None,
-    model: models.ModelName = None,
-    base_url: models.BaseUrl = None,
-    key_env: models.KeyVariable = None,
-    preset: models.PresetName = None,
-    workflow: Annotated[
-        str | None,
-        option(
-            "--workflow",
-            metavar="W",
-            text="Name or JSON file; default direct, with --judge judge.",
-            panel=WHAT,
-        ),
-    ] = None,
-    shuffle: models.Shuffle = True,
-    seed: opt.Seed = 0,
-    limit: models.Limit = None,
-    system: Annotated[
-        str | None,
-        option(
-            "--system",
-            metavar="NAME",
-            text="How the answers are signed; default model and workflow.",
-            panel=WHAT,
-        ),
-    ] = None,
-    judge: Annotated[
-        bool,
-        typer.Option(
-            "--judge",
-            help="Grade the answers of --answers: yes, no or uncertain.",
-            rich_help_panel=_JUDGE,
-        ),
-    ] = False,
-    answers: Annotated[
-        str | None,
-        option(
-            "--answers",
-            metavar="FILE",
-            text="With --judge: item, system, answer of other systems.",
-            panel=_JUDGE,
-        ),
-    ] = None,
-    scores: Annotated[
-        str | None,
-        option(
-            "--scores",
-            metavar="FILE",
-            text="With --judge: also write item, rater, value alone.",
-            panel=_JUDGE,
-        ),
-    ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            min=1,
-            help="With --judge: grade so often; values are means.",
-            rich_help_panel=_JUDGE,
-        ),
-    ] = 1,
-    concurrency: models.Concurrency = 8,
-    max_calls: Annotated[
-        int | None, option("--max-calls", metavar="N", text="Most calls of this run.", panel=CAPS)
-    ] = None,
-    max_tokens: models.MaxTokens = None,
-    max_cost: models.MaxCost = None,
-    max_seconds: models.MaxSeconds = None,
-    prices: models.PricesFile = None,
-    no_cache: models.NoCache = False,
-    purge_cache: Annotated[
-        bool,
-        typer.Option(
-            "--purge-cache",
-            help="First empty that cache, of --model where it is given; alone: nothing else.",
-            rich_help_panel=KEEP,
-        ),
-    ] = False,
-    out: Annotated[
-        str | None,
-        option(
-            "--out",
-            metavar="FILE",
-            text="CSV, JSONL or Parquet; default answers.csv, or ratings.csv.",
-            panel=KEEP,
-        ),
-    ] = None,
-    save_items: Annotated[
-        str | None,
-        option(
-            "--save-items",
-            metavar="FILE",
-            text="Also write item, n_classes, stratum, text, options.",
-            panel=KEEP,
-        ),
-    ] = None,
-    run: Annotated[
-        str | None,
-        option(
-            "--run",
-            metavar="FOLDER",
-            text="What is done so far, to go on from; default beside --out.",
-            panel=KEEP,
-        ),
-    ] = None,
-    yes: models.Yes = False,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _AskOptions:
+    workflow: str | None = WHAT("Name or JSON file; default direct, with --judge judge.", "W")
+    seed: int = opt.seed()
+    system: str | None = WHAT("How the answers are signed; default model and workflow.", "NAME")
+    judge: bool = _grading("Grade the answers of --answers: yes, no or uncertain.", default=False)
+    answers: str | None = _grading("With --judge: item, system, answer of other systems.", "FILE")
+    scores: str | None = _grading("With --judge: also write item, rater, value alone.", "FILE")
+    repeats: int = _grading("With --judge: grade so often; values are means.", default=1, min=1)
+    max_calls: int | None = CAPS("Most calls of this run.", "N")
+    purge_cache: bool = KEEP(
+        "First empty that cache, of --model where it is given; alone: nothing else.", default=False
+    )
+    out: str | None = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", "FILE")
+    save_items: str | None = KEEP("Also write item, n_classes, stratum, text, options.", "FILE")
+    run: str | None = KEEP("What is done so far, to go on from; default beside --out.", "FOLDER")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked, read and checked before any call."""
+
+    by: ModelOptions
+    own: _AskOptions
+    task: Task
+    workflow: Workflow
+    questions: Sequence[Question]
+    claims: Sequence[Claim] | None
+
+    @classmethod
+    def prepare(cls, by: ModelOptions, own: _AskOptions) -> Job:
+        """Read items, answers and workflow."""
+        from noracle.search.ask import read_claims, task_questions
+        from noracle.search.task import read_task
+        from noracle.search.workflow import load_workflow
+
+        workflow = load_workflow(own.workflow or _plain(own))
+        judged = own.answers is not None
+        task = read_task(str(by.items), preset=by.preset, limit=None if judged else by.limit)
+        claims = None
+        if judged:
+            order = own.seed if by.shuffle else None
+            claims = read_claims(own.answers, task, seed=order, limit=by.limit)
+            questions = [c.question for c in claims if c.question is not None]
+        else:
+            questions = list(task_questions(task, seed=own.seed, shuffle=by.shuffle))
+        return cls(by=by, own=own, task=task, workflow=workflow, questions=questions, claims=claims)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes a run this run; the number of items may grow."""
+        return {
+            "kind": "ask" if self.claims is None else "judge",
+            "workflow": self.workflow.name,
+            "workflow_digest": self.workflow.digest,
+            "seed": self.own.seed,
+            "shuffle": self.by.shuffle,
+        }
+
+    def project(self, folder: RunFolder, budget: Budget, prices: Prices | None, model: str) -> None:
+        """Say on stderr what is to come; ask on a terminal."""
+        from noracle.search.ask import done_before, expected_usage
+
+        done = done_before(self.questions, self.own.repeats, folder)
+        left = len(self.questions) * self.own.repeats - len(done)
+        projection = budget.project(
+            left,
+            calls_per_item=self.workflow.most_calls,
+            tokens_per_call=expected_usage(self.questions, self.workflow),
+            prices=prices,
+            model=model,
+        )
+        before = f" ({len(done):,} done before)" if done else ""
+        what = "items" if self.claims is None else "answers"
+        line = f"{left:,} {what} to {self.workflow.name}{before}: {projection}"
+        announce(line, ask_first=self.by.asks_first and left > 0)
+
+    async def work(
+        self, folder: RunFolder, model: Model, budget: Budget, prices: Prices | None
+    ) -> tuple[Asked, Ledger]:
+        """Ask everything that is not done yet; returns what came out and what it took."""
+        from noracle.search.ask import ask_questions
+
+        with contextlib.ExitStack() as stack:
+            [caller] = self.by.callers(stack, folder.calls, budget, prices, model)
+            step = stack.enter_context(bar())
+            try:
+                asked = await ask_questions(
+                    self.questions,
+                    self.workflow,
+                    caller,
+                    seed=self.own.seed,
+                    repeats=self.own.repeats,
+                    concurrency=self.by.concurrency,
+                    run=folder,
+                    progress=None if step is None else functools.partial(step, self.workflow.name),
+                )
+            finally:
+                await caller.close()
+            return asked, caller.ledger
+
+
+def _plain(own: _AskOptions) -> str:
+    """The workflow that does no more than ask."""
+    return "judge" if own.judge else "direct"
+
+
+@with_options(
+    workflow="preset",
+    shuffle="workflow",
+    limit="shuffle",
+    judge="key_env",
+    max_calls="concurrency",
+    yes="run",
+)
+def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
     """Put items to a model and write the answers table, or have it grade the answers of others.
 
     Options are shuffled and the order is written down; an answer is a class, the place of the
@@ -292,60 +163,35 @@ def command(
     why: invalid, refused or errored. What it may cost is said before the first call. A run that was
     stopped or killed goes on with the same command and pays for no call twice.
     """
-    from noracle.search.backends import open_model
+    from noracle.search.ask import RunFolder
     from noracle.search.task import items_table
 
-    if purge_cache:
-        _purge(model, base_url, key_env)
-        if items is None:
+    if own.purge_cache:
+        _purge(by)
+        if by.items is None:
             return
-    if items is None or model is None:
-        missing = " and ".join(n for n, v in (("--items", items), ("--model", model)) if v is None)
+    needed = {"--items": by.items, "--model": by.model}
+    if None in needed.values():
+        missing = " and ".join(name for name, value in needed.items() if value is None)
         raise ArgumentError(f"{missing} must be given; got none.")
-    _fit_judge(judge, answers=answers, scores=scores, repeats=repeats)
-    target = _target(out, "ratings.csv" if judge else "answers.csv", run)
-    for name, path in (("scores", scores), ("save-items", save_items)):
-        check_target(name, path)
-        check_format(name, path)
-    job = Job.prepare(
-        Wish(
-            items=items,
-            preset=preset,
-            workflow=workflow or ("judge" if judge else "direct"),
-            shuffle=shuffle,
-            seed=seed,
-            limit=limit,
-            answers=answers,
-            repeats=repeats,
-        )
-    )
-    if save_items is not None:
-        write_table(save_items, items_table(job.task))
-    opened = open_model(model, base_url=base_url, key_env=key_env)
-    name = system or _signature(opened.name, job.workflow.name, judge=judge)
-    budget, known_prices = models.read_caps(
-        calls=max_calls, tokens=max_tokens, cost=max_cost, seconds=max_seconds, prices=prices
-    )
-    folder = _folder(run or f"{Path(target).with_suffix('')}.run", job, opened, name)
-    with folder:
-        project(
-            job, folder, budget, known_prices, opened.name, ask_first=not yes and ":" not in model
-        )
-        asked, ledger = models.interruptibly(
-            work(job, folder, opened, budget, known_prices, concurrency, no_cache=no_cache)
-        )
-        _write(job, asked, name, target, scores)
-    _report(
-        job,
-        asked,
-        ledger,
-        name=name,
-        model=opened.name,
-        target=target,
-        scores=scores,
-        folder=folder.path,
-        as_json=as_json,
-    )
+    _fit_judge(own)
+    target = _target(own)
+    for option, path in (("scores", own.scores), ("save-items", own.save_items)):
+        check_target(option, path)
+        check_format(option, path)
+    job = Job.prepare(by, own)
+    if own.save_items is not None:
+        write_table(own.save_items, items_table(job.task))
+    opened = by.open()
+    plain = job.workflow.name == _plain(own)
+    name = own.system or (opened.name if plain else f"{opened.name}:{job.workflow.name}")
+    budget, prices = by.caps(own.max_calls)
+    about = {"model": opened.name, "system": name, **job.settings}
+    with RunFolder(own.run or _run_of(target), about) as folder:
+        job.project(folder, budget, prices, opened.name)
+        asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
+        _write(job, asked, name, target)
+    _report(job, asked, ledger, about, target, folder.path, as_json=output.as_json)
     errored = asked.states["errored"]
     if errored and ledger.failure:
         complain(
@@ -357,105 +203,85 @@ def command(
         raise typer.Exit(3)
 
 
-def _fit_judge(judge: bool, *, answers: str | None, scores: str | None, repeats: int) -> None:
-    if judge and answers is None:
+def _fit_judge(own: _AskOptions) -> None:
+    if own.judge and own.answers is None:
         raise ArgumentError(
             "--judge must come with --answers, the table of answers to grade; got none."
         )
-    stray = [
-        n
-        for n, v in (("--answers", answers), ("--scores", scores), ("--repeats", repeats > 1))
-        if v
-    ]
-    if stray and not judge:
+    stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
+    if stray and not own.judge:
         raise ArgumentError(f"{', '.join(stray)} must go with --judge; got no --judge.")
 
 
-def _target(out: str | None, default: str, run: str | None) -> str:
+def _run_of(target: str) -> str:
+    return f"{Path(target).with_suffix('')}.run"
+
+
+def _target(own: _AskOptions) -> str:
     """Where the table goes. Without --out nothing that was there before this run is overwritten."""
-    check_target("out", out)
-    check_format("out", out)
-    if (
-        out is None
-        and Path(default).exists()
-        and not Path(run or f"{Path(default).with_suffix('')}.run").exists()
-    ):
+    check_target("out", own.out)
+    check_format("out", own.out)
+    default = "ratings.csv" if own.judge else "answers.csv"
+    mine = Path(own.run or _run_of(default)).exists()
+    if own.out is None and Path(default).exists() and not mine:
         raise ArgumentError(
             f"--out must be given where {default} exists already and is not of this run; got none."
         )
-    return out or default
+    return own.out or default
 
 
-def _purge(model: str | None, base_url: str | None, key_env: str | None) -> None:
-    from noracle.search.backends import open_model
+def _purge(by: ModelOptions) -> None:
     from noracle.search.caller import Cache
 
-    name = None if model is None else open_model(model, base_url=base_url, key_env=key_env).name
+    name = None if by.model is None else by.open().name
     with Cache.open() as cache:
         n = cache.purge(model=name)
     complain(f"cache: {n:,} replies{'' if name is None else f' of {name}'} forgotten")
 
 
-def _signature(model: str, workflow: str, *, judge: bool) -> str:
-    return model if workflow == ("judge" if judge else "direct") else f"{model}:{workflow}"
-
-
-def _folder(path: str, job: Job, model: Model, name: str) -> RunFolder:
-    from noracle.search.ask import RunFolder
-
-    return RunFolder(path, {"model": model.name, "system": name, **job.settings})
-
-
-def _write(job: Job, asked: Asked, name: str, target: str, scores: str | None) -> None:
+def _write(job: Job, asked: Asked, name: str, target: str) -> None:
     from noracle.search.ask import answers_table, ratings_table, scores_table
 
-    write_table(
-        target,
-        answers_table(asked, name)
-        if job.claims is None
-        else ratings_table(job.claims, asked, name),
-    )
-    if scores is not None and job.claims is not None:
-        write_table(scores, scores_table(job.claims, asked, name))
+    if job.claims is None:
+        write_table(target, answers_table(asked, name))
+        return
+    write_table(target, ratings_table(job.claims, asked, name))
+    if job.own.scores is not None:
+        write_table(job.own.scores, scores_table(job.claims, asked, name))
 
 
 def _report(
     job: Job,
     asked: Asked,
     ledger: Ledger,
-    *,
-    name: str,
-    model: str,
+    about: Mapping[str, Any],
     target: str,
-    scores: str | None,
     folder: Path,
+    *,
     as_json: bool,
 ) -> None:
-    labels = _labels(job, asked)
+    labels, scores = _labels(job, asked), job.own.scores
     if as_json:
-        say_json(
-            {
-                "schema": SCHEMA,
-                "kind": job.settings["kind"],
-                "task": job.task.name,
-                "model": model,
-                "system": name,
-                "workflow": job.workflow.name,
-                "seed": job.wish.seed,
-                "questions": asked.total,
-                "done": len(asked.lines),
-                "states": dict(asked.states),
-                **({"labels": labels} if labels is not None else {}),
-                "ledger": ledger.to_dict(),
-                "out": target,
-                **({"scores": scores} if scores is not None else {}),
-                "run": str(folder),
-                "stopped": asked.stopped or None,
-            }
-        )
+        found = {
+            "schema": SCHEMA,
+            "kind": about["kind"],
+            "task": job.task.name,
+            **{name: about[name] for name in ("model", "system", "workflow", "seed")},
+            "questions": asked.total,
+            "done": len(asked.lines),
+            "states": dict(asked.states),
+            **({"labels": labels} if labels is not None else {}),
+            "ledger": ledger.to_dict(),
+            "out": target,
+            **({"scores": scores} if scores is not None else {}),
+            "run": str(folder),
+            "stopped": asked.stopped or None,
+        }
+        say_json(found)
         return
     states = ", ".join(f"{n:,} {state}" for state, n in asked.states.items())
-    say(f"{name}: {len(asked.lines):,} of {asked.total:,} asked; {states}", style="bold")
+    head = f"{about['system']}: {len(asked.lines):,} of {asked.total:,} asked; {states}"
+    say(head, style="bold")
     if labels is not None:
         say(", ".join(f"{n:,} {label}" for label, n in labels.items()))
     say(str(ledger))
@@ -471,9 +297,6 @@ def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:
         return None
     from noracle.search.ask import VERDICTS, verdicts
 
-    found = verdicts(job.claims, asked)
-    count = {
-        label: sum(v.label == label and v.state == "answered" for _, v in found)
-        for label in VERDICTS
-    }
-    return {**count, "without an answer": sum(v.state == "unanswered" for _, v in found)}
+    found = [v for _, v in verdicts(job.claims, asked)]
+    count = {k: sum(v.label == k and v.state == "answered" for v in found) for k in VERDICTS}
+    return {**count, "without an answer": sum(v.state == "unanswered" for v in found)}

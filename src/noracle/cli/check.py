@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import operator
+import dataclasses
 from typing import Annotated, Literal
 
 import typer
@@ -11,8 +10,17 @@ import typer
 from noracle.accuracy import check_routing, check_sensitivity, range_unsure
 from noracle.accuracy.check import label_checks
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, seeded
-from noracle.cli._output import Output, read_counts, working
+from noracle.cli._options import (
+    Output,
+    Sources,
+    Stored,
+    add_up,
+    option,
+    values,
+    with_options,
+    without,
+)
+from noracle.cli._output import working
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Ranges
@@ -28,106 +36,53 @@ Exit code 1 says that a check failed."""
 By = Literal["all", "rater", "time"]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _CheckOptions:
+    system: str | None = option("One system only; default all.", "S")
+    by: By = option("Look at the routing as a whole, by rater, or by time.", default="all")
+    at_least: float | None = option("How wrong may verdicts be before this falls?", "A")
+    at_most: float | None = option("How wrong may verdicts be before this falls?", "A")
+    confidence: float = opt.confidence()
+    seed: int = opt.seed()
+
+
+@with_options()
 def command(
-    answers: opt.AnswersFile = None,
-    judgements: opt.JudgementsFile = None,
-    grades: opt.GradesFile = None,
-    items: opt.ItemsFile = None,
-    wide: opt.IsWide = False,
-    systems: opt.SystemNames = None,
-    item: opt.ItemColumn = None,
-    label: opt.LabelColumn = None,
-    ruled_out: opt.RuledOutColumn = None,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    invalid: opt.InvalidChoice = "wrong",
-    counts: opt.StoredCounts = None,
-    project: opt.ProjectAddress = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="S", help="One system only; default all.")
-    ] = None,
-    n_classes: opt.NClasses = None,
-    classes: opt.Classes = None,
-    conflicts: opt.ConflictChoice = "error",
-    protocol: opt.ProtocolChoice = None,
-    by: Annotated[
-        By, typer.Option("--by", help="Look at the routing as a whole, by rater, or by time.")
-    ] = "all",
-    at_least: Annotated[
-        float | None,
-        typer.Option(
-            "--at-least", metavar="A", help="How wrong may verdicts be before this falls?"
-        ),
-    ] = None,
-    at_most: Annotated[
-        float | None,
-        typer.Option("--at-most", metavar="A", help="How wrong may verdicts be before this falls?"),
-    ] = None,
-    confidence: opt.Confidence = 0.95,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
+    given: Annotated[Sources, without("clusters", "repeats")],
+    stored: Stored,
+    own: _CheckOptions,
+    output: Output,
 ) -> None:
     """Check how the labels were collected, all that applies; with --at-least or --at-most also
     sensitivity.
 
     Where verdicts are unsure, the range of the accuracy over all that they may hide stands beside.
     """
-    output = Output(title="Were the labels collected fairly?", as_json=as_json, html=html)
-    named = opt.names(systems)
-    sources = Sources(
-        answers=answers,
-        judgements=judgements,
-        grades=grades,
-        items=items,
-        wide=wide,
-        systems=named,
-        item=item,
-        label=label,
-        ruled_out=ruled_out,
-        n_classes=n_classes,
-        classes=classes,
-        conflicts=conflicts,
-        columns=columns,
-        no_answer=no_answer,
-        invalid=invalid,
-    )
-    others = {
-        "answers": answers,
-        "judgements": judgements,
-        "grades": grades,
-        "items": items,
-        "counts": counts,
-        "at-least": at_least,
-        "at-most": at_most,
-    }
-    view = None
-    if project is not None:
-        from noracle.cli._collect import look_alone
-
-        view = look_alone(project, others)
+    title = "Were the labels collected fairly?"
+    view = stored.view(given, at_least=own.at_least, at_most=own.at_most)
     if view is not None:
         if not view.checks:
             raise ArgumentError("the project must allow at least one check; it has none yet.")
-        output.emit(list(view.checks))
+        output.emit(title, list(view.checks))
         if not all(c.passed for c in view.checks):
             raise typer.Exit(1)
         return
-    if at_least is not None and at_most is not None:
+    if own.at_least is not None and own.at_most is not None:
         raise ArgumentError("--at-least or --at-most must be given, not both; got both.")
     results: list[Check | Ranges] = []
-    wanted = [system] if system is not None else named
-    parts = [read_counts(path) for path in counts or ()]
+    wanted = [own.system] if own.system is not None else given.chosen
+    parts = stored.read()
     with working("checking"):
         evidence, asked = None, None
-        if sources.given or not parts:
-            evidence = sources.load()
-            bare = evidence.answers is None and evidence.grades is None
-            own = None if bare else count_accuracy(evidence, systems=None if parts else wanted)
-            parts += [] if own is None else [own]
+        if given.given or not parts:
+            evidence = given.load()
+            counted = None
+            if evidence.answers is not None or evidence.grades is not None:
+                counted = count_accuracy(evidence, systems=None if parts else wanted)
+                parts.append(counted)
             if evidence.judgements is not None:
-                asked = count_judgements(evidence, by_rater=False, counts=own)
-        total = functools.reduce(operator.add, parts) if parts else None
+                asked = count_judgements(evidence, by_rater=False, counts=counted)
+        total = add_up(parts) if parts else None
         about = total if evidence is None else evidence
         if about is not None:
             told = label_checks(
@@ -135,50 +90,35 @@ def command(
                 counts=total,
                 judgements=asked,
                 systems=wanted,
-                protocol=sources.protocol(protocol),
-                seed=seed,
+                protocol=given.known_protocol,
+                seed=own.seed,
             )
-            results += [
-                seeded(check_routing(evidence, by=by, seed=seed), seed)
-                if c.name == "routing" and by != "all" and evidence
-                else c
-                for c in told
-            ]
+            for one in told:
+                if one.name == "routing" and own.by != "all" and evidence:
+                    one = check_routing(evidence, by=own.by, seed=own.seed)
+                    noted = {**one.diagnostics, "seed": own.seed}  # its p-values are simulated
+                    one = dataclasses.replace(one, diagnostics=noted)
+                results.append(one)
         if total is not None:
-            results += what_if(
-                total,
-                wanted or list(total.systems),
-                at_least=at_least,
-                at_most=at_most,
-                confidence=confidence,
-            )
+            results += what_if(total, wanted or list(total.systems), own)
     if not results:
         raise ArgumentError(
             "judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question."
         )
-    output.emit(results, seed=seed)
+    output.emit(title, results, seed=own.seed)
     if any(isinstance(r, Check) and not r.passed for r in results):
         raise typer.Exit(1)
 
 
-def what_if(
-    counts: AccuracyCounts,
-    systems: list[str],
-    *,
-    at_least: float | None,
-    at_most: float | None,
-    confidence: float,
-) -> list[Check | Ranges]:
+def what_if(counts: AccuracyCounts, systems: list[str], own: _CheckOptions) -> list[Check | Ranges]:
     """Sensitivity and the range of unsure verdicts, system by system."""
-    of = {name: counts.of(name) for name in systems}
     results: list[Check | Ranges] = []
-    if at_least is not None or at_most is not None:
-        results += [
-            check_sensitivity(c, at_least=at_least, at_most=at_most, confidence=confidence)
-            for c in of.values()
-        ]
-    for own in of.values():
-        recorded = any(t.design == "recorded" for t in own.tallies)
-        if own.total(verdict="unsure") and not recorded:
-            results.append(range_unsure(own, confidence=confidence))
+    of = [counts.of(name) for name in systems]
+    if own.at_least is not None or own.at_most is not None:
+        about = values(own, "system", "by", "seed")
+        results += [check_sensitivity(c, **about) for c in of]
+    for c in of:
+        recorded = any(t.design == "recorded" for t in c.tallies)
+        if c.total(verdict="unsure") and not recorded:
+            results.append(range_unsure(c, confidence=own.confidence))
     return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import html as markup
 import json
@@ -12,7 +13,7 @@ import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,6 +21,7 @@ from noracle._version import __version__
 from noracle.cli import _collect as common
 from noracle.cli import _options as opt
 from noracle.cli._collect import show_live
+from noracle.cli._options import Output, argument, option, panel, with_options
 from noracle.cli._output import check_target, replacing, say, say_json, settings, working
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
@@ -47,27 +49,19 @@ noracle collect demo
 noracle collect demo --n-items 200 --exit --out demo"""
 
 
-def demo(
-    n_items: Annotated[
-        int, typer.Option("--n-items", metavar="N", min=20, max=20_000, help="Number of pictures.")
-    ] = 1000,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")
-    ] = 0,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Keep database, key and export here; default a temporary folder.",
-        ),
-    ] = None,
-    leave: Annotated[
-        bool, typer.Option("--exit", help="Stop at the end instead of serving on.")
-    ] = False,
-    seed: opt.Seed = 7,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _CollectDemo:
+    n_items: int = option("Number of pictures.", "N", 1000, min=20, max=20000)
+    port: int = option("Where to listen; 0 takes a free one.", "N", 0)
+    out: str | None = option(
+        "Keep database, key and export here; default a temporary folder.", "DIR"
+    )
+    leave: bool = option("Stop at the end instead of serving on.", None, False, "--exit")
+    seed: int = opt.seed(7)
+
+
+@with_options()
+def demo(own: _CollectDemo, output: opt.JsonOutput) -> None:
     """Start a server, let simulated specialists fill a project over HTTP, and show estimate, truth
     and proof.
 
@@ -75,15 +69,17 @@ def demo(
     not sure. The truth is known here because the pictures are drawn by a rule; the estimates do not
     use it.
     """
-    if out is not None:
-        folder = Path(out)
+    if own.out is not None:
+        folder = Path(own.out)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ArgumentError(f"--out must be a new or empty folder; got {out!r}.")
+            raise ArgumentError(f"--out must be a new or empty folder; got {own.out!r}.")
         folder.mkdir(parents=True, exist_ok=True)
-        _demo(folder, n_items, port, leave or as_json, seed, as_json)
+        _demo(folder, own.n_items, own.port, own.leave or output.as_json, own.seed, output.as_json)
         return
     with tempfile.TemporaryDirectory(prefix="noracle-demo-") as name:
-        _demo(Path(name), n_items, port, leave or as_json, seed, as_json)
+        _demo(
+            Path(name), own.n_items, own.port, own.leave or output.as_json, own.seed, output.as_json
+        )
 
 
 def _demo(folder: Path, n_items: int, port: int, leave: bool, seed: int, as_json: bool) -> None:
@@ -198,53 +194,35 @@ noracle collect export abstracts --format csv --out tables; noracle estimate --a
 Format = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 
 
-def import_(
-    slug: common.Slug,
-    db: common.Db = common.DB,
-    items: Annotated[
-        str | None,
-        typer.Option(
-            "--items",
-            metavar="FILE",
-            help="Items: .csv, .jsonl, .json, .parquet, a folder or a zip.",
-        ),
-    ] = None,
-    images: Annotated[
-        str | None,
-        typer.Option(
-            "--images", metavar="DIR", help="The folder in which images of the items lie."
-        ),
-    ] = None,
-    gold: Annotated[
-        str | None,
-        typer.Option("--gold", metavar="FILE", help="item, label: the known class of some items."),
-    ] = None,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--system",
-            metavar="[NAME=]FILE",
-            help="item, answer (and system): answers of a system; repeat.",
-        ),
-    ] = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ImportOptions:
+    items: str | None = option("Items: .csv, .jsonl, .json, .parquet, a folder or a zip.", "FILE")
+    images: str | None = option("The folder in which images of the items lie.", "DIR")
+    gold: str | None = option("item, label: the known class of some items.", "FILE")
+    system: list[str] | None = option(
+        "item, answer (and system): answers of a system; repeat.", "[NAME=]FILE"
+    )
+
+
+@with_options()
+def import_(at: common.ProjectAt, own: _ImportOptions) -> None:
     """Bring items into a draft, or the answers of systems into a sealed project.
 
     All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
     Nothing is fetched from the network.
     """
-    if (items is None) == (not system):
+    if (own.items is None) == (not own.system):
         raise ArgumentError(
             "--items or --system must be given, one of them; items come before sealing, systems after."
         )
-    if items is None and (images is not None or gold is not None):
+    if own.items is None and (own.images is not None or own.gold is not None):
         raise ArgumentError("--images and --gold must come with --items; got none.")
-    with common.opened(db) as store:
-        member = store.read_now(lambda work: common.owner_of(work, slug))
-        if items is not None:
-            say(f"{_items(store, member, items, images, gold):,} items imported")
+    with at.store() as store:
+        member = store.read_now(lambda work: common.owner_of(work, at.slug))
+        if own.items is not None:
+            say(f"{_items(store, member, own.items, own.images, own.gold):,} items imported")
             return
-        for name, n in _systems(store, member, system or ()):
+        for name, n in _systems(store, member, own.system or ()):
             say(f"{name}: {n:,} answers imported")
 
 
@@ -302,28 +280,21 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
     return [(name, len(answers)) for name, answers in found.items()]
 
 
-def export(
-    slug: common.Slug,
-    db: common.Db = common.DB,
-    file_format: Annotated[
-        Format,
-        typer.Option("--format", help="archive proves itself; the others are tables to work with."),
-    ] = "archive",
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="PATH",
-            help="A file (archive, label-studio) or a folder (tables); default after the project.",
-        ),
-    ] = None,
-    texts: Annotated[
-        bool,
-        typer.Option(
-            "--texts", help="Also write the texts of the items; default their hashes only."
-        ),
-    ] = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ExportOptions:
+    file_format: Format = option(
+        "archive proves itself; the others are tables to work with.", None, "archive", "--format"
+    )
+    out: str | None = option(
+        "A file (archive, label-studio) or a folder (tables); default after the project.", "PATH"
+    )
+    texts: bool = option(
+        "Also write the texts of the items; default their hashes only.", default=False
+    )
+
+
+@with_options()
+def export(at: common.ProjectAt, own: _ExportOptions) -> None:
     """Write a project to a file or folder, without names of people; the export is logged.
 
     noracle verify checks an archive. noracle estimate, check and the other verbs read the tables of
@@ -331,29 +302,33 @@ def export(
     """
     from noracle.collect.service import exports
 
-    whole = file_format in ("archive", "label-studio")
+    whole = own.file_format in ("archive", "label-studio")
     target = Path(
-        out
+        own.out
         or (
-            f"{slug}.{'zip' if file_format == 'archive' else 'json'}"
+            f"{at.slug}.{'zip' if own.file_format == 'archive' else 'json'}"
             if whole
-            else f"{slug}-{file_format}"
+            else f"{at.slug}-{own.file_format}"
         )
     )
     if whole:
         check_target("out", str(target))
     elif target.exists() and not target.is_dir():
         raise ArgumentError(f"--out must be a folder for the tables; got the file {str(target)!r}.")
-    with common.opened(db) as store, working("exporting"):
-        member = store.read_now(lambda work: common.owner_of(work, slug))
+    with at.store() as store, working("exporting"):
+        member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if member.state == "draft":
-            raise Conflict(f"PROJECT must be sealed before it can be exported; {slug} is a draft.")
+            raise Conflict(
+                f"PROJECT must be sealed before it can be exported; {at.slug} is a draft."
+            )
         store.write_now(
-            lambda work: exports.log_export(work, member, file_format, now=common.now())
+            lambda work: exports.log_export(work, member, own.file_format, now=common.now())
         )
         files = store.read_chained_now(
             member.project,
-            lambda work: exports.export_files(work, member.project, file_format, texts=texts),
+            lambda work: exports.export_files(
+                work, member.project, own.file_format, texts=own.texts
+            ),
         )
     if not whole:
         target.mkdir(parents=True, exist_ok=True)
@@ -387,62 +362,51 @@ The answers stay under the alias of the project, and noracle verify still passes
 Role = Literal["owner", "manager", "annotator", "auditor"]
 
 
-def invite(
-    slug: common.Slug,
-    db: common.Db = common.DB,
-    role: Annotated[Role, typer.Option("--role", help="What the person may do.")] = "annotator",
-    class_name: Annotated[
-        str | None,
-        typer.Option("--class", metavar="NAME", help="The class that an annotator is asked about."),
-    ] = None,
-    place: Annotated[
-        int | None,
-        typer.Option(
-            "--place", metavar="N", min=0, help="The place of an annotator (ordinary protocol)."
-        ),
-    ] = None,
-    each: Annotated[
-        int,
-        typer.Option(
-            "--each",
-            metavar="N",
-            min=1,
-            max=1000,
-            help="Links of each kind; without --class, for every class.",
-        ),
-    ] = 1,
-    days: Annotated[
-        float, typer.Option("--days", metavar="D", help="How long the links work.")
-    ] = 7.0,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Where the server is.")
-    ] = "http://127.0.0.1:8000",
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _InviteOptions:
+    role: Role = option("What the person may do.", default="annotator")
+    class_name: str | None = option(
+        "The class that an annotator is asked about.", "NAME", None, "--class"
+    )
+    place: int | None = option("The place of an annotator (ordinary protocol).", "N", min=0)
+    each: int = option(
+        "Links of each kind; without --class, for every class.", "N", 1, min=1, max=1000
+    )
+    days: float = option("How long the links work.", "D", 7.0)
+    url: str = option("Where the server is.", "URL", "http://127.0.0.1:8000")
+
+
+@with_options()
+def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) -> None:
     """Make links that let people join, bound to a role and a class."""
     from noracle.collect.service import people
 
     def make(work: Work) -> list[dict[str, object]]:
-        member = common.owner_of(work, slug)
+        member = common.owner_of(work, at.slug)
         found: list[dict[str, object]] = []
-        for pool in _pools(member.spec, role, class_name, place):
-            for _ in range(each):
+        for pool in _pools(member.spec, own.role, own.class_name, own.place):
+            for _ in range(own.each):
                 token = people.invite(
-                    work, member, role=role, pool=pool, days=days, now=common.now()
+                    work, member, role=own.role, pool=pool, days=own.days, now=common.now()
                 )
-                link = f"{url.rstrip('/')}/join/{token}"
+                link = f"{own.url.rstrip('/')}/join/{token}"
                 found.append(
-                    {"role": role, "pool": pool, "for": _called(member.spec, pool), "link": link}
+                    {
+                        "role": own.role,
+                        "pool": pool,
+                        "for": _called(member.spec, pool),
+                        "link": link,
+                    }
                 )
         return found
 
-    with common.opened(db) as store:
+    with at.store() as store:
         links = store.write_now(make)
-    if as_json:
+    if output.as_json:
         say_json({"invitations": links})
         return
     for one in links:
-        say(f"{one['for'] or role}: {one['link']}")
+        say(f"{one['for'] or own.role}: {one['link']}")
 
 
 def _pools(
@@ -479,21 +443,25 @@ def _called(spec: ProjectSpec, pool: int | None) -> str:
     return spec.classes[pool].name if spec.protocol == "partitioned" else f"place {pool}"
 
 
-def forget(
-    email: Annotated[str, typer.Argument(metavar="ADDRESS", help="The person's e-mail address.")],
-    db: common.Db = common.DB,
-    yes: common.Yes = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ForgetOptions:
+    email: str = argument("The person's e-mail address.", "ADDRESS", ...)
+    db: str = common.db_option()
+    yes: bool = common.yes_option()
+
+
+@with_options()
+def forget(own: _ForgetOptions) -> None:
     """Erase a person: name, address, password and sessions. What they answered stays, without a
     name.
     """
     from noracle.collect.service import people
 
-    with common.opened(db) as store:
-        if store.read_now(lambda work: people.find_person(work, email)) is None:
+    with common.opened(own.db) as store:
+        if store.read_now(lambda work: people.find_person(work, own.email)) is None:
             raise NotFound("ADDRESS must be the e-mail address of an account; got one without.")
-        common.confirm(f"Erase {email}? This cannot be undone.", yes=yes)
-        store.write_now(lambda work: people.forget(work, email, now=common.now()))
+        common.confirm(f"Erase {own.email}? This cannot be undone.", yes=own.yes)
+        store.write_now(lambda work: people.forget(work, own.email, now=common.now()))
     say("forgotten; copies that were made before still hold the person")
 
 
@@ -531,161 +499,96 @@ ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
 _SPEC = "Without --spec"
 
 
-def project(
-    slug: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PROJECT]", help="Its short name, as in its address; left out: list all."
-        ),
-    ] = None,
-    db: common.Db = common.DB,
-    spec: Annotated[
-        str | None,
-        typer.Option("--spec", metavar="FILE", help="What is asked and how (TOML or JSON)."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="A name for people; default the short name."),
-    ] = None,
-    owner: Annotated[
-        str | None,
-        typer.Option(
-            "--owner", metavar="ADDRESS", help="E-mail of the owner; default the first account."
-        ),
-    ] = None,
-    change: Annotated[
-        bool, typer.Option("--change", help="Change the project, which must be a draft.")
-    ] = False,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live",
-            help="Show the estimates and checks now, as the dashboard does; the look is logged.",
-        ),
-    ] = False,
-    protocol: Annotated[
-        ProtocolName | None,
-        typer.Option("--protocol", help="Who is asked what.", rich_help_panel=_SPEC),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            "--classes", metavar="A,B,C", help="Names of the classes.", rich_help_panel=_SPEC
-        ),
-    ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option("--question", metavar="TEXT", help="What is asked.", rich_help_panel=_SPEC),
-    ] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option("--draws", metavar="N", help="Questions an item.", rich_help_panel=_SPEC),
-    ] = None,
-    shown: Annotated[
-        int | None,
-        typer.Option(
-            "--shown", metavar="M", help="Classes that are shown at a time.", rich_help_panel=_SPEC
-        ),
-    ] = None,
-    annotators: Annotated[
-        int | None,
-        typer.Option(
-            "--annotators",
-            metavar="N",
-            help="Places of the ordinary design.",
-            rich_help_panel=_SPEC,
-        ),
-    ] = None,
-    panel_items: Annotated[
-        int | None,
-        typer.Option(
-            "--panel-items",
-            metavar="N",
-            help="Items that are put to all classes.",
-            rich_help_panel=_SPEC,
-        ),
-    ] = None,
-    gold_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--gold-rate",
-            metavar="P",
-            help="Share of questions with a known answer.",
-            rich_help_panel=_SPEC,
-        ),
-    ] = None,
-    reasks: Annotated[
-        int | None,
-        typer.Option(
-            "--reasks",
-            metavar="N",
-            help='Others who are asked after "not sure".',
-            rich_help_panel=_SPEC,
-        ),
-    ] = None,
-    planned_n: Annotated[
-        int | None,
-        typer.Option(
-            "--planned-n",
-            metavar="N",
-            help="Declared number of main answers.",
-            rich_help_panel=_SPEC,
-        ),
-    ] = None,
-    as_json: opt.AsJson = False,
-) -> None:
+_plain = panel("Without --spec")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ProjectOptions:
+    slug: str | None = argument(
+        "Its short name, as in its address; left out: list all.", "[PROJECT]"
+    )
+    db: str = common.db_option()
+    spec: str | None = option("What is asked and how (TOML or JSON).", "FILE")
+    name: str | None = option("A name for people; default the short name.", "NAME")
+    owner: str | None = option("E-mail of the owner; default the first account.", "ADDRESS")
+    change: bool = option("Change the project, which must be a draft.", default=False)
+    live: bool = option(
+        "Show the estimates and checks now, as the dashboard does; the look is logged.",
+        default=False,
+    )
+    protocol: ProtocolName | None = _plain("Who is asked what.")
+    classes: str | None = _plain("Names of the classes.", "A,B,C")
+    question: str | None = _plain("What is asked.", "TEXT")
+    draws: int | None = _plain("Questions an item.", "N")
+    shown: int | None = _plain("Classes that are shown at a time.", "M")
+    annotators: int | None = _plain("Places of the ordinary design.", "N")
+    panel_items: int | None = _plain("Items that are put to all classes.", "N")
+    gold_rate: float | None = _plain("Share of questions with a known answer.", "P")
+    reasks: int | None = _plain('Others who are asked after "not sure".', "N")
+    planned_n: int | None = _plain("Declared number of main answers.", "N")
+
+
+@with_options()
+def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
     """Make a project, show one, or list all."""
     from noracle.collect.service import projects
 
     given = {
-        "protocol": protocol,
-        "classes": opt.names(classes),
-        "question": question,
-        "draws": draws,
-        "shown": shown,
-        "annotators": annotators,
-        "panel_items": panel_items,
-        "gold_rate": gold_rate,
-        "reasks": reasks,
-        "planned_n": planned_n,
+        "protocol": own.protocol,
+        "classes": opt.names(own.classes),
+        "question": own.question,
+        "draws": own.draws,
+        "shown": own.shown,
+        "annotators": own.annotators,
+        "panel_items": own.panel_items,
+        "gold_rate": own.gold_rate,
+        "reasks": own.reasks,
+        "planned_n": own.planned_n,
     }
     values = {key: value for key, value in given.items() if value is not None}
+    slug = own.slug
     if slug is None:
-        if spec is not None or values:
+        if own.spec is not None or values:
             raise ArgumentError("PROJECT must be named to make a project; got none.")
-        if live:
+        if own.live:
             raise ArgumentError("PROJECT must be named with --live; got none.")
-        return _list(db, as_json)
-    if live:
-        if spec is not None or values or change:
+        return _list(own.db, output.as_json)
+    if own.live:
+        if own.spec is not None or values or own.change:
             raise ArgumentError("--live must come alone; got options that change the project.")
-        return show_live(slug, db, as_json=as_json)
-    if spec is not None or values:
-        wanted, called = read_spec(spec, values)
-        with common.opened(db) as store:
+        return show_live(slug, own.db, as_json=output.as_json)
+    if own.spec is not None or values:
+        wanted, called = read_spec(own.spec, values)
+        with common.opened(own.db) as store:
 
             def make(work: Work) -> None:
-                if change:
-                    project = int(common.project_row(work, slug)["id"])
-                    projects.change_spec(work, project, wanted)
+                if own.change:
+                    row = common.project_row(work, slug)
+                    projects.change_spec(
+                        work,
+                        int(row["id"]),
+                        wanted,
+                        actor=common.owner_of(work, slug).alias,
+                        now=common.now(),
+                    )
                 else:
                     projects.create_project(
                         work,
                         slug=slug,
-                        name=name or called or slug,
+                        name=own.name or called or slug,
                         spec=wanted,
-                        owner=_person(work, owner),
+                        owner=_person(work, own.owner),
                         now=common.now(),
                     )
 
             store.write_now(make)
-    elif change or name is not None or owner is not None:
+    elif own.change or own.name is not None or own.owner is not None:
         raise ArgumentError(
             "--spec, or --protocol and --classes, must say what the project is; got neither."
         )
-    with common.opened(db) as store:
+    with common.opened(own.db) as store:
         shown_project = store.read_now(lambda work: describe(work, slug))
-    if as_json:
+    if output.as_json:
         say_json(shown_project)
     else:
         _say(shown_project)
@@ -807,47 +710,47 @@ def _list(db: str, as_json: bool) -> None:
         say("no project yet; make one with: noracle collect project NAME --spec project.toml")
 
 
-def seal(
-    slug: common.Slug,
-    db: common.Db = common.DB,
-    chances: Annotated[
-        str | None,
-        typer.Option(
-            "--chances",
-            metavar="FILE",
-            help="Targeted routing: item, class, propensity, a row for each class; default uniform.",
-        ),
-    ] = None,
-    yes: common.Yes = False,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _SealOptions:
+    chances: str | None = option(
+        "Targeted routing: item, class, propensity, a row for each class; default uniform.", "FILE"
+    )
+    yes: bool = common.yes_option()
+
+
+@with_options()
+def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> None:
     """Draw everything random and commit to it; shows first what will be sealed."""
     from noracle.collect import formats
     from noracle.collect.service import projects
 
-    with common.opened(db) as store:
-        member = store.read_now(lambda work: common.owner_of(work, slug))
+    with at.store() as store:
+        member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if member.state != "draft":
-            raise Conflict(f"PROJECT must be a draft to be sealed; {slug} is {member.state}.")
-        drawn = None if chances is None else formats.read_propensities(chances, spec=member.spec)
+            raise Conflict(f"PROJECT must be a draft to be sealed; {at.slug} is {member.state}.")
+        drawn = (
+            None
+            if own.chances is None
+            else formats.read_propensities(own.chances, spec=member.spec)
+        )
         with working("counting"):
             preview = store.read_now(
                 lambda work: projects.preview_seal(work, member.project, propensities=drawn)
             )
         if preview.problem:
             raise Refused(preview.problem)
-        if not as_json:
+        if not output.as_json:
             for line in preview_lines(preview, member.spec):
                 say(line)
-        common.confirm(f"Seal {slug}? Nothing of it can be changed afterwards.", yes=yes)
+        common.confirm(f"Seal {at.slug}? Nothing of it can be changed afterwards.", yes=own.yes)
         with working("drawing the routes"):
             store.write_now(
                 lambda work: projects.seal_project(
                     work, member.project, actor=member.alias, now=common.now(), propensities=drawn
                 )
             )
-        found = store.read_now(lambda work: describe(work, slug))
-    if as_json:
+        found = store.read_now(lambda work: describe(work, at.slug))
+    if output.as_json:
         say_json(found)
         return
     say(f"sealed {found['questions']:,} questions about {found['items']:,} items")
@@ -884,17 +787,25 @@ def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
     return lines
 
 
-def open_(slug: common.Slug, db: common.Db = common.DB) -> None:
+@with_options()
+def open_(at: common.ProjectAt) -> None:
     """Let annotators answer."""
-    _turn(slug, db, "open")
+    _turn(at.slug, at.db, "open")
 
 
-def close(slug: common.Slug, db: common.Db = common.DB, yes: common.Yes = False) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _CloseOptions:
+    yes: bool = common.yes_option()
+
+
+@with_options()
+def close(at: common.ProjectAt, own: _CloseOptions) -> None:
     """Take no more answers, and reveal the seed."""
     common.confirm(
-        f"Close {slug}? No answer is taken afterwards, and it cannot be opened again.", yes=yes
+        f"Close {at.slug}? No answer is taken afterwards, and it cannot be opened again.",
+        yes=own.yes,
     )
-    _turn(slug, db, "close")
+    _turn(at.slug, at.db, "close")
 
 
 def _turn(slug: str, db: str, way: Literal["open", "close"]) -> None:
@@ -945,25 +856,17 @@ noracle collect restore monday.backup --db sqlite:///again.db"""
 _WHERE, _TLS = "Where to listen", "TLS"
 
 
-def init(
-    db: common.Db = common.DB,
-    email: Annotated[
-        str | None,
-        typer.Option(
-            "--email", metavar="ADDRESS", help="The owner's e-mail address; asked for if left out."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name", metavar="NAME", help="The owner's name; default the address before the @."
-        ),
-    ] = None,
-    locale: Annotated[
-        str, typer.Option("--locale", metavar="LANG", help="The owner's language.")
-    ] = "en",
-    key_file: common.KeyFile = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _CollectInit:
+    db: str = common.db_option()
+    email: str | None = option("The owner's e-mail address; asked for if left out.", "ADDRESS")
+    name: str | None = option("The owner's name; default the address before the @.", "NAME")
+    locale: str = option("The owner's language.", "LANG", "en")
+    key_file: str | None = common.key_option()
+
+
+@with_options()
+def init(own: _CollectInit) -> None:
     """Make the database, its secret key and the owner's account.
 
     The password is asked for; without a terminal it is the first line of stdin. There are no
@@ -972,14 +875,14 @@ def init(
     from noracle.collect.service import people
     from noracle.collect.store import open_store
 
-    url = database_url(db)
-    file, key = sqlite_path(url), key_path(url, key_file)
+    url = database_url(own.db)
+    file, key = sqlite_path(url), key_path(url, own.key_file)
     for path, what in ((file, "the database"), (key, "--key-file")):
         if path is not None and not path.parent.is_dir():
             raise ArgumentError(
                 f"{what} must lie in a folder that exists; got {str(path)!r}. Make the folder {str(path.parent)!r} first."
             )
-    address = email or typer.prompt("E-mail address of the owner", err=True)
+    address = own.email or typer.prompt("E-mail address of the owner", err=True)
     people.normal_email(address)
     if key.exists():
         read_key(key)
@@ -990,9 +893,14 @@ def init(
 
         def add(work: Work) -> int:
             _without_accounts(work)
-            who = name or address.partition("@")[0]
+            who = own.name or address.partition("@")[0]
             return people.add_person(
-                work, email=address, name=who, password_hash=hashed, locale=locale, now=common.now()
+                work,
+                email=address,
+                name=who,
+                password_hash=hashed,
+                locale=own.locale,
+                now=common.now(),
             )
 
         store.write_now(add)
@@ -1013,75 +921,35 @@ def _without_accounts(work: Work) -> None:
         )
 
 
-def serve(
-    db: common.Db = common.DB,
-    host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Where to listen.", rich_help_panel=_WHERE),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="0 takes a free one.", rich_help_panel=_WHERE)
-    ] = 8000,
-    behind_proxy: Annotated[
-        str | None,
-        typer.Option(
-            "--behind-proxy",
-            metavar="URL",
-            help="The https address of a proxy that speaks TLS for this server.",
-            rich_help_panel=_TLS,
-        ),
-    ] = None,
-    trust_proxy: Annotated[
-        str,
-        typer.Option(
-            "--trust-proxy",
-            metavar="ADDRESSES",
-            help="Proxies whose X-Forwarded-For is believed.",
-            rich_help_panel=_TLS,
-        ),
-    ] = "127.0.0.1",
-    tls_cert: Annotated[
-        str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", rich_help_panel=_TLS),
-    ] = None,
-    tls_key: Annotated[
-        str | None,
-        typer.Option(
-            "--tls-key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_TLS
-        ),
-    ] = None,
-    public_url: Annotated[
-        str | None,
-        typer.Option(
-            "--public-url",
-            metavar="URL",
-            help="With --tls-cert: the https address that people use.",
-            rich_help_panel=_TLS,
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", metavar="N", help="Server processes; more than one needs PostgreSQL."
-        ),
-    ] = 1,
-    answers_per_minute: Annotated[
-        int | None,
-        typer.Option(
-            "--answers-per-minute",
-            metavar="N",
-            help="Most questions and answers of one session in a minute; default 300, for people.",
-        ),
-    ] = None,
-    key_file: common.KeyFile = None,
-    unsafe: Annotated[
-        bool,
-        typer.Option(
-            "--unsafe",
-            help="Accept database settings that may lose acknowledged answers when the power fails.",
-        ),
-    ] = False,
-) -> None:
+_where = panel("Where to listen")
+_tls = panel("TLS")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ServeOptions:
+    db: str = common.db_option()
+    host: str = _where("Where to listen.", "ADDRESS", "127.0.0.1")
+    port: int = _where("0 takes a free one.", "N", 8000)
+    behind_proxy: str | None = _tls(
+        "The https address of a proxy that speaks TLS for this server.", "URL"
+    )
+    trust_proxy: str = _tls("Proxies whose X-Forwarded-For is believed.", "ADDRESSES", "127.0.0.1")
+    tls_cert: str | None = _tls("Certificate (PEM).", "FILE")
+    tls_key: str | None = _tls("Its private key (PEM).", "FILE")
+    public_url: str | None = _tls("With --tls-cert: the https address that people use.", "URL")
+    workers: int = option("Server processes; more than one needs PostgreSQL.", "N", 1)
+    answers_per_minute: int | None = option(
+        "Most questions and answers of one session in a minute; default 300, for people.", "N"
+    )
+    key_file: str | None = common.key_option()
+    unsafe: bool = option(
+        "Accept database settings that may lose acknowledged answers when the power fails.",
+        default=False,
+    )
+
+
+@with_options()
+def serve(own: _ServeOptions) -> None:
     """Serve the pages and the JSON interface until Ctrl-C.
 
     Plain http is for this machine alone: any other address needs a certificate, or a proxy that has
@@ -1090,57 +958,61 @@ def serve(
     """
     from noracle.collect.server import serve as run
 
-    for option, path in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
+    for name, path in (("--tls-cert", own.tls_cert), ("--tls-key", own.tls_key)):
         if path is not None and not Path(path).is_file():
-            raise ArgumentError(f"{option} must be a readable file; got {path!r}.")
-    url = database_url(db)
+            raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
+    url = database_url(own.db)
     settings = ServerSettings(
         url=url,
-        key_file=key_path(url, key_file),
-        host=host,
-        port=port,
-        proxy=behind_proxy,
-        trusted=trust_proxy,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        public_url=public_url,
-        workers=workers,
-        unsafe=unsafe,
-        answers_per_minute=answers_per_minute,
+        key_file=key_path(url, own.key_file),
+        host=own.host,
+        port=own.port,
+        proxy=own.behind_proxy,
+        trusted=own.trust_proxy,
+        tls_cert=own.tls_cert,
+        tls_key=own.tls_key,
+        public_url=own.public_url,
+        workers=own.workers,
+        unsafe=own.unsafe,
+        answers_per_minute=own.answers_per_minute,
     )
     with common.opened(
-        db, unsafe=unsafe
+        own.db, unsafe=own.unsafe
     ):  # so that a wrong database is one line here, whatever the number of processes
         pass
     run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
 
 
-def backup(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Where the copy goes; it must not exist yet.")
-    ],
-    db: common.Db = common.DB,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _BackupOptions:
+    file: str = argument("Where the copy goes; it must not exist yet.", "FILE", ...)
+    db: str = common.db_option()
+
+
+@with_options()
+def backup(own: _BackupOptions) -> None:
     """Copy the database while work goes on; the copy is consistent.
 
     The secret key is not in it: keep its file elsewhere.
     """
-    check_target("file", file)
-    if Path(file).exists():
-        raise ArgumentError(f"FILE must not exist yet; got {file!r}.")
-    with common.opened(db) as store, working("copying"):
-        store.backup(Path(file))
-    say(f"wrote {file} ({Path(file).stat().st_size:,} bytes)")
+    check_target("file", own.file)
+    if Path(own.file).exists():
+        raise ArgumentError(f"FILE must not exist yet; got {own.file!r}.")
+    with common.opened(own.db) as store, working("copying"):
+        store.backup(Path(own.file))
+    say(f"wrote {own.file} ({Path(own.file).stat().st_size:,} bytes)")
 
 
-def restore(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A copy that noracle collect backup wrote.")
-    ],
-    db: common.Db = common.DB,
-    key_file: common.KeyFile = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _RestoreOptions:
+    file: str = argument("A copy that noracle collect backup wrote.", "FILE", ...)
+    db: str = common.db_option()
+    key_file: str | None = common.key_option()
+
+
+@with_options()
+def restore(own: _RestoreOptions) -> None:
     """Fill a new database from a copy; an existing one is never overwritten.
 
     A new secret key is made if there is none: then forms that were open must be loaded again, and
@@ -1148,17 +1020,17 @@ def restore(
     """
     from noracle.collect.store import restore_store
 
-    if not Path(file).is_file():
-        raise ArgumentError(f"FILE must be a readable file; got {file!r}.")
-    url = database_url(db)
+    if not Path(own.file).is_file():
+        raise ArgumentError(f"FILE must be a readable file; got {own.file!r}.")
+    url = database_url(own.db)
     target = sqlite_path(url)
     if target is not None and target.exists():
         raise ArgumentError(
             f"--db must be a new database; got the file {str(target)!r}. Name another, or move it away."
         )
     with working("restoring"):
-        restore_store(Path(file), url)
-    key = key_path(url, key_file)
+        restore_store(Path(own.file), url)
+    key = key_path(url, own.key_file)
     with contextlib.suppress(ArgumentError):
         make_key(key)
     say(f"restored {url if target is None else target}")
@@ -1183,46 +1055,46 @@ _NOTE = (
 )
 
 
-def simulate(
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=2, help="Simulated projects a row.")
-    ] = 20,
-    n_items: Annotated[
-        int, typer.Option("--n-items", metavar="N", min=100, help="Items a project.")
-    ] = 5000,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ProtocolOptions:
+    runs: int = option("Simulated projects a row.", "N", 20, min=2)
+    n_items: int = option("Items a project.", "N", 5000, min=100)
+    seed: int = opt.seed()
+
+
+@with_options()
+def simulate(own: _ProtocolOptions, output: Output) -> None:
     """Show what breaks the protocol: the bias of each estimate when a rule is broken, through the
     estimators of the dashboard.
     """
     from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
-    check_target("html", html)
+    check_target("html", output.html)
     with common.progress(
-        "simulated projects", runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
+        "simulated projects", own.runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
     ) as step:
-        table = simulate_protocol_table(repetitions=runs, n_items=n_items, seed=seed, tick=step)
-    title = f"What breaks the protocol: {runs} simulated projects of {n_items:,} items a row, seed {seed}"
-    if html is not None:
-        with replacing(html) as temporary:
+        table = simulate_protocol_table(
+            repetitions=own.runs, n_items=own.n_items, seed=own.seed, tick=step
+        )
+    title = f"What breaks the protocol: {own.runs} simulated projects of {own.n_items:,} items a row, seed {own.seed}"
+    if output.html is not None:
+        with replacing(output.html) as temporary:
             temporary.write_text(page(title, table), encoding="utf-8")
-    if as_json:
+    if output.as_json:
         say_json(
             {
                 "schema": "protocol-table/1",
-                "runs": runs,
-                "n_items": n_items,
-                "seed": seed,
+                "runs": own.runs,
+                "n_items": own.n_items,
+                "seed": own.seed,
                 "rows": [row.to_dict() for row in table],
             }
         )
         return
     for line in lines(title, table):
         say(line)
-    if html is not None:
-        say(f"report {html}")
+    if output.html is not None:
+        say(f"report {output.html}")
 
 
 def cells(row: ProtocolRow) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 from noracle.cli import _options as opt
+from noracle.cli._options import Output, option, with_options
 from noracle.cli._output import check_target, say, working, write_table
 from noracle.cli.report import report
 from noracle.cli.simulate import write_world
@@ -50,46 +51,44 @@ judge-small = 0.005
 """
 
 
-def command(
-    out: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Folder for the tables and the report.")
-    ] = "noracle-demo",
-    n_items: Annotated[
-        int, typer.Option("--n-items", metavar="N", min=100, help="Number of items.")
-    ] = 4000,
-    seed: opt.Seed = 7,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _DemoOptions:
+    out: str = option("Folder for the tables and the report.", "DIR", "noracle-demo")
+    n_items: int = option("Number of items.", "N", 4000, min=100)
+    seed: int = opt.seed(7)
+
+
+@with_options()
+def command(own: _DemoOptions, output: Output) -> None:
     """Simulate three systems, five people and two autoraters, and report on them as on any folder.
 
     One question an item was asked: is it of this class? The tables lie in --out, as you would have
     them; key.csv is what you would not have. The report leaves it aside; it is only used here to
     show how close the report came.
     """
-    check_target("html", html)
+    check_target("html", output.html)
     world = simulate_world(
-        n_items=n_items,
+        n_items=own.n_items,
         n_classes=_CLASSES,
         systems=_SYSTEMS,
         no_answer=0.03,
         unsure=0.02,
-        seed=seed,
+        seed=own.seed,
     )
     with working("simulating"):
-        write_world(world, out)
-        write_more(world, Path(out))
-    if not as_json:
+        write_world(world, own.out)
+        write_more(world, Path(own.out))
+    if not output.as_json:
         say(
-            f"simulated {n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {seed})\n"
+            f"simulated {own.n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {own.seed})\n"
         )
-    page = html or str(Path(out) / "report.html")
+    page = output.html or str(Path(own.out) / "report.html")
     report(
-        out,
-        seed=seed,
+        own.out,
+        seed=own.seed,
         page=page,
         saved=str(Path(page).with_suffix(".json")),
-        as_json=as_json,
+        as_json=output.as_json,
         after=lambda oversight: [_against_key(oversight, world)],
     )
 

@@ -11,12 +11,13 @@ import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
 from noracle._version import __version__
 from noracle.cli import _options as opt
+from noracle.cli._options import option, with_options
 from noracle.cli._output import say, say_json, working
 
 EXAMPLE = """Example:
@@ -62,20 +63,21 @@ class Line:
     needed: bool = True
 
 
-def command(
-    full: Annotated[
-        bool, typer.Option("--full", help="Also import torch, to name its device, and start Java.")
-    ] = False,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _DoctorOptions:
+    full: bool = option("Also import torch, to name its device, and start Java.", default=False)
+
+
+@with_options()
+def command(own: _DoctorOptions, output: opt.JsonOutput) -> None:
     """Say what works on this machine, what is missing, and the line that installs it.
 
     Nothing is sent anywhere. An extra that is absent is no fault; a browser is never needed.
     """
     with working("looking"):
-        lines = examine(full=full)
+        lines = examine(full=own.full)
     broken = [line for line in lines if line.health == "broken" and line.needed]
-    if as_json:
+    if output.as_json:
         say_json(
             {
                 "healthy": not broken,

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources, log, policy_checks
-from noracle.cli._output import Output, check_target, read_counts, read_matrix, working, write_json
-from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
+from noracle.cli._options import (
+    Output,
+    Sources,
+    Stored,
+    add_up,
+    log,
+    option,
+    policy_checks,
+    read_matrix,
+    values,
+    with_options,
+)
+from noracle.cli._output import check_target, working, write_json
+from noracle.counts import count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Side
 
@@ -26,208 +36,111 @@ noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --j
 noracle estimate --project noracle.db#survey"""
 
 
-def command(
-    answers: opt.AnswersFile = None,
-    judgements: opt.JudgementsFile = None,
-    grades: opt.GradesFile = None,
-    items: opt.ItemsFile = None,
-    wide: opt.IsWide = False,
-    systems: opt.SystemNames = None,
-    item: opt.ItemColumn = None,
-    label: opt.LabelColumn = None,
-    ruled_out: opt.RuledOutColumn = None,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    invalid: opt.InvalidChoice = "wrong",
-    counts: opt.StoredCounts = None,
-    project: opt.ProjectAddress = None,
-    save_counts: Annotated[
-        str | None,
-        typer.Option("--save-counts", metavar="FILE", help="Write the counts, to be added later."),
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="S", help="One system only; default all.")
-    ] = None,
-    n_classes: opt.NClasses = None,
-    classes: opt.Classes = None,
-    conflicts: opt.ConflictChoice = "error",
-    protocol: opt.ProtocolChoice = None,
-    clusters: opt.ClusterChoice = "auto",
-    repeats: opt.RepeatsChoice = "mean",
-    method: Annotated[
-        Method | None,
-        typer.Option("--method", help="Default ml; scores where labels were not uniform."),
-    ] = None,
-    interval: Annotated[
-        Interval,
-        typer.Option(
-            "--interval", help="auto: the narrowest with a promise that the design allows."
-        ),
-    ] = "auto",
-    confidence: opt.Confidence = 0.95,
-    side: Annotated[
-        Side, typer.Option("--side", help="Interval on both sides, or a lower or upper limit only.")
-    ] = "two-sided",
-    population: Annotated[
-        Literal["answers", "beyond"],
-        typer.Option("--population", help="Accuracy on these items, or on more of their kind."),
-    ] = "answers",
-    weight: Annotated[
-        float,
-        typer.Option("--weight", metavar="W", help="For method weighted: the ordinary share."),
-    ] = 0.5,
-    transition: Annotated[
-        str | None,
-        typer.Option(
-            "--transition",
-            metavar="FILE",
-            help="Matrix P(ruled out | true class), CSV or JSON; rows true.",
-        ),
-    ] = None,
-    false_no: Annotated[
-        float, typer.Option("--false-no", metavar="P", help="Known rate of no to a right answer.")
-    ] = 0.0,
-    false_yes: Annotated[
-        float, typer.Option("--false-yes", metavar="P", help="Known rate of yes to a wrong answer.")
-    ] = 0.0,
-    guess: Annotated[
-        Literal["leave-one-out", "column"],
-        typer.Option(
-            "--guess",
-            help="For recorded propensities: the share of yes on other items, or the column guess of the answers.",
-        ),
-    ] = "leave-one-out",
-    check: opt.CheckRouting = True,
-    strict: opt.Strict = False,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _EstimateOptions:
+    save_counts: str | None = option("Write the counts, to be added later.", "FILE")
+    system: str | None = option("One system only; default all.", "S")
+    method: Method | None = option("Default ml; scores where labels were not uniform.")
+    interval: Interval = option(
+        "auto: the narrowest with a promise that the design allows.", default="auto"
+    )
+    confidence: float = opt.confidence()
+    side: Side = option(
+        "Interval on both sides, or a lower or upper limit only.", default="two-sided"
+    )
+    population: opt.Population = option(
+        "Accuracy on these items, or on more of their kind.", default="answers"
+    )
+    weight: float = option("For method weighted: the ordinary share.", "W", 0.5)
+    transition: str | None = option(
+        "Matrix P(ruled out | true class), CSV or JSON; rows true.", "FILE"
+    )
+    false_no: float = option("Known rate of no to a right answer.", "P", 0.0)
+    false_yes: float = option("Known rate of yes to a wrong answer.", "P", 0.0)
+    guess: Literal["leave-one-out", "column"] = option(
+        "For recorded propensities: the share of yes on other items, or the column guess of the answers.",
+        default="leave-one-out",
+    )
+    check: bool = opt.checking()
+    strict: bool = opt.strictly()
+    seed: int = opt.seed()
+
+
+@with_options()
+def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Output) -> None:
     """Estimate the accuracy of each system, with an interval and what it rests on.
 
     An item without an answer counts as wrong. Without --system all systems are estimated, each at
     --confidence.
     """
-    output = Output(title="Accuracy without an answer key", as_json=as_json, html=html)
-    check_target("save-counts", save_counts)
-    others = {
-        "answers": answers,
-        "judgements": judgements,
-        "grades": grades,
-        "items": items,
-        "counts": counts,
-        "save-counts": save_counts,
-        "method": method,
-        "interval": None if interval == "auto" else interval,
-        "transition": transition,
-    }
-    view = None
-    if project is not None:
-        from noracle.cli._collect import look_alone
-
-        view = look_alone(project, others)
+    check_target("save-counts", own.save_counts)
+    title = "Accuracy without an answer key"
+    view = stored.view(
+        given,
+        save_counts=own.save_counts,
+        method=own.method,
+        interval=None if own.interval == "auto" else own.interval,
+        transition=own.transition,
+    )
     if view is not None:
-        found = [s.estimate for s in view.systems if system in (None, s.name)]
+        found = [s.estimate for s in view.systems if own.system in (None, s.name)]
         if not found:
             raise ArgumentError(
-                f"--system must be a system of the project; got {system!r}."
-                if system
+                f"--system must be a system of the project; got {own.system!r}."
+                if own.system
                 else "the project must have a system."
             )
-        output.emit(found, single=system is not None, more=list(view.checks))
+        output.emit(title, found, single=own.system is not None, more=list(view.checks))
         return
-    named = opt.names(systems)
-    sources = Sources(
-        answers=answers,
-        judgements=judgements,
-        grades=grades,
-        items=items,
-        wide=wide,
-        systems=named,
-        item=item,
-        label=label,
-        ruled_out=ruled_out,
-        n_classes=n_classes,
-        classes=classes,
-        conflicts=conflicts,
-        repeats=repeats,
-        columns=columns,
-        no_answer=no_answer,
-        invalid=invalid,
-    )
-    matrix = read_matrix(transition)
+    matrix = read_matrix(own.transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts
     # hold all systems.
-    wanted = [system] if system is not None else named
-    checks: list[Check] = []
-    parts = [read_counts(path) for path in counts or ()]
-    order: list[int | str] | None = None
+    wanted = [own.system] if own.system is not None else given.chosen
+    parts = stored.read()
     evidence, asked = None, None
-    if sources.given or not parts:
+    if given.given or not parts:
         with working("counting"):
-            evidence = sources.load(labels=True)
-            order = None if evidence.classes is None else list(evidence.classes)
+            evidence = given.load(labels=True)
             started = time.perf_counter()
-            chosen = None if save_counts or parts else wanted
-            by_cluster = (
-                clusters == "auto"
-                and evidence.items is not None
-                and "cluster" in evidence.items.columns
+            columns = () if evidence.items is None else evidence.items.columns
+            counted = count_accuracy(
+                evidence,
+                systems=None if own.save_counts or parts else wanted,
+                by_class=matrix is not None,
+                by_guess=own.guess == "column",
+                by_cluster=given.clusters == "auto" and "cluster" in columns,
             )
-            by = {
-                "by_class": matrix is not None,
-                "by_guess": guess == "column",
-                "by_cluster": by_cluster,
-            }
-            parts.append(count_accuracy(evidence, systems=chosen, **by))
+            parts.append(counted)
             log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
-            if check and evidence.judgements is not None:
-                asked = count_judgements(evidence, by_rater=False, counts=parts[-1])
-    total = _added(parts)
-    if check:
+            if own.check and evidence.judgements is not None:
+                asked = count_judgements(evidence, by_rater=False, counts=counted)
+    total = add_up(parts)
+    if not total.systems:
+        raise ArgumentError("evidence must hold at least one system; got none.")
+    checks: list[Check] = []
+    if own.check:
         checks = policy_checks(
             total if evidence is None else evidence,
             counts=total,
             judgements=asked,
             systems=wanted,
-            protocol=sources.protocol(protocol),
-            seed=seed,
+            protocol=given.known_protocol,
+            seed=own.seed,
             estimate=True,
-            clusters=clusters,
-            population=population,
+            clusters=given.clusters,
+            population=own.population,
         )
-    if save_counts is not None:
-        write_json(save_counts, total.to_dict())
+    if own.save_counts is not None:
+        write_json(own.save_counts, total.to_dict())
+    about = values(own, "save_counts", "system", "transition", "check") | {
+        "repeats": given.repeats if given.given else None,
+        "transition": matrix,
+        "classes": evidence and evidence.classes and list(evidence.classes),
+        "checks": checks if own.check else "none",
+        "clusters": given.clusters,
+    }
     with working("estimating"):
-        results = [
-            estimate_accuracy(
-                total.of(name),
-                repeats=repeats if sources.given else None,
-                method=method,
-                interval=interval,
-                confidence=confidence,
-                side=side,
-                population=population,
-                weight=weight,
-                transition=matrix,
-                classes=order,
-                false_no=false_no,
-                false_yes=false_yes,
-                guess=guess,
-                checks=checks if check else "none",
-                clusters=clusters,
-                strict=strict,
-                seed=seed,
-            )
-            for name in wanted or total.systems
-        ]
-    output.emit(results, single=system is not None, seed=seed if checks else None, more=checks)
-
-
-def _added(parts: list[AccuracyCounts]) -> AccuracyCounts:
-    total = parts[0]
-    for other in parts[1:]:
-        total = total + other
-    if not total.systems:
-        raise ArgumentError("evidence must hold at least one system; got none.")
-    return total
+        names = wanted or total.systems
+        results = [estimate_accuracy(total.of(name), **about) for name in names]
+    shown = own.seed if checks else None
+    output.emit(title, results, single=own.system is not None, seed=shown, more=checks)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from noracle.cli import _options as opt
+from noracle.cli._options import argument, with_options
 from noracle.cli._output import say, say_json, working, write_table
 from noracle.errors import ArgumentError
 
@@ -90,37 +90,40 @@ One question at a time:
 """
 
 
-def command(
-    folder: Annotated[
-        str, typer.Argument(metavar="[FOLDER]", help="Where to write it; made if it is not there.")
-    ] = "noracle-project",
-    seed: opt.Seed = 7,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _InitOptions:
+    folder: str = argument(
+        "Where to write it; made if it is not there.", "[FOLDER]", "noracle-project"
+    )
+    seed: int = opt.seed(7)
+
+
+@with_options()
+def command(own: _InitOptions, output: opt.JsonOutput) -> None:
     """Write a small example project that the report, the watch and every verb run on.
 
     Nothing is ever overwritten: if one of the files is there already, none is written.
     """
-    target = Path(folder)
+    target = Path(own.folder)
     if target.exists() and not target.is_dir():
-        raise ArgumentError(f"FOLDER must be a folder; got the file {folder!r}.")
+        raise ArgumentError(f"FOLDER must be a folder; got the file {own.folder!r}.")
     there = [name for name in FILES if (target / name).exists()]
     if there:
         raise ArgumentError(
-            f"FOLDER must not hold files of a project yet; got {', '.join(there)} in {folder!r}. Name another folder."
+            f"FOLDER must not hold files of a project yet; got {', '.join(there)} in {own.folder!r}. Name another folder."
         )
     with working("writing a project"):
-        tables, texts = _project(folder, seed)
+        tables, texts = _project(own.folder, own.seed)
         target.mkdir(parents=True, exist_ok=True)
         for name, columns in tables.items():
             write_table(target / name, columns)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
-    if as_json:
-        say_json({"folder": folder, "files": list(FILES), "seed": seed})
+    if output.as_json:
+        say_json({"folder": own.folder, "files": list(FILES), "seed": own.seed})
         return
-    say(f"wrote {', '.join(FILES)} in {folder}\n")
-    quoted = shlex.quote(folder)
+    say(f"wrote {', '.join(FILES)} in {own.folder}\n")
+    quoted = shlex.quote(own.folder)
     say(f"noracle report {quoted}    says everything that this evidence allows")
     say(f"noracle watch {quoted}     follows it while rows are added")
 

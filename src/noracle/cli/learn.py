@@ -8,26 +8,24 @@ import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from noracle._version import __version__
+from noracle.cli import _learn_bench
 from noracle.cli import _options as opt
-from noracle.cli._learn_bench import register_bench
+from noracle.cli._options import Output, argument, option, panel, read_matrix, with_options
 from noracle.cli._output import (
-    Output,
     check_format,
     check_target,
     read_json,
-    read_matrix,
     replacing,
     say,
     say_card,
     say_json,
-    settings,
     working,
     write_json,
     write_table,
@@ -317,20 +315,16 @@ def _curve(history: Sequence[Mapping[str, float]]) -> Table:
 
 
 Rows = NDArray[np.intp]
+_TRAINED_WITH = (
+    *("loss", "model", "recipe", "epochs", "batch_size", "lr", "weight_decay", "optimiser"),
+    *("schedule", "precision", "average", "patience", "device"),
+)
+_SIZES = "--hidden must be whole numbers of at least 1, as 500,100"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """How to train, as the options say."""
-
-    transition: str
-    scale: bool
-    max_words: int
-    hidden: tuple[int, ...]
-    validation_share: float
-    confidence: float
-    seed: int
-    others: dict[str, Any]
+def _no_ruled_out() -> EvidenceError:
+    remedy = "Name their column with --ruled-out."
+    return EvidenceError(fault("FILE", "must hold ruled-out classes", "none", remedy=remedy))
 
 
 def read_transition(value: str, n_classes: int) -> str | Transition:
@@ -375,54 +369,37 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
     return found
 
 
-def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool) -> Training:
+def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
     """Train, save the folder and say what happened."""
     from noracle.learn.classifier import ComplementaryClassifier
 
+    use_labels = own.label is not None
     if read.items is None:
-        raise EvidenceError(
-            fault(
-                "FILE",
-                "must hold items to train on",
-                "labels only",
-                remedy="Name their columns with --items.",
-            )
-        )
+        rule, remedy = "must hold items to train on", "Name their columns with --items."
+        raise EvidenceError(fault("FILE", rule, "labels only", remedy=remedy))
     if read.ruled_out is None and not (use_labels and read.label is not None):
-        raise EvidenceError(
-            fault(
-                "FILE",
-                "must hold ruled-out classes",
-                "none",
-                remedy="Name their column with --ruled-out.",
-            )
-        )
+        raise _no_ruled_out()
     if read.n_classes < 2:
-        raise EvidenceError(
-            fault(
-                "classes",
-                "must be at least two",
-                read.n_classes,
-                remedy="Name all of them with --classes.",
-            )
-        )
-    transition = read_transition(wishes.transition, read.n_classes)
+        remedy = "Name all of them with --classes."
+        raise EvidenceError(fault("classes", "must be at least two", read.n_classes, remedy=remedy))
+    transition = read_transition(own.transition, read.n_classes)
     ruled_out = np.full((len(read), 1), -1) if read.ruled_out is None else read.ruled_out
     label = read.label if use_labels and read.label is not None else np.full(len(read), -1)
     some = (ruled_out >= 0).any(axis=1) | (label >= 0)
-    rows, held = _split(some, (ruled_out >= 0).any(axis=1) & (label < 0), wishes)
+    rows, held = _split(some, (ruled_out >= 0).any(axis=1) & (label < 0), own)
     with working("reading words and numbers"):
-        made = fit_input(read, rows, scale=wishes.scale, max_words=wishes.max_words)
+        made = fit_input(read, rows, scale=own.scale, max_words=own.max_words)
         X = made.prepare(read.items)
+    settings = {name: getattr(own, name) for name in _TRAINED_WITH}
     classifier = ComplementaryClassifier(
         transition=transition,
-        hidden=wishes.hidden,
+        hidden=tuple(opt.whole_numbers(own.hidden, _SIZES, 1)),
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
-        validation_share=wishes.validation_share if wishes.others["patience"] is not None else 0.0,
+        validation_share=own.validation_share if own.patience is not None else 0.0,
         verbose=sys.stderr.isatty() and not flags.quiet,
-        random_state=wishes.seed,
-        **wishes.others,
+        random_state=own.seed,
+        **settings,
     )
     # Held-out items are there without a label, so that a memory-mapped file need not be copied.
     known_out, known = ruled_out.copy(), label.copy()
@@ -430,7 +407,7 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
     classifier.fit(X, known_out, label=known if use_labels else None)
     folder.mkdir(parents=True, exist_ok=True)
     save_model(folder, made, classifier, read.classes)
-    validation, reason = _validated(classifier, X, ruled_out, held, folder.resolve().name, wishes)
+    validation, reason = _validated(classifier, X, ruled_out, held, folder.resolve().name, own)
     trained = np.setdiff1d(rows, classifier.held_out_)
     counts = {
         "items": len(read),
@@ -442,7 +419,7 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
         "unlabelled": int((~some).sum()),
         "words": len(made.words),
     }
-    said = {**wishes.others, "validation_share": wishes.validation_share, "seed": wishes.seed}
+    said = {**settings, "validation_share": own.validation_share, "seed": own.seed}
     return Training(
         system=folder.resolve().name,
         folder=str(folder),
@@ -457,12 +434,12 @@ def train(read: LabelledItems, folder: Path, wishes: Wishes, *, use_labels: bool
 
 
 def _split(
-    some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], wishes: Wishes
+    some: NDArray[np.bool_], may_be_held: NDArray[np.bool_], own: _FitOptions
 ) -> tuple[Rows, Rows]:
     """Items to train on, and items held out for the estimate; these have ruled-out classes and no
     true label.
     """
-    share = wishes.validation_share
+    share = own.validation_share
     if not 0 <= share < 1:
         raise ArgumentError(f"--validation-share must be in [0, 1); got {share}.")
     if not some.any():
@@ -473,14 +450,14 @@ def _split(
         )
     candidates = np.flatnonzero(may_be_held)
     n = min(round(share * len(candidates)), int(some.sum()) - 1)
-    held = np.sort(np.random.default_rng([wishes.seed, 1]).permutation(candidates)[:n])
+    held = np.sort(np.random.default_rng([own.seed, 1]).permutation(candidates)[:n])
     chosen = some.copy()
     chosen[held] = False
     return np.flatnonzero(chosen), held
 
 
 def _validated(
-    classifier: Any, X: Any, ruled_out: NDArray[np.int64], held: Rows, system: str, wishes: Wishes
+    classifier: Any, X: Any, ruled_out: NDArray[np.int64], held: Rows, system: str, own: _FitOptions
 ) -> tuple[Estimate | None, str]:
     """Accuracy on held-out items from their ruled-out classes alone, or why there is none."""
     from noracle.learn.validation import estimate_model_accuracy
@@ -495,7 +472,7 @@ def _validated(
                 ruled_out[held],
                 transition=classifier.transition_,
                 system=system,
-                confidence=wishes.confidence,
+                confidence=own.confidence,
             )
         except SingularTransition as error:
             return None, f"none: {error}"
@@ -504,9 +481,6 @@ def _validated(
 
 # ----------------------------------------------------------------------------
 
-
-_FILE = "CSV, JSONL, Parquet, npz, npy, idx or CLImage pickle; or a folder of these or of images."
-_TRAINING, _DATA = "Training", "Reading the file"
 
 FIT = """Example:
 
@@ -530,131 +504,86 @@ app = typer.Typer(
     help="Train a classifier on what items are not, without an answer key (extra learn)."
 )
 
-ItemColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--items",
-        metavar="COL",
-        help="Text column, number columns (A,B,…), or array of the items.",
-        rich_help_panel=_DATA,
-    ),
-]
-RuledOut = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ruled-out",
-        metavar="COL",
-        help="Ruled-out classes: one column (also a|b), or several.",
-        rich_help_panel=_DATA,
-    ),
-]
-Names = Annotated[
-    str | None,
-    typer.Option(
-        "--classes",
-        metavar="A,B,C",
-        help="All classes; default those in the file.",
-        rich_help_panel=_DATA,
-    ),
-]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+_reading, _training = panel("Reading the file"), panel("Training")
 
 
-def _training(*names: str, text: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=_TRAINING)
+def _file() -> Any:
+    return argument(
+        "CSV, JSONL, Parquet, npz, npy, idx or CLImage pickle; or a folder of these or of images.",
+        "FILE",
+        ...,
+    )
+
+
+def _items() -> Any:
+    return _reading("Text column, number columns (A,B,…), or array of the items.", "COL")
+
+
+def _ruled_out() -> Any:
+    return _reading("Ruled-out classes: one column (also a|b), or several.", "COL")
+
+
+def _classes() -> Any:
+    return _reading("All classes; default those in the file.", "A,B,C")
+
+
+def _device() -> Any:
+    return option("auto, cpu, cuda or cuda:1.", default="auto")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _FitOptions:
+    file: str = _file()
+    out: str = option("Folder of the model; holds the checkpoint too.", "MODEL_DIR", ...)
+    items: list[str] | None = _items()
+    ruled_out: list[str] | None = _ruled_out()
+    label: str | None = _reading(
+        "Also train on true labels in this column; without it none is used.", "COL"
+    )
+    classes: str | None = _classes()
+    loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
+    transition: str = _training(
+        "uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.",
+        default="uniform",
+    )
+    model: Literal["linear", "mlp", "resnet18", "resnet34"] = _training(
+        "What is trained.", default="linear"
+    )
+    hidden: str = _training(
+        "Sizes of the hidden layers of an mlp, separated by commas.", default="500"
+    )
+    recipe: Literal["plain", "consistency"] = _training(
+        "consistency: views of an image must agree.", default="plain"
+    )
+    epochs: int = _training("Times that all items are seen.", default=50)
+    batch_size: int = _training("Items a step.", default=256)
+    lr: float = _training("Learning rate; texts often want 0.01.", default=1e-3)
+    weight_decay: float = _training("Pull of all weights to 0.", default=0.0)
+    optimiser: Literal["adam", "sgd"] = _training("How steps are taken.", default="adam")
+    schedule: Literal["constant", "cosine", "one-cycle"] = _training(
+        "Learning rate over time.", default="constant"
+    )
+    precision: Literal["fp32", "bf16", "fp64"] = _training(
+        "Numbers inside the model.", default="fp32"
+    )
+    average: float = _training("Decay of the average of weights; 0 is none.", default=0.0)
+    validation_share: float = _training(
+        "Items held out for the estimate of accuracy; with --patience as many again to stop.",
+        default=0.1,
+    )
+    patience: int | None = _training("Stop after so many epochs without a better score.")
+    scale: bool = _training(
+        "Bring number columns to mean 0 and standard deviation 1.", None, True, "--scale/--no-scale"
+    )
+    max_words: int = _training("Most frequent words of texts.", default=50_000, min=1)
+    device: str = _device()
+    confidence: float = opt.confidence()
+    seed: int = opt.seed()
 
 
 @app.command("fit", epilog=FIT)
-def fit(
-    file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", metavar="MODEL_DIR", help="Folder of the model; holds the checkpoint too."
-        ),
-    ],
-    items: ItemColumns = None,
-    ruled_out: RuledOut = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            metavar="COL",
-            help="Also train on true labels in this column; without it none is used.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    classes: Names = None,
-    loss: Annotated[
-        str, _training("--loss", text="scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).")
-    ] = "scl_nl",
-    transition: Annotated[
-        str,
-        _training(
-            "--transition",
-            text="uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.",
-        ),
-    ] = "uniform",
-    model: Annotated[
-        Literal["linear", "mlp", "resnet18", "resnet34"],
-        _training("--model", text="What is trained."),
-    ] = "linear",
-    hidden: Annotated[
-        str,
-        _training("--hidden", text="Sizes of the hidden layers of an mlp, separated by commas."),
-    ] = "500",
-    recipe: Annotated[
-        Literal["plain", "consistency"],
-        _training("--recipe", text="consistency: views of an image must agree."),
-    ] = "plain",
-    epochs: Annotated[int, _training("--epochs", text="Times that all items are seen.")] = 50,
-    batch_size: Annotated[int, _training("--batch-size", text="Items a step.")] = 256,
-    lr: Annotated[float, _training("--lr", text="Learning rate; texts often want 0.01.")] = 1e-3,
-    weight_decay: Annotated[
-        float, _training("--weight-decay", text="Pull of all weights to 0.")
-    ] = 0.0,
-    optimiser: Annotated[
-        Literal["adam", "sgd"], _training("--optimiser", text="How steps are taken.")
-    ] = "adam",
-    schedule: Annotated[
-        Literal["constant", "cosine", "one-cycle"],
-        _training("--schedule", text="Learning rate over time."),
-    ] = "constant",
-    precision: Annotated[
-        Literal["fp32", "bf16", "fp64"], _training("--precision", text="Numbers inside the model.")
-    ] = "fp32",
-    average: Annotated[
-        float, _training("--average", text="Decay of the average of weights; 0 is none.")
-    ] = 0.0,
-    validation_share: Annotated[
-        float,
-        _training(
-            "--validation-share",
-            text="Items held out for the estimate of accuracy; with --patience as many again to stop.",
-        ),
-    ] = 0.1,
-    patience: Annotated[
-        int | None,
-        _training("--patience", text="Stop after so many epochs without a better score."),
-    ] = None,
-    scale: Annotated[
-        bool,
-        _training(
-            "--scale/--no-scale", text="Bring number columns to mean 0 and standard deviation 1."
-        ),
-    ] = True,
-    max_words: Annotated[
-        int,
-        typer.Option(
-            "--max-words", min=1, help="Most frequent words of texts.", rich_help_panel=_TRAINING
-        ),
-    ] = 50_000,
-    device: Device = "auto",
-    confidence: opt.Confidence = 0.95,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@with_options()
+def fit(own: _FitOptions, output: Output) -> None:
     """Train a classifier on ruled-out classes and estimate its accuracy on held-out ones.
 
     Texts become TF-IDF. A label column is not looked at unless --label names it. The folder holds
@@ -663,103 +592,59 @@ def fit(
     _need_learn()
     from noracle.learn.readers import read_items
 
-    Output(title="Training without an answer key", as_json=as_json, html=html)
-    folder = Path(out)
+    folder = Path(own.out)
     if folder.is_file() or not folder.parent.is_dir():
-        raise ArgumentError(f"--out must name a folder inside one that exists; got {out!r}.")
-    wishes = Wishes(
-        transition=transition,
-        scale=scale,
-        max_words=max_words,
-        hidden=sizes(hidden),
-        validation_share=validation_share,
-        confidence=confidence,
-        seed=seed,
-        others={
-            "loss": loss,
-            "model": model,
-            "recipe": recipe,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "optimiser": optimiser,
-            "schedule": schedule,
-            "precision": precision,
-            "average": average,
-            "patience": patience,
-            "device": device,
-        },
-    )
+        raise ArgumentError(f"--out must name a folder inside one that exists; got {own.out!r}.")
     with working("reading"):
         read = read_items(
-            file,
-            items=opt.names(items),
-            ruled_out=opt.names(ruled_out),
-            label=label or (),
+            own.file,
+            items=opt.names(own.items),
+            ruled_out=opt.names(own.ruled_out),
+            label=own.label or (),
             annotator=(),
-            classes=opt.names(classes),
+            classes=opt.names(own.classes),
         )
-    done = train(read, folder, wishes, use_labels=label is not None)
+    done = train(read, folder, own)
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
-    if html is not None:
-        from noracle.report.page import write_page
-
-        with working("drawing the report"):
-            write_page(
-                html,
-                results,
-                title="Training without an answer key",
-                command=settings.command,
-                seed=seed,
-            )
-    if as_json:
+    output.page("Training without an answer key", results, own.seed)
+    if output.as_json:
         say_json(done.to_dict())
         return
     for result in results:
         say_card(str(result))
-    if html is not None:
-        say(f"report {html}")
+    if output.html is not None:
+        say(f"report {output.html}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _PredictOptions:
+    model: str = argument("Folder that fit made.", "MODEL_DIR", ...)
+    file: str = _file()
+    out: str = option("Answers as CSV, JSONL or Parquet: item, system, answer.", "FILE", ...)
+    items: list[str] | None = _items()
+    system: str | None = option("Name of the system; default that of the folder.", "S")
+    chances: bool = option("Also a column chance_CLASS for each class.", default=False)
+    device: str = _device()
 
 
 @app.command("predict", epilog=PREDICT)
-def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL_DIR", help="Folder that fit made.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", metavar="FILE", help="Answers as CSV, JSONL or Parquet: item, system, answer."
-        ),
-    ],
-    items: ItemColumns = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            "--system", metavar="S", help="Name of the system; default that of the folder."
-        ),
-    ] = None,
-    chances: Annotated[
-        bool, typer.Option("--chances", help="Also a column chance_CLASS for each class.")
-    ] = False,
-    device: Device = "auto",
-    as_json: opt.AsJson = False,
-) -> None:
+@with_options()
+def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
     """Answer with a model: a table that 'noracle estimate' and the other verbs take as --answers.
 
     An item is named by its column item, by its file, or by its row number from 0.
     """
     _need_learn()
-    check_format("out", out)
-    check_target("out", out)
+    check_format("out", own.out)
+    check_target("out", own.out)
     from noracle.learn.files import is_whole
     from noracle.learn.readers import read_items
 
-    made, classifier, names = load_model(Path(model), device=device)
+    made, classifier, names = load_model(Path(own.model), device=own.device)
     with working("reading"):
         read = read_items(
-            file,
-            items=opt.names(items) or list(made.columns) or None,
+            own.file,
+            items=opt.names(own.items) or list(made.columns) or None,
             ruled_out=(),
             label=(),
             annotator=(),
@@ -785,106 +670,73 @@ def predict(
     whole = all(isinstance(i, int) for i in read.ids)
     columns: dict[str, list[Any]] = {
         "item": list(read.ids) if whole else [str(i) for i in read.ids],
-        "system": [system or Path(model).resolve().name] * len(read),
+        "system": [own.system or Path(own.model).resolve().name] * len(read),
         "answer": [keys[k] for k in answer],
     }
-    if chances:
+    if own.chances:
         columns |= {
             f"chance_{name}": [round(float(p), 6) for p in found[:, k]]
             for k, name in enumerate(names)
         }
-    write_table(out, columns)
+    write_table(own.out, columns)
     shares = {name: answer.count(k) for k, name in enumerate(names)}
-    if as_json:
+    if output.as_json:
         say_json(
             {
                 "schema": "predictions/1",
                 "system": columns["system"][0],
                 "n_items": len(read),
-                "answers": out,
+                "answers": own.out,
                 "classes": shares,
             }
         )
         return
-    say(f"{len(read)} answers of {columns['system'][0]!r} in {out}")
+    say(f"{len(read)} answers of {columns['system'][0]!r} in {own.out}")
     say("  " + ", ".join(f"{name} {n}" for name, n in shares.items()))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _AnalyseOptions:
+    file: str = _file()
+    ruled_out: list[str] | None = _ruled_out()
+    label: str | None = _reading("True classes; they are marked oracle.", "COL")
+    trusted: str | None = _reading("Where true, the label counts; default everywhere.", "COL")
+    annotator: list[str] | None = _reading("Who ruled the class out.", "COL")
+    features: list[str] | None = _reading(
+        "Number columns: do labels depend on the item beyond its class?", "COL"
+    )
+    classes: str | None = _classes()
+    confidence: float = opt.confidence()
+    seed: int = opt.seed()
+
+
 @app.command("analyse", epilog=ANALYSE)
-def analyse(
-    file: Annotated[str, typer.Argument(metavar="FILE", help=_FILE)],
-    ruled_out: RuledOut = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            metavar="COL",
-            help="True classes; they are marked oracle.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    trusted: Annotated[
-        str | None,
-        typer.Option(
-            "--trusted",
-            metavar="COL",
-            help="Where true, the label counts; default everywhere.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    annotator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--annotator", metavar="COL", help="Who ruled the class out.", rich_help_panel=_DATA
-        ),
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--features",
-            metavar="COL",
-            help="Number columns: do labels depend on the item beyond its class?",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    classes: Names = None,
-    confidence: opt.Confidence = 0.95,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@with_options()
+def analyse(own: _AnalyseOptions, output: Output) -> None:
     """Say how noisy and how biased ruled-out labels are: noise, class bias, T, annotators, and what
     a method may assume.
 
     True labels are looked at only where --label names them.
     """
-    output = Output(title="Ruled-out labels", as_json=as_json, html=html)
     import numpy as np
 
     from noracle.learn.analysis import analyse_labels
     from noracle.learn.readers import read_items
 
-    if trusted is not None and label is None:
+    if own.trusted is not None and own.label is None:
         raise ArgumentError("--trusted must come with --label, the true classes; got no --label.")
     with working("reading"):
         read = read_items(
-            file,
-            items=opt.names(features) or (),
-            ruled_out=opt.names(ruled_out),
-            label=label or (),
-            annotator=opt.names(annotator),
-            classes=opt.names(classes),
+            own.file,
+            items=opt.names(own.features) or (),
+            ruled_out=opt.names(own.ruled_out),
+            label=own.label or (),
+            annotator=opt.names(own.annotator),
+            classes=opt.names(own.classes),
         )
-        mask = None if trusted is None else _flags(file, trusted)
+        mask = None if own.trusted is None else _flags(own.file, own.trusted)
     if read.ruled_out is None:
-        raise EvidenceError(
-            fault(
-                "FILE",
-                "must hold ruled-out classes",
-                "none",
-                remedy="Name their column with --ruled-out.",
-            )
-        )
+        raise _no_ruled_out()
     if read.texts or hasattr(read.items, "tocsr"):
         raise ArgumentError("--features must be columns of numbers; got others.")
     with working("analysing"):
@@ -897,28 +749,15 @@ def analyse(
             features=None
             if read.items is None
             else np.asarray(read.items, dtype=np.float64).reshape(len(read), -1),
-            confidence=confidence,
-            rng=np.random.default_rng(seed),
+            confidence=own.confidence,
+            rng=np.random.default_rng(own.seed),
         )
-    output.emit([found], single=True, seed=seed)
+    output.emit("Ruled-out labels", [found], single=True, seed=own.seed)
 
 
 def _need_learn() -> None:
     """Refuse in one line where torch or scikit-learn is missing, before anything is read."""
     importlib.import_module("noracle.learn.classifier")
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """Sizes of hidden layers."""
-    try:
-        found = tuple(int(part) for part in opt.names(text) or ())
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise ArgumentError(
-            f"--hidden must be whole numbers of at least 1, as 500,100; got {text!r}."
-        )
-    return found
 
 
 def _flags(file: str, column: str) -> Any:
@@ -942,4 +781,4 @@ def _flags(file: str, column: str) -> Any:
     return values[read.label]
 
 
-register_bench(app)
+app.command("bench", epilog=_learn_bench.EXAMPLE)(_learn_bench.bench)

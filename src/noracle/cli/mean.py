@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-import typer
+import dataclasses
+from typing import Literal
 
 from noracle.cli import _options as opt
-from noracle.cli._output import Output, read_json, working
-from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
-from noracle.results import Plan, Side, read_result
+from noracle.cli._options import Output, panel, read_plan, values, with_options
+from noracle.cli._output import working
+from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.results import Plan, Side
 
 EXAMPLE = """Example:
 
@@ -17,108 +17,54 @@ noracle mean --data scores.csv --target human
 
 noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html"""
 
-_DATA, _HOW = "Data", "How to estimate"
+
+_data = panel("Data")
+_how = panel("How to estimate")
 
 
-def command(
-    data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="Scores: a column for each rater (empty: not observed), or rows item, rater, value (CSV, JSONL or Parquet; globs too); "
-            "or results of promptfoo, DeepEval, Inspect, lm-eval or OpenTelemetry. Repeat for a pilot and a work list: rows of one item "
-            "are put together.",
-            rich_help_panel=_DATA,
-        ),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            metavar="NAME",
-            help="The gold rater; or a combination, as in a=1,b=-1. A plan knows it.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    plan: Annotated[
-        str | None,
-        typer.Option(
-            "--plan",
-            metavar="FILE",
-            help="The plan that the data were collected by (JSON of 'noracle plan').",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    raters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--raters",
-            metavar="A,B",
-            help="The columns to use; default all that hold numbers.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    same_mean: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--same-mean",
-            metavar="COL=NAME",
-            help="A column that has the mean of another, as scores of labels do; repeat.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    strata: Annotated[
-        str | None,
-        typer.Option(
-            "--strata", metavar="COL", help="The column that names strata.", rich_help_panel=_DATA
-        ),
-    ] = None,
-    share: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--share",
-            metavar="STRATUM=P",
-            help="Share of a stratum in the population; repeat.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="NAME=COL",
-            help="Your names of columns, as item=question_id,rater=judge,value=score.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    interval: Annotated[
-        Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"],
-        typer.Option(
-            "--interval",
-            help="crossfit-t: weights from other folds. jackknife-t: a little wider. anytime: valid at every look. classical: the gold "
-            "rater alone. paper: as published, too narrow for few labels.",
-            rich_help_panel=_HOW,
-        ),
-    ] = "crossfit-t",
-    measurements: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measurements",
-            metavar="A+B,B",
-            help="Sets of raters that may be used together; default as observed.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    side: Annotated[
-        Side,
-        typer.Option("--side", help="An interval, or a bound on one side.", rich_help_panel=_HOW),
-    ] = "two-sided",
-    confidence: opt.Confidence = 0.95,
-    seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _MeanOptions:
+    data: list[str] = _data(
+        "Scores: a column for each rater (empty: not observed), or rows item, rater, value (CSV, JSONL or Parquet; globs too); "
+        "or results of promptfoo, DeepEval, Inspect, lm-eval or OpenTelemetry. Repeat for a pilot and a work list: "
+        "rows of one item are put together.",
+        "FILE",
+        ...,
+    )
+    target: str | None = _data(
+        "The gold rater; or a combination, as in a=1,b=-1. A plan knows it.", "NAME"
+    )
+    plan: str | None = _data(
+        "The plan that the data were collected by (JSON of 'noracle plan').", "FILE"
+    )
+    raters: list[str] | None = _data("The columns to use; default all that hold numbers.", "A,B")
+    same_mean: list[str] | None = _data(
+        "A column that has the mean of another, as scores of labels do; repeat.", "COL=NAME"
+    )
+    strata: str | None = _data("The column that names strata.", "COL")
+    share: list[str] | None = _data("Share of a stratum in the population; repeat.", "STRATUM=P")
+    columns: list[str] | None = _data(
+        "Your names of columns, as item=question_id,rater=judge,value=score.", "NAME=COL"
+    )
+    interval: Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"] = _how(
+        "crossfit-t: weights from other folds. jackknife-t: a little wider. anytime: valid at every look. classical: "
+        "the gold rater alone. paper: as published, too narrow for few labels.",
+        default="crossfit-t",
+    )
+    measurements: list[str] | None = _how(
+        "Sets of raters that may be used together; default as observed.", "A+B,B"
+    )
+    side: Side = _how("An interval, or a bound on one side.", default="two-sided")
+    confidence: float = opt.confidence()
+    seed: int = opt.seed()
+
+
+_READ = ("data", "target", "plan", "raters", "same_mean", "measurements", "share", "columns")
+"""Options that are read before they are passed on."""
+
+
+@with_options()
+def command(own: _MeanOptions, output: Output) -> None:
     """Estimate the mean of the gold rater, or any combination of means, from rows that observe
     different raters.
 
@@ -127,67 +73,33 @@ def command(
     """
     from noracle.ppi import estimate_mean
 
-    output = Output(title="Mean across raters", as_json=as_json, html=html)
-    known = None if plan is None else _read_plan(plan)
-    wanted = opt.combination("target", target)
+    known = None if own.plan is None else _read_plan(own.plan)
+    wanted = opt.combination("target", own.target)
     if wanted is None and known is None:
         raise ArgumentError(
             "--target must name the gold rater, or --plan must be given; got neither."
         )
-    sets = opt.names(measurements)
+    sets = opt.names(own.measurements)
     with working("estimating"):
         result = estimate_mean(
             known,
-            data[0] if len(data) == 1 else data,
+            own.data[0] if len(own.data) == 1 else own.data,
             target=wanted,
-            interval=interval,
-            confidence=confidence,
-            side=side,
-            raters=opt.names(raters),
-            same_mean=_named(same_mean),
+            raters=opt.names(own.raters),
+            same_mean=opt.column_names(own.same_mean, "--same-mean must be column=name") or None,
             measurements=None if sets is None else [one.split("+") for one in sets],
-            strata=strata,
-            shares=opt.pairs("share", share),
-            columns=opt.column_names(columns) or None,
-            seed=seed,
+            shares=opt.pairs("share", own.share),
+            columns=opt.column_names(own.columns) or None,
+            **values(own, *_READ),
         )
-    output.emit([result], single=True, seed=seed)
+    output.emit("Mean across raters", [result], single=True, seed=own.seed)
 
 
 def _read_plan(path: str) -> Plan:
     """A plan that ``noracle plan`` wrote for several raters."""
-    value = read_json(path, "--plan")
-    remedy = "Write it with 'noracle plan --pilot … --out FILE'."
-    try:
-        plan = read_result(value)
-    except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
-        raise EvidenceError(
-            fault(
-                "--plan",
-                "must hold a plan (schema plan/1)",
-                f"something else in {path!r}",
-                remedy=remedy,
-            )
-        ) from None
-    if not isinstance(plan, Plan) or "problem" not in plan.diagnostics:
-        raise EvidenceError(
-            fault(
-                "--plan",
-                "must hold a plan across raters",
-                f"another result in {path!r}",
-                remedy=remedy,
-            )
-        )
+    how = "--pilot … --out FILE"
+    plan = read_plan(path, how)
+    if "problem" not in plan.diagnostics:
+        rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
+        raise EvidenceError(fault("--plan", rule, f"another result in {path!r}", remedy=remedy))
     return plan
-
-
-def _named(values: list[str] | None) -> dict[str, str] | None:
-    if not values:
-        return None
-    found = {}
-    for value in opt.names(values) or ():
-        name, mark, other = (part.strip() for part in value.partition("="))
-        if not (name and mark and other):
-            raise ArgumentError(f"--same-mean must be column=name; got {value!r}.")
-        found[name] = other
-    return found

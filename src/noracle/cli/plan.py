@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._output import Output, check_format, check_target, working, write_json, write_table
-from noracle.cli.report import class_names
+from noracle.cli._options import Output, Sources, argument, only, option, panel, with_options
+from noracle.cli._output import check_format, check_target, working, write_json, write_table
+from noracle.cli.report import reading
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.prices import Prices, read_prices
@@ -338,235 +339,103 @@ noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 -
 noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "grades", "cheapest"]
-_GOAL, _PRICES, _PILOT = "Goal (one of them)", "Prices", "Budgets across raters"
 
 
+_goal = panel("Goal (one of them)")
+_across = panel("Budgets across raters")
+_prices = panel("Prices")
+_output = panel("Output")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanOptions:
+    places: list[str] | None = argument(
+        "A folder with evidence, or its files: what is there counts, what is missing is planned.",
+        "[FOLDER]",
+        show_default=False,
+    )
+    n_classes: int | None = option("Number of classes.", "K")
+    accuracy: float | None = option(
+        "A guess of the accuracy; of the better system with --difference.", "A"
+    )
+    half_width: float | None = _goal("Least cost for an interval of ± W.", "W")
+    budget: list[str] | None = _goal(
+        "Narrowest interval for this money. With --pilot and --half-width: the most that may be spent; and with --pilot several named "
+        "budgets, as in money=500 and minutes=300; repeat.",
+        "B|NAME=B",
+    )
+    match: int | None = _goal("Complementary labels worth N ordinary ones.", "N")
+    difference: float | None = _goal("Find a system that is better by D.", "D")
+    disagreement: float | None = option(
+        "Share of items on which exactly one of the two is right.", "P"
+    )
+    power: float = option("Chance to find the difference.", "P", 0.8)
+    kind: Kind | None = option(
+        "Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."
+    )
+    systems: list[str] | None = option(
+        "With a folder: whose intervals are wanted; default all.", "A,B"
+    )
+    grades: str | None = option(
+        "Grades (item, system, verdict), beside a folder or without one.", "FILE"
+    )
+    n_items: int | None = option(
+        "Without a folder: how many items there are, where these are all.", "N", min=1
+    )
+    pilot: list[str] | None = _across(
+        "Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for several "
+        "files.",
+        "FILE",
+    )
+    target: str | None = _across(
+        "The rater whose mean is wanted; or a combination, as in a=1,b=-1.", "NAME"
+    )
+    have: list[str] | None = _across(
+        "What is paid already and will be used: the pilot, or counts such as human+judge=250; repeat.",
+        "pilot|SET=N",
+    )
+    strata: str | None = _across("The column of the pilot that names strata.", "COL")
+    share: list[str] | None = _across(
+        "Share of a stratum, where the pilot does not have it; repeat.", "STRATUM=P"
+    )
+    measurements: list[str] | None = _across(
+        "The sets of raters that may be bought together; default all that are for sale.", "A+B,B"
+    )
+    prices: str | None = _prices(
+        "TOML with [labels], [raters], [caps], [costs] and [budgets.NAME]; see the guide.",
+        "FILE",
+        None,
+        "--prices",
+        "--costs",
+    )
+    cost: list[str] | None = _prices(
+        "Price of a label, or of a rater's score; in a further budget BUDGET:RATER=PRICE; repeat.",
+        "KIND=PRICE",
+    )
+    cap: list[str] | None = _prices("Most labels of a kind or scores of a rater; repeat.", "KIND=N")
+    epsilon: float = option("Uniform share of targeted questions.", "E", 0.05)
+    confidence: float = opt.confidence()
+    verify: bool = option(
+        "Check the plan in another way; exit code 1 if it does not hold.", default=False
+    )
+    seed: int = opt.seed()
+    out: str | None = _output(
+        "Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'.", "FILE"
+    )
+    items: str | None = _across("Items that could be looked at, for --assign.", "FILE")
+    assign: str | None = _across(
+        "Draw items at random and write who looks at which: item, rater, value (to be filled in).",
+        "FILE",
+    )
+
+
+@with_options(
+    classes="n_items", columns="classes", no_answer="columns", items="out", assign="items"
+)
 def command(
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FOLDER]",
-            show_default=False,
-            help="A folder with evidence, or its files: what is there counts, what is missing is planned.",
-        ),
-    ] = None,
-    n_classes: Annotated[
-        int | None, typer.Option("--n-classes", metavar="K", help="Number of classes.")
-    ] = None,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--accuracy",
-            metavar="A",
-            help="A guess of the accuracy; of the better system with --difference.",
-        ),
-    ] = None,
-    half_width: Annotated[
-        float | None,
-        typer.Option(
-            "--half-width",
-            metavar="W",
-            help="Least cost for an interval of ± W.",
-            rich_help_panel=_GOAL,
-        ),
-    ] = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--budget",
-            metavar="B|NAME=B",
-            help="Narrowest interval for this money. With --pilot and --half-width: the most that may be spent; and with --pilot several "
-            "named budgets, as in money=500 and minutes=300; repeat.",
-            rich_help_panel=_GOAL,
-        ),
-    ] = None,
-    match: Annotated[
-        int | None,
-        typer.Option(
-            "--match",
-            metavar="N",
-            help="Complementary labels worth N ordinary ones.",
-            rich_help_panel=_GOAL,
-        ),
-    ] = None,
-    difference: Annotated[
-        float | None,
-        typer.Option(
-            "--difference",
-            metavar="D",
-            help="Find a system that is better by D.",
-            rich_help_panel=_GOAL,
-        ),
-    ] = None,
-    disagreement: Annotated[
-        float | None,
-        typer.Option(
-            "--disagreement",
-            metavar="P",
-            help="Share of items on which exactly one of the two is right.",
-        ),
-    ] = None,
-    power: Annotated[
-        float, typer.Option("--power", metavar="P", help="Chance to find the difference.")
-    ] = 0.8,
-    kind: Annotated[
-        Kind | None,
-        typer.Option(
-            "--kind",
-            help="Kind of label. Default with a folder: that of the labels there; else the cheapest with a price.",
-        ),
-    ] = None,
-    systems: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--systems",
-            metavar="A,B",
-            help="With a folder: whose intervals are wanted; default all.",
-        ),
-    ] = None,
-    grades: Annotated[
-        str | None,
-        typer.Option(
-            "--grades",
-            metavar="FILE",
-            help="Grades (item, system, verdict), beside a folder or without one.",
-        ),
-    ] = None,
-    n_items: Annotated[
-        int | None,
-        typer.Option(
-            "--n-items",
-            metavar="N",
-            min=1,
-            help="Without a folder: how many items there are, where these are all.",
-        ),
-    ] = None,
-    classes: opt.Classes = None,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    pilot: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pilot",
-            metavar="FILE",
-            help="Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for "
-            "several files.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            metavar="NAME",
-            help="The rater whose mean is wanted; or a combination, as in a=1,b=-1.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    have: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--have",
-            metavar="pilot|SET=N",
-            help="What is paid already and will be used: the pilot, or counts such as human+judge=250; repeat.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    strata: Annotated[
-        str | None,
-        typer.Option(
-            "--strata",
-            metavar="COL",
-            help="The column of the pilot that names strata.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    share: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--share",
-            metavar="STRATUM=P",
-            help="Share of a stratum, where the pilot does not have it; repeat.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    measurements: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measurements",
-            metavar="A+B,B",
-            help="The sets of raters that may be bought together; default all that are for sale.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    prices: Annotated[
-        str | None,
-        typer.Option(
-            "--prices",
-            "--costs",
-            metavar="FILE",
-            help="TOML with [labels], [raters], [caps], [costs] and [budgets.NAME]; see the guide.",
-            rich_help_panel=_PRICES,
-        ),
-    ] = None,
-    cost: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cost",
-            metavar="KIND=PRICE",
-            help="Price of a label, or of a rater's score; in a further budget BUDGET:RATER=PRICE; repeat.",
-            rich_help_panel=_PRICES,
-        ),
-    ] = None,
-    cap: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cap",
-            metavar="KIND=N",
-            help="Most labels of a kind or scores of a rater; repeat.",
-            rich_help_panel=_PRICES,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", metavar="E", help="Uniform share of targeted questions.")
-    ] = 0.05,
-    confidence: opt.Confidence = 0.95,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Check the plan in another way; exit code 1 if it does not hold."
-        ),
-    ] = False,
-    seed: opt.Seed = 0,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    items: Annotated[
-        str | None,
-        typer.Option(
-            "--items",
-            metavar="FILE",
-            help="Items that could be looked at, for --assign.",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    assign: Annotated[
-        str | None,
-        typer.Option(
-            "--assign",
-            metavar="FILE",
-            help="Draw items at random and write who looks at which: item, rater, value (to be filled in).",
-            rich_help_panel=_PILOT,
-        ),
-    ] = None,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
+    own: _PlanOptions,
+    given: Annotated[Sources, only("classes", "columns", "no_answer")],
+    output: Output,
 ) -> None:
     """Plan labels for a wanted half-width, a budget, a match or a comparison.
 
@@ -578,143 +447,149 @@ def command(
     If --half-width cannot be reached within --budget, the plan is the best within the budget and
     the exit code is 3.
     """
-    output = Output(title="Labels to buy", as_json=as_json, html=html)
-    check_target("out", out)
-    check_target("assign", assign)
-    check_format("assign", assign)
-    if (items is None) != (assign is None):
+    check_target("out", own.out)
+    check_target("assign", own.assign)
+    check_format("assign", own.assign)
+    if (own.items is None) != (own.assign is None):
         raise ArgumentError("--items and --assign must come together; got one of them.")
-    listed = Prices() if prices is None else read_prices(prices)
-    caps = {**listed.caps, **(opt.pairs("cap", cap) or {})}
+    listed = Prices() if own.prices is None else read_prices(own.prices)
+    caps = {**listed.caps, **(opt.pairs("cap", own.cap) or {})}
     for name, n in caps.items():
         if n != int(n) or n < 0:
             raise ArgumentError(f"--cap must be a whole number; got {n:g} for {name}.")
-    if not 0 < epsilon <= 1:
-        raise ArgumentError(f"--epsilon must be in (0, 1]; got {epsilon:g}.")
-    prices_of = opt.pairs("cost", cost) or {}
-    budgets = budgets_of(budget)
+    if not 0 < own.epsilon <= 1:
+        raise ArgumentError(f"--epsilon must be in (0, 1]; got {own.epsilon:g}.")
+    prices_of = opt.pairs("cost", own.cost) or {}
+    budgets = budgets_of(own.budget)
     pilots: list[Any] = (
-        with_names(pilot, opt.column_names(columns), "pilot")
-        if pilot and columns
-        else list(pilot or ())
+        with_names(own.pilot, opt.column_names(given.columns), "pilot")
+        if own.pilot and given.columns
+        else list(own.pilot or ())
     )
     code, after = 0, list[str]()
-    if places or grades is not None:
+    if own.places or own.grades is not None:
         goal = {
-            "budget": budget,
-            "match": match,
-            "difference": difference,
-            "disagreement": disagreement,
-            "accuracy": accuracy,
+            "budget": own.budget,
+            "match": own.match,
+            "difference": own.difference,
+            "disagreement": own.disagreement,
+            "accuracy": own.accuracy,
         }
         _only(
             "without a folder",
-            pilot=pilot,
+            pilot=own.pilot,
             **goal,
-            **{"n-items": n_items},
-            strata=strata,
-            share=share,
-            have=have,
-            assign=assign,
+            **{"n-items": own.n_items},
+            strata=own.strata,
+            share=own.share,
+            have=own.have,
+            assign=own.assign,
         )
-        _only("with --pilot", measurements=measurements)
+        _only("with --pilot", measurements=own.measurements)
         with working("planning"):
             result = _from_folder(
-                places or [str(split_metric(str(grades))[0])],
-                chosen={
-                    "n_classes": n_classes,
-                    "classes": class_names(classes),
-                    "columns": opt.column_names(columns) or None,
-                    "no_answer": tuple(opt.names(no_answer) or ()) or None,
-                },
-                half_width=half_width,
-                systems=opt.names(systems),
-                grades=grades,
-                kind=kind,
+                own.places or [str(split_metric(str(own.grades))[0])],
+                chosen=reading(given) | {"n_classes": own.n_classes},
+                half_width=own.half_width,
+                systems=opt.names(own.systems),
+                grades=own.grades,
+                kind=own.kind,
                 costs={**listed.labels, **prices_of},
                 caps={k: int(n) for k, n in caps.items()},
-                epsilon=epsilon,
-                confidence=confidence,
-                seed=seed,
+                epsilon=own.epsilon,
+                confidence=own.confidence,
+                seed=own.seed,
             )
         code = 3 if result.reason else 0
-    elif pilot:
-        _only("without --pilot", match=match, difference=difference, disagreement=disagreement)
+    elif own.pilot:
+        _only(
+            "without --pilot",
+            match=own.match,
+            difference=own.difference,
+            disagreement=own.disagreement,
+        )
         with working("planning"):
             found = plan_with_pilot(
                 Asked(
                     pilot=pilots,
-                    target=opt.combination("target", target),
+                    target=opt.combination("target", own.target),
                     prices=listed,
                     costs=prices_of,
                     caps=caps,
                     budgets=budgets,
-                    half_width=half_width,
-                    have=have or (),
-                    measurements=opt.names(measurements),
-                    strata=strata,
-                    shares=opt.pairs("share", share),
-                    n_classes=n_classes,
-                    accuracy=accuracy,
-                    confidence=confidence,
-                    epsilon=epsilon,
+                    half_width=own.half_width,
+                    have=own.have or (),
+                    measurements=opt.names(own.measurements),
+                    strata=own.strata,
+                    shares=opt.pairs("share", own.share),
+                    n_classes=own.n_classes,
+                    accuracy=own.accuracy,
+                    confidence=own.confidence,
+                    epsilon=own.epsilon,
                 )
             )
         result, code = found.plan, 3 if found.missed else 0
     else:
         _only(
             "with --pilot",
-            target=target,
-            have=have,
-            strata=strata,
-            share=share,
-            assign=assign,
-            measurements=measurements,
+            target=own.target,
+            have=own.have,
+            strata=own.strata,
+            share=own.share,
+            assign=own.assign,
+            measurements=own.measurements,
         )
         _only(
             "with a folder",
-            systems=systems,
-            classes=classes,
-            columns=columns,
-            **{"no-answer": no_answer},
+            systems=own.systems,
+            classes=given.classes,
+            columns=given.columns,
+            **{"no-answer": given.no_answer},
         )
-        if n_classes is None or accuracy is None:
+        if own.n_classes is None or own.accuracy is None:
             missing = [
-                n for n, v in (("--n-classes", n_classes), ("--accuracy", accuracy)) if v is None
+                n
+                for n, v in (("--n-classes", own.n_classes), ("--accuracy", own.accuracy))
+                if v is None
             ]
             raise ArgumentError(
                 f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
             )
         with working("planning"):
             result = plan_labels(
-                n_classes=n_classes,
-                accuracy=accuracy,
-                n_items=n_items,
-                half_width=half_width,
+                n_classes=own.n_classes,
+                accuracy=own.accuracy,
+                n_items=own.n_items,
+                half_width=own.half_width,
                 budget=one_budget(budgets),
-                match=match,
-                difference=difference,
-                disagreement=disagreement,
-                power=power,
-                kind=_without_grades(kind),
+                match=own.match,
+                difference=own.difference,
+                disagreement=own.disagreement,
+                power=own.power,
+                kind=_without_grades(own.kind),
                 costs={**listed.labels, **prices_of} or None,
                 caps={k: int(n) for k, n in caps.items()} or None,
-                epsilon=epsilon,
-                confidence=confidence,
-                seed=seed,
+                epsilon=own.epsilon,
+                confidence=own.confidence,
+                seed=own.seed,
             )
-    if verify:
+    if own.verify:
         with working("verifying"):
             holds = result.verify()
         after.append(f"verified: {'yes' if holds else 'NO'}")
         code = code if holds else 1
-    if out is not None:
-        write_json(out, result.to_dict())
-        after.append(f"plan {out}")
-    if pilot and items is not None and assign is not None:
-        write_table(assign, assign_items(result, items, pilot=pilots, strata=strata, seed=seed))
-        after += [f"who looks at what {assign}", f"seed {seed}"]
-    output.emit([result], single=True, seed=None if pilot else seed, after=after)
+    if own.out is not None:
+        write_json(own.out, result.to_dict())
+        after.append(f"plan {own.out}")
+    if own.pilot and own.items is not None and own.assign is not None:
+        write_table(
+            own.assign,
+            assign_items(result, own.items, pilot=pilots, strata=own.strata, seed=own.seed),
+        )
+        after += [f"who looks at what {own.assign}", f"seed {own.seed}"]
+    output.emit(
+        "Labels to buy", [result], single=True, seed=None if own.pilot else own.seed, after=after
+    )
     if code:
         raise typer.Exit(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
+from noracle.cli._options import (
+    Sources,
+    argument,
+    class_names,
+    column_names,
+    names,
+    only,
+    option,
+    panel,
+    with_options,
+)
 from noracle.cli._output import check_target, say, say_json, settings, write_json
 from noracle.errors import ArgumentError
 from noracle.evidence.classes import Invalid
@@ -28,139 +40,66 @@ noracle report answers.csv judgements.csv --n-classes 10 --out review.html"""
 
 PAGE = "noracle-report.html"
 _MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED = 12, 3, 8
-_ABOUT, _OUTPUT = "Reading the evidence", "Output"
+_CHOSEN = ("conflicts", "repeats", "claim", "target", "trained_on_annotators", "invalid")
 
 log = logging.getLogger("noracle.cli")
 
 
+_output = panel("Output")
+_reading = panel("Reading the evidence")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ReportOptions:
+    places: list[str] = argument(
+        "A folder with evidence, or its files.", "PLACE...", ..., show_default=False
+    )
+    out: str | None = _output("The page. Default noracle-report.html.", "FILE", show_default=False)
+    save_json: str | None = _output(
+        "The same as JSON. Default beside the page.", "FILE", show_default=False
+    )
+    as_json: bool = _output(
+        "Print JSON and nothing else; files are written only where named.", None, False, "--json"
+    )
+    settings_file: str | None = _reading(
+        "Default: noracle.toml in the folder.", "FILE", None, "--settings"
+    )
+    confidence: float | None = option("Of everything that is said, together. Default 0.95.", "P")
+    seed: int | None = option("Makes everything random reproducible. Default 0.", min=0)
+    grades: str | None = _reading(
+        "A file of grades (item, system, verdict), there or elsewhere.", "FILE"
+    )
+    conflicts: opt.Conflicts | None = _reading(
+        "Items whose labels contradict each other: refuse or leave out."
+    )
+    repeats: opt.Repeats | None = _reading(
+        "Items answered more than once: mean of the runs, right in all, in any."
+    )
+    invalid: Invalid | None = _reading(
+        "An answer that is no class of its item: count it as wrong, or refuse."
+    )
+    claim: str | None = _reading(
+        "What graders are held to, such as 'accuracy > 0.8'; without it no alarm.", "TEXT"
+    )
+    target: str | None = _reading("The gold rater of the scores.", "RATER")
+    trained_on_annotators: Literal["yes", "no", "unknown"] | None = _reading(
+        "Whether systems learned from these annotators' labels."
+    )
+    store: str | None = _reading(
+        "Keep counts there; next time only new partitions are counted.", "DIR", show_default=False
+    )
+
+
+@with_options(
+    n_classes="grades",
+    classes="n_classes",
+    protocol="conflicts",
+    columns="repeats",
+    no_answer="columns",
+)
 def command(
-    places: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PLACE...", help="A folder with evidence, or its files.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help=f"The page. Default {PAGE}.",
-            rich_help_panel=_OUTPUT,
-            show_default=False,
-        ),
-    ] = None,
-    save_json: Annotated[
-        str | None,
-        typer.Option(
-            "--save-json",
-            metavar="FILE",
-            help="The same as JSON. Default beside the page.",
-            rich_help_panel=_OUTPUT,
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print JSON and nothing else; files are written only where named.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
-    settings_file: Annotated[
-        str | None,
-        typer.Option(
-            "--settings",
-            metavar="FILE",
-            help="Default: noracle.toml in the folder.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--confidence", metavar="P", help="Of everything that is said, together. Default 0.95."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, help="Makes everything random reproducible. Default 0."),
-    ] = None,
-    grades: Annotated[
-        str | None,
-        typer.Option(
-            "--grades",
-            metavar="FILE",
-            help="A file of grades (item, system, verdict), there or elsewhere.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    n_classes: opt.NClasses = None,
-    classes: opt.Classes = None,
-    conflicts: Annotated[
-        opt.Conflicts | None,
-        typer.Option(
-            "--conflicts",
-            help="Items whose labels contradict each other: refuse or leave out.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    protocol: opt.ProtocolChoice = None,
-    repeats: Annotated[
-        opt.Repeats | None,
-        typer.Option(
-            "--repeats",
-            help="Items answered more than once: mean of the runs, right in all, in any.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    invalid: Annotated[
-        Invalid | None,
-        typer.Option(
-            "--invalid",
-            help="An answer that is no class of its item: count it as wrong, or refuse.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    claim: Annotated[
-        str | None,
-        typer.Option(
-            "--claim",
-            metavar="TEXT",
-            help="What graders are held to, such as 'accuracy > 0.8'; without it no alarm.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            metavar="RATER",
-            help="The gold rater of the scores.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    trained_on_annotators: Annotated[
-        Literal["yes", "no", "unknown"] | None,
-        typer.Option(
-            "--trained-on-annotators",
-            help="Whether systems learned from these annotators' labels.",
-            rich_help_panel=_ABOUT,
-        ),
-    ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="DIR",
-            help="Keep counts there; next time only new partitions are counted.",
-            rich_help_panel=_ABOUT,
-            show_default=False,
-        ),
-    ] = None,
+    own: _ReportOptions,
+    given: Annotated[Sources, only("n_classes", "classes", "protocol", "columns", "no_answer")],
 ) -> None:
     """Say everything that the evidence in a folder allows, on one page.
 
@@ -169,34 +108,37 @@ def command(
     that an alarm fired.
     """
     chosen = {
-        "n_classes": n_classes,
-        "classes": class_names(classes),
-        "conflicts": conflicts,
-        "protocol": protocol,
-        "repeats": repeats,
-        "claim": claim,
-        "target": target,
-        "trained_on_annotators": trained_on_annotators,
-        "invalid": invalid,
-        "columns": opt.column_names(columns) or None,
-        "no_answer": tuple(opt.names(no_answer) or ()) or None,
+        **{name: getattr(own, name) for name in _CHOSEN},
+        **reading(given),
+        "protocol": given.protocol,
     }
-    page = out if out is not None or as_json else PAGE
+    page = own.out if own.out is not None or own.as_json else PAGE
     saved = (
-        save_json if save_json is not None or page is None else str(Path(page).with_suffix(".json"))
+        own.save_json
+        if own.save_json is not None or page is None
+        else str(Path(page).with_suffix(".json"))
     )
     report(
-        places[0] if len(places) == 1 else places,
-        settings_file=settings_file,
-        grades=grades,
+        own.places[0] if len(own.places) == 1 else own.places,
         chosen=chosen,
-        confidence=confidence,
-        seed=seed,
         page=page,
         saved=saved,
-        as_json=as_json,
-        store=store,
+        **{
+            n: getattr(own, n)
+            for n in ("settings_file", "grades", "confidence", "seed", "as_json", "store")
+        },
     )
+
+
+def reading(given: Sources) -> dict[str, Any]:
+    """How tables are read, as settings of a folder."""
+    classes = class_names(given.classes)
+    return {
+        "n_classes": given.n_classes,
+        "classes": None if classes is None else tuple(classes),
+        "columns": column_names(given.columns) or None,
+        "no_answer": tuple(names(given.no_answer) or ()) or None,
+    }
 
 
 def report(
@@ -281,18 +223,6 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
     elif "n_classes" in given:
         given["classes"] = None
     return given
-
-
-def class_names(text: str | None) -> tuple[int | str, ...] | None:
-    """The classes that an option names: whole numbers where all of them are."""
-    found = opt.names(text)
-    if found is None:
-        return None
-    return (
-        tuple(int(c) for c in found)
-        if all(c.lstrip("-").isdecimal() for c in found)
-        else tuple(found)
-    )
 
 
 def speaks_against(oversight: Oversight) -> bool:

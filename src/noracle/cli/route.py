@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, Literal
-
-import typer
 
 from noracle.accuracy import route_items
 from noracle.cli import _options as opt
-from noracle.cli._options import Sources
-from noracle.cli._output import Output, check_format, check_target, read_json, working, write_table
-from noracle.errors import EvidenceError, NoracleError, fault
-from noracle.results import Plan, read_result
+from noracle.cli._options import Output, Sources, only, option, read_plan, values, with_options
+from noracle.cli._output import check_format, check_target, working, write_table
 
 EXAMPLE = """Example:
 
@@ -22,63 +19,37 @@ noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 -
 noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv"""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _RouteOptions:
+    plan: str | None = option(
+        "Ask as many questions of each kind as a plan says (JSON of 'noracle plan').", "FILE"
+    )
+    design: Literal["uniform", "targeted", "grades"] | None = option(
+        "uniform (default) serves every system; targeted asks about the answers and needs fewer labels; grades (default with --grades) "
+        "asks whether an answer is right."
+    )
+    epsilon: float | None = option(
+        "Uniform share of targeted questions; default as planned, else 0.05.", "E"
+    )
+    systems: list[str] | None = option("Whose answers are targeted; default all.", "A,B")
+    n: int | None = option("How many items; default all, or as planned.", "N", min=1)
+    seed: int | None = option(
+        "Makes the routing reproducible; drawn and printed if left out.", min=0
+    )
+    out: str | None = option("Write the questions as .csv, .jsonl or .parquet.", "FILE")
+
+
+_TAKEN = (
+    *("answers", "judgements", "grades", "items", "wide"),
+    *("columns", "no_answer", "invalid", "n_classes", "classes"),
+)
+
+
+@with_options()
 def command(
-    answers: opt.AnswersFile = None,
-    judgements: opt.JudgementsFile = None,
-    grades: opt.GradesFile = None,
-    items: opt.ItemsFile = None,
-    plan: Annotated[
-        str | None,
-        typer.Option(
-            "--plan",
-            metavar="FILE",
-            help="Ask as many questions of each kind as a plan says (JSON of 'noracle plan').",
-        ),
-    ] = None,
-    design: Annotated[
-        Literal["uniform", "targeted", "grades"] | None,
-        typer.Option(
-            "--design",
-            help="uniform (default) serves every system; targeted asks about the answers and needs fewer labels; grades (default with "
-            "--grades) asks whether an answer is right.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="Uniform share of targeted questions; default as planned, else 0.05.",
-        ),
-    ] = None,
-    systems: Annotated[
-        list[str] | None,
-        typer.Option("--systems", metavar="A,B", help="Whose answers are targeted; default all."),
-    ] = None,
-    n: Annotated[
-        int | None,
-        typer.Option("--n", metavar="N", min=1, help="How many items; default all, or as planned."),
-    ] = None,
-    wide: opt.IsWide = False,
-    columns: opt.ColumnNames = None,
-    no_answer: opt.NoAnswer = None,
-    invalid: opt.InvalidChoice = "wrong",
-    n_classes: opt.NClasses = None,
-    classes: opt.Classes = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, help="Makes the routing reproducible; drawn and printed if left out."
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Write the questions as .csv, .jsonl or .parquet."
-        ),
-    ] = None,
-    as_json: opt.AsJson = False,
-    html: opt.Html = None,
+    given: Annotated[Sources, only(*_TAKEN)],
+    own: _RouteOptions,
+    output: Output,
 ) -> None:
     """Draw the questions to ask, in random order, and record with which probability each was asked.
 
@@ -88,54 +59,14 @@ def command(
     --grades name are not asked about again. Answers to grade have columns item, system and
     propensity: add the verdicts (right, wrong, unsure) and pass the file on as --grades.
     """
-    output = Output(title="Questions to ask", as_json=as_json, html=html)
-    check_target("out", out)
-    check_format("out", out)
-    planned = None if plan is None else _read_plan(plan)
+    check_target("out", own.out)
+    check_format("out", own.out)
+    planned = None if own.plan is None else read_plan(own.plan, "… --out FILE")
     with working("drawing questions"):
-        evidence = Sources(
-            answers=answers,
-            judgements=judgements,
-            grades=grades,
-            items=items,
-            n_classes=n_classes,
-            classes=classes,
-            wide=wide,
-            systems=opt.names(systems),
-            columns=columns,
-            no_answer=no_answer,
-            invalid=invalid,
-        ).load()
-        result = route_items(
-            evidence,
-            plan=planned,
-            design=design,
-            systems=opt.names(systems),
-            epsilon=epsilon,
-            n=n,
-            seed=seed,
-        )
-        if out is not None:
-            write_table(out, result.columns())
-    after = [f"questions {out}"] if out is not None else ["--out FILE writes all questions"]
-    output.emit([result], single=True, seed=result.seed, after=after)
-
-
-def _read_plan(path: str) -> Plan:
-    """A plan that ``noracle plan`` wrote."""
-    value = read_json(path, "--plan")
-    try:
-        plan = read_result(value)
-    except (NoracleError, KeyError, TypeError, ValueError, AttributeError):
-        plan = None
-    if not isinstance(plan, Plan):
-        remedy = "Write it with 'noracle plan … --out FILE'."
-        raise EvidenceError(
-            fault(
-                "--plan",
-                "must hold a plan (schema plan/1)",
-                f"something else in {path!r}",
-                remedy=remedy,
-            )
-        )
-    return plan
+        evidence = dataclasses.replace(given, systems=own.systems).load()
+        about = values(own, "out") | {"plan": planned, "systems": opt.names(own.systems)}
+        result = route_items(evidence, **about)
+        if own.out is not None:
+            write_table(own.out, result.columns())
+    after = [f"questions {own.out}"] if own.out is not None else ["--out FILE writes all questions"]
+    output.emit("Questions to ask", [result], single=True, seed=result.seed, after=after)

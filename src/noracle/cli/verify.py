@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._collect import archive_at
+from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import read_json, say, say_json, working
 from noracle.errors import EvidenceError, NoracleError, fault
 from noracle.results import RESULT_TYPES, Result, read_result
@@ -25,41 +27,39 @@ Exit code 0: every result holds. 1: one does not, or has nothing to check."""
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
 
-def command(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="What --json printed (one result, or several), the .zip export of a collection project, or DB#SLUG.",
-        ),
-    ],
-    as_json: opt.AsJson = False,
-    published: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HASH",
-            help="A commitment, root or chain head that was written down: it must be in the export. Repeatable.",
-        ),
-    ] = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _VerifyOptions:
+    file: str = argument(
+        "What --json printed (one result, or several), the .zip export of a collection project, or DB#SLUG.",
+        "FILE",
+        ...,
+    )
+    published: list[str] | None = option(
+        "A commitment, root or chain head that was written down: it must be in the export. Repeatable.",
+        "HASH",
+    )
+
+
+@with_options()
+def command(own: _VerifyOptions, output: opt.JsonOutput) -> None:
     """Check saved proofs, plans and certificates again, without the code that found them; or
     everything in an export of a project.
     """
-    running = "#" in file and not Path(file).exists()
-    if running or _is_zip(file):
-        _verify_export(file, published or [], as_json, running=running)
+    running = "#" in own.file and not Path(own.file).exists()
+    if running or _is_zip(own.file):
+        _verify_export(own.file, own.published or [], output.as_json, running=running)
         return
-    if published:
+    if own.published:
         raise EvidenceError(
-            fault("--published", "must go with the .zip export of a project", repr(file))
+            fault("--published", "must go with the .zip export of a project", repr(own.file))
         )
-    results = _read(file)
+    results = _read(own.file)
     with working("checking"):
         rows = [
             {"result": name, "what": what, "verified": _holds(result)}
             for name, what, result in results
         ]
-    if as_json:
+    if output.as_json:
         say_json({"verified": all(r["verified"] for r in rows), "results": rows})
     else:
         for row in rows:

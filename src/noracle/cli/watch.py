@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from noracle.cli import _options as opt
+from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import complain, say, settings, working, write_json
 from noracle.errors import ArgumentError, EvidenceError
 
@@ -29,65 +31,32 @@ Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 13
 PAGE = "watch.html"
 
 
-def command(
-    folder: Annotated[
-        str,
-        typer.Argument(metavar="FOLDER", help="A folder with evidence, to which more is added."),
-    ],
-    every: Annotated[
-        float,
-        typer.Option("--every", metavar="SECONDS", min=0.1, help="How often to look for changes."),
-    ] = 5.0,
-    once: Annotated[
-        bool, typer.Option("--once", help="Look once and leave; the next run goes on from there.")
-    ] = False,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the proof. Default FOLDER/.noracle.",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--confidence",
-            metavar="P",
-            help="Of everything that is ever said, together. Default noracle.toml's, else 0.95.",
-        ),
-    ] = None,
-    ratings_per_item: Annotated[
-        int | None,
-        typer.Option(
-            "--ratings-per-item",
-            metavar="M",
-            min=1,
-            help="Ratings that an item must have. Default: the usual number at first.",
-        ),
-    ] = None,
-    grades: Annotated[
-        str | None,
-        typer.Option(
-            "--grades",
-            metavar="FILE",
-            help="A file of grades (item, system, verdict) to follow, if it lies elsewhere.",
-        ),
-    ] = None,
-    alarm_from: Annotated[
-        int,
-        typer.Option(
-            "--alarm-from",
-            metavar="N",
-            min=1,
-            help="Test the claim from so many items on: of very few, one disagreement breaks it.",
-        ),
-    ] = 30,
-    page: Annotated[
-        bool, typer.Option("--page/--no-page", help=f"Write the page {PAGE} at every look.")
-    ] = True,
-    as_json: opt.AsJson = False,
-) -> None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _WatchOptions:
+    folder: str = argument("A folder with evidence, to which more is added.", "FOLDER", ...)
+    every: float = option("How often to look for changes.", "SECONDS", 5.0, min=0.1)
+    once: bool = option("Look once and leave; the next run goes on from there.", default=False)
+    out: str | None = option("Folder for the page and the proof. Default FOLDER/.noracle.", "DIR")
+    confidence: float | None = option(
+        "Of everything that is ever said, together. Default noracle.toml's, else 0.95.", "P"
+    )
+    ratings_per_item: int | None = option(
+        "Ratings that an item must have. Default: the usual number at first.", "M", min=1
+    )
+    grades: str | None = option(
+        "A file of grades (item, system, verdict) to follow, if it lies elsewhere.", "FILE"
+    )
+    alarm_from: int = option(
+        "Test the claim from so many items on: of very few, one disagreement breaks it.",
+        "N",
+        30,
+        min=1,
+    )
+    page: bool = option("Write the page watch.html at every look.", None, True, "--page/--no-page")
+
+
+@with_options()
+def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
     """Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is
     provable.
 
@@ -100,29 +69,29 @@ def command(
     """
     from noracle.oversight.watch import PLACE, Watch
 
-    target = Path(folder) / PLACE if out is None else Path(out)
-    if out is not None and not target.is_dir():
-        raise ArgumentError(f"--out must be a folder that exists; got {out!r}. Make it first.")
+    target = Path(own.folder) / PLACE if own.out is None else Path(own.out)
+    if own.out is not None and not target.is_dir():
+        raise ArgumentError(f"--out must be a folder that exists; got {own.out!r}. Make it first.")
     outputs = {(target / name).resolve() for name in (PAGE, "proof.json")}
     options = {
-        "confidence": confidence,
-        "ratings_per_item": ratings_per_item,
-        "alarm_from": alarm_from,
-        "grades": grades,
+        "confidence": own.confidence,
+        "ratings_per_item": own.ratings_per_item,
+        "alarm_from": own.alarm_from,
+        "grades": own.grades,
     }
-    with Watch(folder, **options) as watch:  # type: ignore[arg-type]
+    with Watch(own.folder, **options) as watch:  # type: ignore[arg-type]
         while True:
             watch.outputs = outputs
             watch.changed()
-            look = _look(watch, wait=not once)
+            look = _look(watch, wait=not own.once)
             if look is not None:
-                proof = _write(look, target, page=page)
+                proof = _write(look, target, page=own.page)
                 outputs |= set() if proof is None else {proof.resolve()}
-                _show(look, proof, as_json=as_json, first=look.number == 1)
-                if once:
+                _show(look, proof, as_json=output.as_json, first=look.number == 1)
+                if own.once:
                     raise typer.Exit(1 if look.proof is not None else 0)
             while not watch.changed():
-                time.sleep(every)
+                time.sleep(own.every)
 
 
 def _look(watch: Watch, *, wait: bool) -> Look | None:

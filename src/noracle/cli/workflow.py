@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
 
 import typer
 
 from noracle.cli import _options as opt
+from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import check_target, replacing, say, say_json
 from noracle.errors import ArgumentError
 from noracle.search.drawing import describe_calls, draw_workflow, workflow_svg
@@ -30,39 +31,36 @@ def _workflow() -> None:
     """Workflows as data: what they do, and the most calls they take."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ShowOptions:
+    name: str | None = argument(
+        "A workflow that comes with noracle, or a JSON file; without: a list.", "[NAME|FILE]"
+    )
+    svg: str | None = option("Also write the drawing as SVG.", "FILE")
+
+
 @app.command("show", epilog=SHOW)
-def show(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME|FILE]",
-            help="A workflow that comes with noracle, or a JSON file; without: a list.",
-        ),
-    ] = None,
-    svg: Annotated[
-        str | None, typer.Option("--svg", metavar="FILE", help="Also write the drawing as SVG.")
-    ] = None,
-    as_json: opt.AsJson = False,
-) -> None:
+@with_options()
+def show(own: _ShowOptions, output: opt.JsonOutput) -> None:
     """Draw a workflow and say how many calls an item takes at most; nothing is called.
 
     A file is checked against every rule; the first that is broken is the error. --json prints the
     workflow itself, ready to be edited.
     """
-    check_target("svg", svg)
-    if name is None:
-        _list(svg, as_json=as_json)
+    check_target("svg", own.svg)
+    if own.name is None:
+        _list(own.svg, as_json=output.as_json)
         return
-    workflow = load_workflow(name)
-    if svg is not None:
-        with replacing(svg) as temporary:
+    workflow = load_workflow(own.name)
+    if own.svg is not None:
+        with replacing(own.svg) as temporary:
             temporary.write_text(workflow_svg(workflow), encoding="utf-8")
-    if as_json:
+    if output.as_json:
         say_json(workflow.to_dict())
         return
     say(draw_workflow(workflow))
-    if svg is not None:
-        say(f"\ndrawing {svg}")
+    if own.svg is not None:
+        say(f"\ndrawing {own.svg}")
 
 
 def _list(svg: str | None, *, as_json: bool) -> None:

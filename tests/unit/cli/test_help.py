@@ -49,7 +49,7 @@ def test_the_list_says_what_the_verb_says_itself(verb: object) -> None:
     name, _, line, group = verb  # type: ignore[misc]
     module = importlib.import_module(f"noracle.cli.{name}")
     said = module.app.info.help if group else module.command.__doc__
-    assert inspect.cleandoc(str(said)).split("\n\n")[0].replace("\n", " ") == line
+    assert " ".join(str(said).strip().split("\n\n")[0].split()) == line
 
 
 def test_every_file_of_a_verb_is_listed() -> None:
