@@ -1,4 +1,4 @@
-"""What the steps of a report say, sorted for holding them against each other."""
+"""Do the parts of a report fit together, what is promised for all of it, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import operator
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from noracle.accuracy.check import bears_on_estimates
 from noracle.oversight.model import Finding, Inventory, NextStep, Step
@@ -30,6 +30,11 @@ from noracle.results import (
 )
 from noracle.results.base import failed_checks
 
+R = TypeVar("R", bound=Result)
+_SLACK = 1e-9
+_NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
+_OTHERS = ("ranges", "comparison", "alarm", "certificate", "ceiling")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -45,38 +50,44 @@ class Parts:
     logic: Guarantee | None
 
 
+def _results(of: Mapping[str, Step], name: str, kind: type[R]) -> list[R]:
+    return [r for r in (of[name].results if name in of else ()) if isinstance(r, kind)]
+
+
+def first_of(of: Mapping[str, Step], name: str, kind: type[R]) -> R | None:
+    """The first result of this kind of the step of this name."""
+    return next(iter(_results(of, name, kind)), None)
+
+
+def by_subject(of: Mapping[str, Step], name: str, kind: type[R]) -> dict[str, R]:
+    """The results of this kind of the step of this name, by what they are about."""
+    results: Any = _results(of, name, kind)
+    return {r.subject: r for r in results}
+
+
 def parts_of(steps: Sequence[Step]) -> Parts:
     """What the steps say, by kind of statement."""
-    by_name = {step.name: step for step in steps}
-
-    def results(name: str) -> tuple[Any, ...]:
-        step = by_name.get(name)
-        return () if step is None else step.results
-
-    accuracies = {r.subject: r for r in results("accuracy") if isinstance(r, Estimate)}
-    ranges = [r for r in results("ranges") if isinstance(r, Ranges)]
+    of = {step.name: step for step in steps}
+    accuracies = by_subject(of, "accuracy", Estimate)
+    ranges = _results(of, "ranges", Ranges)
     named = {range_.name: range_ for r in ranges for range_ in r.ranges}
-    grades: dict[str, Range] = {}
-    for name in accuracies:
-        range_ = named.get(f"grade of {name}", named.get(f"grade of {name!r}"))
-        if range_ is not None:
-            grades[name] = range_
+    grades = {
+        name: named.get(f"grade of {name}", named.get(f"grade of {name!r}")) for name in accuracies
+    }
     return Parts(
         accuracies=accuracies,
-        grades=grades,
-        comparison=next((r for r in results("comparison") if isinstance(r, Comparison)), None),
-        proof=next((r for r in results("alarm") if isinstance(r, Proof)), None),
-        certificates={r.subject: r for r in results("certificate") if isinstance(r, Certificate)},
-        ceiling=next((r for r in results("ceiling") if isinstance(r, Estimate)), None),
-        checks=tuple(r for r in results("checks") if isinstance(r, Check)),
+        grades={name: range_ for name, range_ in grades.items() if range_ is not None},
+        comparison=first_of(of, "comparison", Comparison),
+        proof=first_of(of, "alarm", Proof),
+        certificates=by_subject(of, "certificate", Certificate),
+        ceiling=first_of(of, "ceiling", Estimate),
+        checks=tuple(_results(of, "checks", Check)),
         logic=ranges[0].guarantee if ranges else None,
     )
 
 
 def answered_share(estimate: Estimate) -> float | None:
-    """a/r, answered items among those asked about; None where items were answered more than once,
-    so that items have no one answer.
-    """
+    """a/r, answered items among those asked about; None where items were answered more than once."""
     items = estimate.counts.get("items", 0)
     if not items or "answers" in estimate.counts:
         return None
@@ -123,17 +134,14 @@ def span(low: float, high: float) -> str:
     return f"[{low:.3f}, {high:.3f}]"
 
 
+def _finding(name: str, agrees: bool, statement: str, subject: str = "") -> Finding:
+    between = ("accuracy", *(step for step in _OTHERS if step.removesuffix("s") in name))
+    return Finding(name=name, agrees=agrees, statement=statement, between=between, subject=subject)
+
+
 def named_in(guarantee: Guarantee) -> str:
     """The assumptions for a sentence."""
     return "; ".join(a.name for a in guarantee.assumptions) or "nothing is assumed"
-
-
-# ----------------------------------------------------------------------------
-# Do the parts of a report fit together?
-
-
-_SLACK = 1e-9
-_NOT_ALL_SYSTEMS = "labelled items that some system was not asked about"
 
 
 def find_contradictions(
@@ -189,10 +197,6 @@ def find_contradictions(
     return tuple(sorted(found, key=lambda f: f.agrees))  # stable: the order above within both kinds
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# each pair
-
-
 def _failed_checks(parts: Parts) -> Iterator[Finding]:
     """A test of an assumption that rejects at p < 0.001 speaks against every statement that rests
     on it.
@@ -202,23 +206,18 @@ def _failed_checks(parts: Parts) -> Iterator[Finding]:
     Sensitivity is a diagnostic and no test.
     """
     for check in failed_checks(c for c in parts.checks if c.name != "sensitivity"):
-        resting = [
-            name
-            for name, part in (
-                ("accuracy", parts.accuracies if bears_on_estimates(check) else None),
-                ("comparison", parts.comparison),
+        bears = bears_on_estimates(check)
+        on = {"accuracy": bears and parts.accuracies, "comparison": parts.comparison}
+        resting = [name for name, part in on.items() if part]
+        if resting or bears:
+            said = f"The check of {check.name} failed (p = {check.p_value:.2g}): {check.finding}. What rests on "
+            said += f"'{check.assumption}' is therefore a guess and no promise, until the labels are collected as assumed."
+            yield Finding(
+                name=f"failed check: {check.name}",
+                agrees=False,
+                statement=said,
+                between=("checks", *resting),
             )
-            if part
-        ]
-        if not resting and not bears_on_estimates(check):
-            continue
-        yield Finding(
-            name=f"failed check: {check.name}",
-            agrees=False,
-            statement=f"The check of {check.name} failed (p = {check.p_value:.2g}): {check.finding}. What rests on "
-            f"'{check.assumption}' is therefore a guess and no promise, until the labels are collected as assumed.",
-            between=("checks", *resting),
-        )
 
 
 def _impossible_labels(parts: Parts) -> Iterator[Finding]:
@@ -229,14 +228,9 @@ def _impossible_labels(parts: Parts) -> Iterator[Finding]:
     """
     for name, estimate in parts.accuracies.items():
         if estimate.diagnostics.get("routing_alarm"):
-            yield Finding(
-                name="impossible labels",
-                agrees=False,
-                statement=f"No accuracy of {name} in [0, 1] fits its labels, if {named_in(estimate.guarantee)}. At least one of these "
-                "is false: the labels were not collected as assumed.",
-                between=("accuracy",),
-                subject=name,
-            )
+            said = f"No accuracy of {name} in [0, 1] fits its labels, if {named_in(estimate.guarantee)}. At least one of these "
+            said += "is false: the labels were not collected as assumed."
+            yield _finding("impossible labels", False, said, name)
 
 
 def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
@@ -250,40 +244,23 @@ def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
     with the confidence of the interval.
     """
     for name, estimate in parts.accuracies.items():
-        share = answered_share(estimate)
-        grade = parts.grades.get(name)
+        share, grade = answered_share(estimate), parts.grades.get(name)
         if grade is None or share is None or math.isnan(grade.low) or math.isnan(estimate.low):
             continue
         low, high = grade.low * share, grade.high * share
         both = max(low, estimate.low), min(high, estimate.high)
         interval, possible = span(estimate.low, estimate.high), span(low, high)
-        if both[0] > both[1] + _SLACK:
+        agrees = both[0] <= both[1] + _SLACK
+        if not agrees:
             logic = "" if parts.logic is None else f"; and, for the range, {named_in(parts.logic)}"
-            yield Finding(
-                name="accuracy against possible range",
-                agrees=False,
-                statement=f"CONTRADICTION: the labels put the accuracy of {name} into {interval}, but no answer key that fits the answers "
-                f"and judgements gives it a value outside {possible}. These cannot all be true: {named_in(estimate.guarantee)}{logic}.",
-                between=("accuracy", "ranges"),
-                subject=name,
-            )
+            said = f"CONTRADICTION: the labels put the accuracy of {name} into {interval}, but no answer key that fits the answers "
+            said += f"and judgements gives it a value outside {possible}. These cannot all be true: {named_in(estimate.guarantee)}{logic}."
         elif low > estimate.low + _SLACK or high < estimate.high - _SLACK:
-            yield Finding(
-                name="accuracy against possible range",
-                agrees=True,
-                statement=f"The labels put the accuracy of {name} into {interval}, and every possible answer key into {possible}. Both "
-                f"together: {span(*both)}, with the confidence of the interval.",
-                between=("accuracy", "ranges"),
-                subject=name,
-            )
+            said = f"The labels put the accuracy of {name} into {interval}, and every possible answer key into {possible}. Both "
+            said += f"together: {span(*both)}, with the confidence of the interval."
         else:
-            yield Finding(
-                name="accuracy against possible range",
-                agrees=True,
-                statement=f"The interval of {name}, {interval}, lies inside what every answer key allows, {possible}.",
-                between=("accuracy", "ranges"),
-                subject=name,
-            )
+            said = f"The interval of {name}, {interval}, lies inside what every answer key allows, {possible}."
+        yield _finding("accuracy against possible range", agrees, said, name)
 
 
 def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
@@ -294,12 +271,12 @@ def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
     B, so the two intervals share a point if all three are right.
     """
     comparison = parts.comparison
-    if comparison is None or len(parts.accuracies) < 2:
-        return
     items = {e.counts.get("items") for e in parts.accuracies.values()}
-    if len(items) > 1 or dict(comparison.counts.get("unused", {})).get(_NOT_ALL_SYSTEMS):
+    if comparison is None or len(parts.accuracies) < 2 or len(items) > 1:
         return
-    broken = False
+    if dict(comparison.counts.get("unused", {})).get(_NOT_ALL_SYSTEMS):
+        return
+    name, broken = "comparison against accuracy", False
     for d in comparison.differences:
         a, b = parts.accuracies.get(d.first), parts.accuracies.get(d.second)
         if a is None or b is None or math.isnan(d.low) or math.isnan(a.low) or math.isnan(b.low):
@@ -307,22 +284,14 @@ def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
         low, high = a.low - b.high, a.high - b.low
         if max(low, d.low) > min(high, d.high) + _SLACK:
             broken = True
-            yield Finding(
-                name="comparison against accuracy",
-                agrees=False,
-                statement=f"CONTRADICTION: compared on the same labels {d.first} minus {d.second} is in {span(d.low, d.high)}, but their "
-                f"accuracies, {span(a.low, a.high)} and {span(b.low, b.high)}, allow {span(low, high)} only. These cannot all be true: "
-                f"{named_in(a.guarantee & b.guarantee & comparison.guarantee)}.",
-                between=("accuracy", "comparison"),
-                subject=f"{d.first} and {d.second}",
-            )
+            said = f"CONTRADICTION: compared on the same labels {d.first} minus {d.second} is in {span(d.low, d.high)}, but their "
+            said += f"accuracies, {span(a.low, a.high)} and {span(b.low, b.high)}, allow {span(low, high)} only. These cannot all be true: "
+            said += f"{named_in(a.guarantee & b.guarantee & comparison.guarantee)}."
+            yield _finding(name, False, said, f"{d.first} and {d.second}")
     if not broken:
-        yield Finding(
-            name="comparison against accuracy",
-            agrees=True,
-            statement=f"The differences of the {len(comparison.systems)} systems agree with their accuracies one by one.",
-            between=("accuracy", "comparison"),
-        )
+        n = len(comparison.systems)
+        said = f"The differences of the {n} systems agree with their accuracies one by one."
+        yield _finding(name, True, said)
 
 
 def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
@@ -343,50 +312,31 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
     claims = None if proof is None else claims_of(proof)
     if proof is None or claims is None or not parts.accuracies:
         return
+    name = "alarm against accuracy"
     if proof.status == "alarm":
         if any(kind != "grade" for kind, _, _, _ in claims):
             return
-        floors = {name: floor_of(parts, name, same_items=same_items) for _, name, _, _ in claims}
+        floors = {who: floor_of(parts, who, same_items=same_items) for _, who, _, _ in claims}
         kept = [
             floor is not None and (floor[0] > p + _SLACK or (not strict and floor[0] >= p))
-            for (_, name, p, strict) in claims
-            for floor in (floors[name],)
+            for (_, who, p, strict) in claims
+            for floor in (floors[who],)
         ]
         if kept and all(kept):
-            lows = ", ".join(
-                f"{name} at least {floor[0]:.3f} ({floor[1]})"
-                for name, floor in sorted(floors.items())
-                if floor is not None
-            )
-            yield Finding(
-                name="alarm against accuracy",
-                agrees=False,
-                statement=f"CONTRADICTION: no answer key lets all graders keep '{proof.claim}', but the other parts put every one of them "
-                f"above it: {lows}. These cannot all be true: {named_in(resting_on(parts, floors) & proof.guarantee)}.",
-                between=("accuracy", "alarm"),
-            )
+            known = sorted((who, floor) for who, floor in floors.items() if floor is not None)
+            lows = ", ".join(f"{who} at least {low:.3f} ({how})" for who, (low, how) in known)
+            said = f"CONTRADICTION: no answer key lets all graders keep '{proof.claim}', but the other parts put every one of them "
+            said += f"above it: {lows}. These cannot all be true: {named_in(resting_on(parts, floors) & proof.guarantee)}."
+            yield _finding(name, False, said)
         return
-    below = []
-    for _, name, p, _ in claims:
-        estimate = parts.accuracies.get(name)
+    highest = {who: max(p for _, of, p, _ in claims if of == who) for _, who, _, _ in claims}
+    for who, p in highest.items():
+        estimate = parts.accuracies.get(who)
         share = None if estimate is None else answered_share(estimate)
-        if (
-            estimate is not None
-            and share
-            and not math.isnan(estimate.high)
-            and estimate.high / share <= p
-        ):
-            below.append(name)
-    for name in dict.fromkeys(below):
-        estimate = parts.accuracies[name]
-        yield Finding(
-            name="alarm against accuracy",
-            agrees=True,
-            statement=f"The answers alone raise no alarm, which proves nothing. The labels do say that {name}, in "
-            f"{span(estimate.low, estimate.high)}, breaks '{proof.claim}'.",
-            between=("accuracy", "alarm"),
-            subject=name,
-        )
+        if estimate is not None and share and estimate.high / share <= p:
+            said = f"The answers alone raise no alarm, which proves nothing. The labels do say that {who}, in "
+            said += f"{span(estimate.low, estimate.high)}, breaks '{proof.claim}'."
+            yield _finding(name, True, said, who)
 
 
 def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
@@ -407,36 +357,20 @@ def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
         if estimate is None or math.isnan(estimate.low):
             continue
         if certificate.certified and estimate.high <= certificate.margin:
-            yield Finding(
-                name="certificate against accuracy",
-                agrees=False,
-                statement=f"CONTRADICTION: {name} is certified to beat its annotators by more than {certificate.margin:g}, so that its "
-                f"accuracy exceeds that, but the labels put it into {span(estimate.low, estimate.high)}. These cannot all be true: "
-                f"{named_in(certificate.guarantee & estimate.guarantee)}.",
-                between=("accuracy", "certificate"),
-                subject=name,
-            )
+            said = f"CONTRADICTION: {name} is certified to beat its annotators by more than {certificate.margin:g}, so that its "
+            said += f"accuracy exceeds that, but the labels put it into {span(estimate.low, estimate.high)}. These cannot all be true: "
+            said += f"{named_in(certificate.guarantee & estimate.guarantee)}."
+            yield _finding("certificate against accuracy", False, said, name)
     if parts.ceiling is None or math.isnan(parts.ceiling.high):
         return
     for name, estimate in parts.accuracies.items():
         margin = parts.certificates[name].margin if name in parts.certificates else 0.0
-        if (
-            estimate.low > parts.ceiling.high + margin
-            and estimate.guarantee.kind >= Kind.FINITE_SAMPLE
-        ):
-            yield Finding(
-                name="accuracy against ceiling",
-                agrees=True,
-                statement=f"{name} is more accurate than the average annotator: its accuracy is at least {estimate.low:.3f} by the labels, "
-                f"and annotators reach {parts.ceiling.high:.3f} at most. Both hold together at error rate "
-                f"{estimate.guarantee.error_rate + parts.ceiling.guarantee.error_rate:.3g}.",
-                between=("accuracy", "ceiling"),
-                subject=name,
-            )
-
-
-# ----------------------------------------------------------------------------
-# One promise for the whole report: what all its statements together are worth.
+        sure = estimate.guarantee.kind >= Kind.FINITE_SAMPLE
+        if sure and estimate.low > parts.ceiling.high + margin:
+            rate = estimate.guarantee.error_rate + parts.ceiling.guarantee.error_rate
+            said = f"{name} is more accurate than the average annotator: its accuracy is at least {estimate.low:.3f} by the labels, "
+            said += f"and annotators reach {parts.ceiling.high:.3f} at most. Both hold together at error rate {rate:.3g}."
+            yield _finding("accuracy against ceiling", True, said, name)
 
 
 NOTHING = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0)
@@ -444,14 +378,9 @@ NOTHING = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0)
 
 
 def promises(results: Iterable[Result]) -> tuple[Guarantee, ...]:
-    """The promises of the results that state something; checks, plans and questions to ask state
-    nothing of systems or annotators.
-    """
-    return tuple(
-        r.guarantee
-        for r in results
-        if isinstance(r, (Estimate, Comparison, Certificate, Ranges, Proof))
-    )
+    """The promises of the results that state something of systems or annotators."""
+    kinds = (Estimate, Comparison, Certificate, Ranges, Proof)
+    return tuple(r.guarantee for r in results if isinstance(r, kinds))
 
 
 def joint_guarantee(steps: Sequence[Step], *, every: bool = False) -> Guarantee:
@@ -499,28 +428,21 @@ def left_out(steps: Sequence[Step]) -> dict[str, Kind]:
     """The steps with a statement that the finite-sample promise leaves out, and the weakest kind of
     promise that it has.
     """
-    weak = {
-        step.name: [g.kind for g in promises(step.results) if g.kind < Kind.FINITE_SAMPLE]
-        for step in steps
-    }
-    return {name: min(kinds) for name, kinds in weak.items() if kinds}
-
-
-# ---------------------------------------------------------------------------- What to do next, by
-# rule: repair first, then what makes a question possible, then the labels that are worth their
-# price.
+    kinds = {step.name: [g.kind for g in promises(step.results)] for step in steps}
+    weakest = {name: min(found) for name, found in kinds.items() if found}
+    return {name: kind for name, kind in weakest.items() if kind < Kind.FINITE_SAMPLE}
 
 
 QUESTIONS_FILE = "questions.csv"
-_MISSING = (
-    ("accuracy", "Collect labels: judgements of items that the systems answered"),
-    ("mean", "Say which rater is the gold one"),
-    ("comparison", "Make the systems comparable"),
-    ("ceiling", "Let several people rate the same items"),
-    ("certificate", "Bring answers and ratings together"),
-    ("budget", "Write down what a score of each rater costs"),
-    ("alarm", "Add a second grader"),
-)
+_MISSING = {
+    "accuracy": "Collect labels: judgements of items that the systems answered",
+    "mean": "Say which rater is the gold one",
+    "comparison": "Make the systems comparable",
+    "ceiling": "Let several people rate the same items",
+    "certificate": "Bring answers and ratings together",
+    "budget": "Write down what a score of each rater costs",
+    "alarm": "Add a second grader",
+}
 _ABSENT = (
     "There are no scores",
     "There are no ratings",
@@ -558,7 +480,7 @@ def next_steps(
     found = [
         *_repairs(of, findings),
         *_alarms(of),
-        *_errors(steps),
+        *_errors(of),
         *_training(of),
         *_missing(of),
         *_separate(inventory, of),
@@ -568,154 +490,107 @@ def next_steps(
     return tuple(f for f in found if unique[f.statement] is f)
 
 
-def _repairs(of: dict[str, Step], findings: Sequence[Finding]) -> Iterator[NextStep]:
+def _repairs(of: Mapping[str, Step], findings: Sequence[Finding]) -> Iterator[NextStep]:
     for finding in findings:
         if finding.agrees:
             continue
         if finding.name.startswith("failed check"):
             what = finding.name.partition(": ")[2]
-            yield NextStep(
-                statement=f"Repair how labels are collected: the check of {what} failed",
-                reason="More labels of this kind would repeat the fault. Draw the questions at random and record their probabilities: "
-                f"'noracle route' does both. {finding.statement}",
-                command=_questions(of) or _command(of, "checks"),
-            )
+            said = f"Repair how labels are collected: the check of {what} failed"
+            why = "More labels of this kind would repeat the fault. Draw the questions at random and record their probabilities: "
+            why += f"'noracle route' does both. {finding.statement}"
+            command = _questions(of) or _command(of, "checks")
         else:
             whose = f" about {finding.subject}" if finding.subject else ""
-            yield NextStep(
-                statement=f"Settle a contradiction{whose}: {finding.name}",
-                reason=f"One of the assumptions is false, and no statement that rests on it can be trusted. {finding.statement}",
-                command=_command(of, "checks") or _command(of, *finding.between),
-            )
+            said = f"Settle a contradiction{whose}: {finding.name}"
+            why = f"One of the assumptions is false, and no statement that rests on it can be trusted. {finding.statement}"
+            command = _command(of, "checks") or _command(of, *finding.between)
+        yield NextStep(statement=said, reason=why, command=command)
 
 
-def _alarms(of: dict[str, Step]) -> Iterator[NextStep]:
-    step = of.get("alarm")
-    proof = (
-        next((r for r in step.results if isinstance(r, Proof)), None) if step is not None else None
-    )
-    if step is None or proof is None or proof.status != "alarm":
+def _alarms(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    proof = first_of(of, "alarm", Proof)
+    if proof is None or proof.status != "alarm":
         return
-    conflict = of.get("conflict")
-    named = [
-        n
-        for r in (conflict.results if conflict is not None else ())
-        for n in getattr(r, "diagnostics", {}).get("conflict", ())
-    ]
-    who = (
-        f"Find the broken grader among {', '.join(map(str, named))}"
-        if len(named) != 1
-        else f"Look into {named[0]}, which is broken"
-    )
+    conflict = first_of(of, "conflict", Proof)
+    named = [] if conflict is None else list(conflict.diagnostics.get("conflict", ()))
+    who = f" among {', '.join(map(str, named))}" if named else ""
+    one = f"Look into {named[0]}, which is broken" if len(named) == 1 else ""
     yield NextStep(
-        statement=who if named else "Find the broken grader",
+        statement=one or f"Find the broken grader{who}",
         reason=f"No answer key lets all of them keep '{proof.claim}'. True labels of items on which they differ settle it.",
-        command=_command(of, "conflict") or step.command,
+        command=_command(of, "conflict") or of["alarm"].command,
     )
 
 
-def _errors(steps: Sequence[Step]) -> Iterator[NextStep]:
-    for step in steps:
+def _errors(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    for step in of.values():
         if step.status == "failed":
-            yield NextStep(
-                statement=f"Repair what stopped '{step.question}'",
-                reason=step.reason,
-                command=step.command,
-            )
+            said = f"Repair what stopped '{step.question}'"
+            yield NextStep(statement=said, reason=step.reason, command=step.command)
 
 
-def _training(of: dict[str, Step]) -> Iterator[NextStep]:
-    step = of.get("certificate")
-    if step is None:
-        return
-    certificates = [r for r in step.results if isinstance(r, Certificate)]
-    open_ = [
-        r
-        for r in certificates
-        if any(reason.startswith("trained_on_annotators is not stated") for reason in r.reasons)
-    ]
+def _training(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    unstated = "trained_on_annotators is not stated"
+    certificates = by_subject(of, "certificate", Certificate).items()
+    open_ = [s for s, r in certificates if any(why.startswith(unstated) for why in r.reasons)]
     if open_:
         yield NextStep(
             statement="State whether the systems were trained on labels of these annotators",
-            reason=f"Without that nothing is certified ({', '.join(r.subject for r in open_[:5])}): a system that copies its annotators' "
+            reason=f"Without that nothing is certified ({', '.join(open_[:5])}): a system that copies its annotators' "
             "errors would look too good. Write trained_on_annotators = 'no' into noracle.toml if it is true.",
-            command=step.command,
+            command=of["certificate"].command,
         )
 
 
-def _missing(of: dict[str, Step]) -> Iterator[NextStep]:
-    """Questions that the evidence nearly answers; those whose whole table is absent come last, and
-    only for accuracy.
-
-    A claim that nobody stated is not asked for: what graders are held to is not ours to propose.
+def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    """Questions that the evidence nearly answers; of those whose whole table is absent only
+    accuracy. A claim that nobody stated is not asked for: that is not ours to propose.
     """
-    for name, statement in _MISSING:
-        step = of.get(name)
+    for name, statement in _MISSING.items():
+        step, first = of.get(name), name == "accuracy"
         if step is None or step.status != "not possible":
             continue
-        if step.reason.startswith(_ABSENT) and name != "accuracy":
+        if step.reason.startswith(_ABSENT) and not first:
             continue
-        command = (_questions(of) or _command(of, "labels")) if name == "accuracy" else ""
-        yield NextStep(
-            statement=statement,
-            reason=f"It answers '{step.question}'. {step.reason}",
-            command=command,
-            cost=_cost(of, name),
-        )
+        command = (_questions(of) or _command(of, "labels")) if first else ""
+        plan = first_of(of, "labels", Plan)
+        cost = plan.cost if first and plan is not None and not math.isnan(plan.cost) else None
+        why = f"It answers '{step.question}'. {step.reason}"
+        yield NextStep(statement=statement, reason=why, command=command, cost=cost)
 
 
-def _separate(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
+def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
     """Labels that separate the leaders: the half-width shrinks as 1/√n, so that
     n·(half-width/difference)² labels would be needed.
     """
-    step = of.get("comparison")
-    comparison = (
-        next((r for r in step.results if isinstance(r, Comparison)), None)
-        if step is not None
-        else None
-    )
+    comparison = first_of(of, "comparison", Comparison)
     if comparison is None or len(comparison.leaders) < 2:
         return
     values = {r.system: r.value for r in comparison.ranks}
     first, second = sorted(comparison.leaders, key=lambda s: (-values.get(s, -math.inf), s))[:2]
-    d = comparison.difference(first, second)
-    gap = (
-        max(abs(d.value), inventory.settings.half_width)
-        if not math.isnan(d.value)
-        else inventory.settings.half_width
-    )
-    k = _plan(of)
-    best = _accuracy(of, first)
-    if k is None or best is None:
+    d, gap = comparison.difference(first, second), inventory.settings.half_width
+    gap = gap if math.isnan(d.value) else max(abs(d.value), gap)
+    plan, best = first_of(of, "labels", Plan), by_subject(of, "accuracy", Estimate).get(first)
+    if plan is None or best is None:
         return
     accuracy = round(min(max(best.value, gap), 1.0), 3)
-    words = [
-        "plan",
-        "--n-classes",
-        str(max(2, _most_classes(k))),
-        "--accuracy",
-        repr(accuracy),
-        "--difference",
-        repr(round(gap, 4)),
-    ]
-    prices = {
-        name: price
-        for name, price in k.inputs.get("costs", {}).items()
-        if name in ("ordinary", "complementary")
-    }
-    words += [w for name, price in prices.items() for w in ("--cost", f"{name}={price!r}")]
+    words = ["plan", "--n-classes", str(max(2, _most_classes(plan))), "--accuracy", repr(accuracy)]
+    words += ["--difference", repr(round(gap, 4))]
+    for name, price in plan.inputs.get("costs", {}).items():
+        words += ["--cost", f"{name}={price!r}"] if name in ("ordinary", "complementary") else []
+    n = int(best.counts.get("labelled", 0))
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
-        reason=f"They cannot be told apart yet: the difference is {d.value:.3f}, in [{d.low:.3f}, {d.high:.3f}]. The command says how many "
-        f"labels find a difference of {gap:.3f} in all; {int(best.counts.get('labelled', 0)):,} items are labelled already.",
+        reason=f"They cannot be told apart yet: the difference is {d.value:.3f}, in {span(d.low, d.high)}. The command says how many "
+        f"labels find a difference of {gap:.3f} in all; {n:,} items are labelled already.",
         command=shlex.join(["noracle", *words]),
     )
 
 
-def _narrow(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
-    plan, wanted = _plan(of), inventory.settings.half_width
-    step = of.get("accuracy")
-    estimates = [r for r in step.results if isinstance(r, Estimate)] if step is not None else []
+def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
+    plan, wanted = first_of(of, "labels", Plan), inventory.settings.half_width
+    estimates = by_subject(of, "accuracy", Estimate).values()
     wide = [e for e in estimates if not math.isnan(e.low) and (e.high - e.low) / 2 > wanted]
     if plan is None or not wide:
         return
@@ -742,72 +617,33 @@ def _narrow(inventory: Inventory, of: dict[str, Step]) -> Iterator[NextStep]:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# small things
-
-
-def _command(of: dict[str, Step], *names: str) -> str:
+def _command(of: Mapping[str, Step], *names: str) -> str:
     return next((of[name].command for name in names if name in of and of[name].command), "")
 
 
-def _plan(of: dict[str, Step]) -> Plan | None:
-    step = of.get("labels")
-    return (
-        next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
-    )
-
-
 def _most_classes(plan: Plan) -> int:
-    """The largest number of classes; ordinary labels, which separate systems best, do not depend on
-    it.
-    """
+    """The largest number of classes; ordinary labels, which separate best, do not depend on it."""
     told = plan.inputs.get("n_classes")
     if told is None:
-        return max(
-            (int(row["n_classes"]) for row in plan.inputs["evidence"]["population"]), default=2
-        )
+        rows = plan.inputs["evidence"]["population"]
+        return max((int(row["n_classes"]) for row in rows), default=2)
     return max(map(int, told)) if isinstance(told, Mapping) else int(told)
 
 
-def _accuracy(of: dict[str, Step], system: str) -> Estimate | None:
-    step = of.get("accuracy")
-    return (
-        next((r for r in step.results if isinstance(r, Estimate) and r.subject == system), None)
-        if step is not None
-        else None
-    )
-
-
-def _cost(of: dict[str, Step], name: str) -> float | None:
-    plan = _plan(of)
-    return (
-        plan.cost if name == "accuracy" and plan is not None and not math.isnan(plan.cost) else None
-    )
-
-
-def _questions(of: dict[str, Step]) -> str:
+def _questions(of: Mapping[str, Step]) -> str:
     """The command that draws as many questions as the plan needs and the items allow, into a file;
     "" where the plan must draw them.
     """
-    step = of.get("route")
-    routing = (
-        next((r for r in step.results if isinstance(r, Routing)), None)
-        if step is not None
-        else None
-    )
-    if step is None or routing is None:
+    routing, plan = first_of(of, "route", Routing), first_of(of, "labels", Plan)
+    if routing is None:
         return ""
-    plan = _plan(of)
-    n = int(routing.counts.get("items", len(routing))) - int(
-        routing.counts.get("labelled_before", 0)
-    )
-    words = shlex.split(step.command)
+    before, words = routing.counts.get("labelled_before", 0), shlex.split(of["route"].command)
+    n = int(routing.counts.get("items", len(routing))) - int(before)
     if "--n" not in words:  # no pattern names the files
         return ""
     if plan is not None:
-        if plan.inputs.get("planner") == "evidence" and (
-            set(plan.buy) - {"question", "targeted"} or not plan.buy
-        ):
+        own = set(plan.buy) - {"question", "targeted"} or not plan.buy
+        if plan.inputs.get("planner") == "evidence" and own:
             return ""  # open questions, ruled-out classes and strata are drawn by the plan itself
         n = max(1, min(n, sum(plan.buy.values())))
     words[words.index("--n") + 1] = str(n)

@@ -1,4 +1,4 @@
-"""What every analysis is given, and what it gives back."""
+"""The table of what can be asked of evidence, and how each question is put."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from noracle.accuracy import (
     check_sensitivity,
@@ -23,8 +23,8 @@ from noracle.evidence import Evidence
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.conflict import minimal_conflict
 from noracle.logic.ranges import quantities, range_accuracies
-from noracle.oversight.findings import promises
-from noracle.oversight.load import LABEL_KINDS, Loaded, csv_words
+from noracle.oversight.findings import first_of, promises
+from noracle.oversight.load import LABEL_KINDS, Loaded, flags
 from noracle.oversight.model import Step
 from noracle.oversight.settings import NO_CLAIM, claim_of
 from noracle.ppi import (
@@ -41,30 +41,17 @@ from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
 from noracle.superhuman.certify import certify_superhuman
 
-__all__ = [
-    "accuracy",
-    "checks",
-    "comparison",
-    "needs_judgements",
-    "needs_labels",
-    "needs_pairs",
-    "passed_all",
-    "unsure_systems",
-]
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """Results and the command that re-makes them; or, without results, why there are none."""
+    """Results and the command that makes them again."""
 
-    results: tuple[Result, ...] = ()
-    command: str = ""
-    reason: str = ""
+    results: tuple[Result, ...]
+    command: str
 
 
 class Asking:
-    """The evidence, the confidence of one statement, the seed, and the steps that were taken
-    already.
+    """What every question is given.
 
     Attributes
     ----------
@@ -85,33 +72,26 @@ class Asking:
         self.done: dict[str, Step] = {}
         self.heard: list[str] = []
 
-    @property
-    def level_words(self) -> list[str]:
-        """The confidence as options of the command line, to the last digit."""
-        return ["--confidence", repr(self.level)]
-
-    @property
-    def seed_words(self) -> list[str]:
-        """The seed as options of the command line."""
-        return ["--seed", str(self.seed)]
-
-    @property
-    def protocol_words(self) -> list[str]:
-        """The protocol as options of the command line, where it was set."""
-        protocol = self.loaded.settings.protocol
-        return [] if protocol is None else ["--protocol", protocol]
-
-    @property
-    def repeat_words(self) -> list[str]:
-        """How repeats count as options of the command line, where it was set."""
-        repeats = self.loaded.settings.repeats
-        return [] if repeats == "mean" else ["--repeats", repeats]
+    def outcome(
+        self, results: Sequence[Result], verb: str, words: Sequence[str], *said: str
+    ) -> Outcome:
+        """The results, with the command of this verb that makes them again; ``said`` names what of
+        repeats, protocol, level and seed it must say.
+        """
+        s = self.loaded.settings
+        known = {
+            "repeats": flags(repeats=None if s.repeats == "mean" else s.repeats),
+            "protocol": flags(protocol=s.protocol),
+            "level": flags(confidence=self.level),
+            "seed": flags(seed=self.seed),
+        }
+        return Outcome(
+            tuple(results), self.loaded.command(verb, words, *(known[name] for name in said))
+        )
 
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
-        """The checks of the labels that apply, as the policy of :mod:`noracle.accuracy.check`
-        lists them.
-        """
+        """The checks of the labels that apply, as :mod:`noracle.accuracy.check` lists them."""
         loaded = self.loaded
         about = loaded.evidence if loaded.evidence is not None else loaded.accuracy
         if about is None:
@@ -124,39 +104,25 @@ class Asking:
             seed=self.seed,
         )
 
-    def accuracies(self) -> Mapping[str, Estimate]:
-        """The accuracy of each system, where that step was taken."""
-        step = self.done.get("accuracy")
-        return (
-            {} if step is None else {r.subject: r for r in step.results if isinstance(r, Estimate)}
-        )
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Analysis:
     """One question that evidence may answer.
 
     ``needs`` says what is missing, in one sentence with the way out; an empty text means that it
-    can be asked. ``statements`` is how many statements with a probability it will make, so that the
-    error rate can be shared before anything is looked at.
+    can be asked. ``run`` gives an outcome, or why there is none. ``statements`` is how many
+    statements with a probability it will make, so that the error rate can be shared before anything
+    is looked at.
     """
 
     name: str
     question: str
     needs: Callable[[Loaded], str]
-    run: Callable[[Asking], Outcome]
+    run: Callable[[Asking], Outcome | str]
     statements: Callable[[Loaded], int] = lambda _: 0
 
 
-def named(names: Sequence[str], most: int = 5) -> str:
-    """Names for a sentence, the rest counted."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
-# ----------------------------------------------------------------------------
 # Questions that answers and labels decide: accuracy, comparison, checks.
-
 
 MOST_COMPARED = 50
 """More systems than these are not compared pair by pair."""
@@ -167,34 +133,30 @@ def needs_labels(loaded: Loaded) -> str:
     """Answers, and labels that met some of them."""
     if loaded.accuracy is None:
         return "There are no answers of systems. Add a table with columns item, system, answer; or grades: item, system, verdict."
-    bare = (
-        loaded.evidence is not None
-        and loaded.evidence.judgements is None
-        and loaded.evidence.grades is None
-    )
-    if bare and loaded.stored is None:
+    e = loaded.evidence
+    if e is not None and e.judgements is None and e.grades is None and loaded.stored is None:
         return (
             "There are no judgements. Add a table with columns item, class, verdict; 'noracle route' writes the questions to ask. "
             "Or grades, with columns item, system, verdict."
         )
-    if not loaded.has_labels:
-        unsure = any(t.verdict == "unsure" for t in loaded.accuracy.tallies)
-        why = (
-            "Every judgement of an answered item is unsure."
-            if unsure
-            else "No item has both an answer and a judgement or grade."
-        )
-        return f"{why} Judge items that the systems answered; 'noracle route' draws them."
-    return ""
+    if loaded.has_labels:
+        return ""
+    unsure = any(t.verdict == "unsure" for t in loaded.accuracy.tallies)
+    why = (
+        "Every judgement of an answered item is unsure."
+        if unsure
+        else "No item has both an answer and a judgement or grade."
+    )
+    return f"{why} Judge items that the systems answered; 'noracle route' draws them."
 
 
-def accuracy(asking: Asking) -> Outcome:
+def accuracy(asking: Asking) -> Outcome | str:
     """The accuracy of each system, with the checks of the labels written into its guarantee."""
     loaded = asking.loaded
     counts = loaded.accuracy_by_cluster
     if counts is None:
-        return Outcome(reason=needs_labels(loaded))
-    results = tuple(
+        return needs_labels(loaded)
+    results = [
         estimate_accuracy(
             counts.of(name),
             confidence=asking.level,
@@ -202,71 +164,44 @@ def accuracy(asking: Asking) -> Outcome:
             classes=loaded.settings.classes,
         )
         for name in loaded.systems
-    )
+    ]
     words = loaded.evidence_words(stored=True)
-    return Outcome(
-        results=results,
-        command=loaded.command(
-            "estimate",
-            words,
-            asking.repeat_words,
-            asking.protocol_words,
-            asking.level_words,
-            asking.seed_words,
-        ),
-    )
+    return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
 
 
 def needs_pairs(loaded: Loaded) -> str:
     """Labels, and at least two systems that answered the same items."""
-    missing = needs_labels(loaded)
+    missing, n = needs_labels(loaded), len(loaded.systems)
     if missing:
         return missing
-    if loaded.evidence is None or (
-        loaded.evidence.answers is None and loaded.evidence.grades is None
-    ):
+    if not loaded.has_systems:
         return "Stored counts do not say which systems were right together. Add the tables of answers and judgements."
-    if len(loaded.systems) < 2:
-        return f"There is one system, {named(loaded.systems)}. Add the answers of another one to compare it with."
-    if len(loaded.systems) > MOST_COMPARED:
-        pairs = len(loaded.systems) * (len(loaded.systems) - 1) // 2
+    if n < 2:
+        return f"There is one system, {loaded.systems[0]}. Add the answers of another one to compare it with."
+    if n > MOST_COMPARED:
         return (
-            f"There are {len(loaded.systems)} systems, {pairs} pairs: more than {MOST_COMPARED} are not compared at once. Choose some "
+            f"There are {n} systems, {n * (n - 1) // 2} pairs: more than {MOST_COMPARED} are not compared at once. Choose some "
             "before looking at their values: noracle compare --systems A,B,C."
         )
     return ""
 
 
-def comparison(asking: Asking) -> Outcome:
+def comparison(asking: Asking) -> Outcome | str:
     """All differences of accuracies together, on the labels that all systems share."""
-    loaded = asking.loaded
-    patterns = loaded.patterns
+    patterns = asking.loaded.patterns
     if not any(p.verdict != "unsure" for p in patterns.patterns):
-        return Outcome(
-            reason="No labelled item was put to all systems. Ask every system about the labelled items."
-        )
-    result = compare_systems(
-        patterns, confidence=asking.level, checks=for_comparison(asking.label_checks)
-    )
-    words = loaded.evidence_words()
-    return Outcome(
-        results=(result,),
-        command=loaded.command(
-            "compare",
-            words,
-            asking.repeat_words,
-            asking.protocol_words,
-            asking.level_words,
-            asking.seed_words,
-        ),
-    )
+        return "No labelled item was put to all systems. Ask every system about the labelled items."
+    checked = for_comparison(asking.label_checks)
+    result = compare_systems(patterns, confidence=asking.level, checks=checked)
+    words = asking.loaded.evidence_words()
+    return asking.outcome([result], "compare", words, "repeats", "protocol", "level", "seed")
 
 
 def needs_judgements(loaded: Loaded) -> str:
     """Judgements, or stored counts of them."""
-    evidence = loaded.evidence
+    e = loaded.evidence
     if loaded.stored is not None or (
-        evidence is not None and (evidence.judgements is not None or evidence.grades is not None)
+        e is not None and (e.judgements is not None or e.grades is not None)
     ):
         return ""
     return "There are no judgements to check. Add a table with columns item, class, verdict."
@@ -285,79 +220,51 @@ def unsure_systems(loaded: Loaded) -> tuple[str, ...]:
     )
 
 
-def checks(asking: Asking) -> Outcome:
+def checks(asking: Asking) -> Outcome | str:
     """The checks of the labels; how many wrong verdicts overturn the accuracies; what unsure
     verdicts can hide.
     """
-    loaded = asking.loaded
+    loaded, counts = asking.loaded, asking.loaded.accuracy
     results: list[Result] = list(asking.label_checks)
-    asked = loaded.asked
     words = loaded.evidence_words(stored=True)
-    counts = loaded.accuracy
     if counts is not None:
         at_least, found = _sensitivity(asking)
         results += found
-        words += ["--at-least", repr(at_least)] if found else []
-        results += [
-            range_unsure(counts.of(name), confidence=asking.level)
-            for name in unsure_systems(loaded)
-        ]
-    if not results:
-        both = asked is not None and is_question(asked, "question")
-        if loaded.evidence is not None and loaded.evidence.judgements is None:
-            return Outcome(
-                reason="No check applies: grades of one system, or of every answer, say nothing about how they were chosen."
-            )
-        why = (
-            "set protocol = 'question' in noracle.toml if one random class was asked about each item"
-            if both
-            else "add judgements"
-        )
-        return Outcome(
-            reason=f"No check applies: labels of one kind only say nothing about how they were asked. To check them, {why}."
-        )
-    return Outcome(
-        results=tuple(results),
-        command=loaded.command(
-            "check", words, asking.protocol_words, asking.level_words, asking.seed_words
-        ),
-    )
+        words += flags(at_least=at_least if found else None)
+        unsure = unsure_systems(loaded)
+        results += [range_unsure(counts.of(name), confidence=asking.level) for name in unsure]
+    if results:
+        return asking.outcome(results, "check", words, "protocol", "level", "seed")
+    if loaded.evidence is not None and loaded.evidence.judgements is None:
+        return "No check applies: grades of one system, or of every answer, say nothing about how they were chosen."
+    why = "add judgements"
+    if loaded.asked is not None and is_question(loaded.asked, "question"):
+        why = "set protocol = 'question' in noracle.toml if one random class was asked about each item"
+    return f"No check applies: labels of one kind only say nothing about how they were asked. To check them, {why}."
 
 
 def _sensitivity(asking: Asking) -> tuple[float, list[Result]]:
     """How wrong verdicts may be before all accuracies are no longer at least their smallest lower
     limit (two digits, rounded down).
     """
-    found = asking.accuracies()
-    counts = asking.loaded.accuracy
-    lows = [e.low for e in found.values()]
+    counts, step = asking.loaded.accuracy, asking.done.get("accuracy")
+    lows = [r.low for r in (step.results if step else ()) if isinstance(r, Estimate)]
     if counts is None or not lows or len(lows) > _MOST_SENSITIVE:
         return 0.0, []
     at_least = math.floor(min(lows) * 100) / 100
     if at_least <= 0 or asking.loaded.stored is not None:
         return 0.0, []
     try:
-        results: list[Result] = [
+        results = [
             check_sensitivity(counts.of(name), at_least=at_least, confidence=asking.level)
             for name in asking.loaded.systems
         ]
-    except ArgumentError:  # labels that are not uniform questions, one an item
+    except ArgumentError:  # labels that are not uniform questions, one per item
         return 0.0, []
-    return (at_least, results) if passed_all(tuple(results), every=True) else (0.0, [])
+    return (at_least, [*results]) if all(r.passed for r in results) else (0.0, [])
 
 
-def passed_all(results: tuple[Result, ...], *, every: bool = False) -> bool:
-    """Whether no test of the labels failed; sensitivity is a diagnostic and no test, and counts
-    with ``every`` only.
-    """
-    return all(
-        r.passed for r in results if isinstance(r, Check) and (every or r.name != "sensitivity")
-    )
-
-
-# ----------------------------------------------------------------------------
 # Questions that answers alone decide, for every possible answer key: ranges, alarm, conflict.
-
 
 MOST_RANGES = 60
 """So many ranges are found exactly, on every label; else only one range for each system."""
@@ -369,107 +276,82 @@ _MOST_LABELS = 200
 
 def needs_answers(loaded: Loaded) -> str:
     """Answers of systems, or of raters in a wide table."""
-    if loaded.graders is not None and loaded.free_text:
-        return "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
     if loaded.graders is not None:
-        return ""
+        return (
+            "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
+            if loaded.free_text
+            else ""
+        )
     if loaded.rated is not None:
         return "There are no answers of systems, and raters can be graders only in a wide table, with one column a rater."
     return "There are no answers. Add a table with columns item, system, answer."
 
 
-def ranges(asking: Asking) -> Outcome:
+def ranges(asking: Asking) -> Outcome | str:
     """What each accuracy can still be: exact ends where there are few, outer bounds from linear
     programs where there are many.
     """
     loaded = asking.loaded
     too_large = _too_large(loaded)
     if too_large:
-        return Outcome(reason=too_large)
+        return too_large
     sketch, limit = loaded.sketch, loaded.settings.time_limit
-    words = [*loaded.grader_words(), "--time-limit", repr(float(limit))]
-    small = (
-        len(sketch.classifiers) * (len(sketch.labels) + 1) <= MOST_RANGES
-        and _size(sketch) <= _LARGE
-    )
-    if small:
-        found: tuple[Result, ...] = (range_accuracies(sketch, time_limit=limit),)
-        return Outcome(results=found, command=loaded.command("ranges", words))
+    words = [*loaded.grader_words(), *flags(time_limit=float(limit))]
+    few = len(sketch.classifiers) * (len(sketch.labels) + 1) <= MOST_RANGES
+    if few and _size(sketch) <= _LARGE:
+        return asking.outcome([range_accuracies(sketch, time_limit=limit)], "ranges", words)
     grades = [name for (_, label), name in quantities(sketch).items() if label is None]
-    found = tuple(
-        range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades
-    )
+    found = [range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades]
     lines = [loaded.command("ranges", words, ["--outer", "--only", name]) for name in grades]
-    return Outcome(results=found, command="\n".join(lines))
+    return Outcome(tuple(found), "\n".join(lines))
 
 
 def needs_claim(loaded: Loaded) -> str:
-    """A claim that somebody stated, and two graders of the same items or one and judgements:
-    without a claim nothing can be broken.
-    """
+    """A claim that somebody stated, and two graders of the same items or one and judgements."""
     missing = needs_answers(loaded)
     if missing or loaded.graders is None:
         return missing
     if not claim_of(loaded.settings):
         return f'{NO_CLAIM} Or pass it: noracle report --claim "accuracy > 1/2".'
-    side = loaded.evidence is not None and loaded.evidence.judgements is not None
-    n = (
-        len(loaded.systems)
-        if loaded.evidence is not None and loaded.evidence.answers is not None
-        else len(loaded.grader_names)
-    )
-    if n < 2 and not side:
+    e = loaded.evidence
+    n = len(loaded.systems if e is not None and e.answers is not None else loaded.grader_names)
+    if n < 2 and (e is None or e.judgements is None):
         return (
             "One grader alone contradicts nobody. Add the answers of another system, or judgements."
         )
     return ""
 
 
-def alarm(asking: Asking) -> Outcome:
-    """Can all graders be as good as somebody claimed?"""
-    loaded = asking.loaded
-    too_large = _too_large(loaded)
-    if too_large:
-        return Outcome(reason=too_large)
-    sketch, words = _for_proofs(loaded)
-    claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
-    proof = prove_malfunction(sketch, claim, time_limit=limit)
-    return Outcome(
-        results=(proof,),
-        command=loaded.command("alarm", ["--spec", claim], words, ["--time-limit", repr(limit)]),
-    )
-
-
-def conflict(asking: Asking) -> Outcome:
-    """A smallest set of graders that cannot all be as good as claimed, where the alarm fired."""
-    step = asking.done.get("alarm")
-    claimed = step.results[0] if step is not None and step.results else None
-    fired = isinstance(claimed, Proof) and claimed.status == "alarm"
-    if not fired:
-        return Outcome(reason="No alarm fired, so there is no conflict to name.")
-    loaded = asking.loaded
-    sketch, words = _for_proofs(loaded)
-    claim, limit = claim_of(loaded.settings), loaded.settings.time_limit
-    proof = minimal_conflict(sketch, claim, time_limit=limit)
-    command = loaded.command(
-        "conflict", ["--spec", claim], words, ["--time-limit", repr(float(limit))]
-    )
-    return Outcome(results=(proof,), command=command)
-
-
-def _for_proofs(loaded: Loaded) -> tuple[Sketch, list[str]]:
-    """The sketch of a proof; a large one without what judgements rule out, which weakens a proof
-    and never makes it wrong.
+def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> Outcome:
+    """The proof of the stated claim. A large one leaves out what judgements rule out, which weakens
+    a proof and never makes it wrong.
     """
+    loaded, evidence = asking.loaded, asking.loaded.graders
     sketch, words = loaded.sketch, loaded.grader_words()
-    evidence = loaded.graders
-    side = evidence is not None and evidence.judgements is not None
-    if _size(sketch) <= _LARGE or not side or (evidence is not None and evidence.has_own_n_classes):
-        return sketch, words
-    plain = Sketch.from_arrays(
-        sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n
+    side = (
+        evidence is not None and evidence.judgements is not None and not evidence.has_own_n_classes
     )
-    return plain, [*words, "--ignore-judgements"]
+    if side and _size(sketch) > _LARGE:
+        sketch = Sketch.from_arrays(
+            sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n
+        )
+        words = [*words, "--ignore-judgements"]
+    claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
+    proof = prove(sketch, claim, time_limit=limit)
+    return asking.outcome([proof], verb, [*flags(spec=claim), *words, *flags(time_limit=limit)])
+
+
+def alarm(asking: Asking) -> Outcome | str:
+    """Can all graders be as good as somebody claimed?"""
+    return _too_large(asking.loaded) or _prove(asking, "alarm", prove_malfunction)
+
+
+def conflict(asking: Asking) -> Outcome | str:
+    """A smallest set of graders that cannot all be as good as claimed, where the alarm fired."""
+    claimed = first_of(asking.done, "alarm", Proof)
+    if claimed is None or claimed.status != "alarm":
+        return "No alarm fired, so there is no conflict to name."
+    return _prove(asking, "conflict", minimal_conflict)
 
 
 def _size(sketch: Sketch) -> int:
@@ -483,15 +365,12 @@ def _too_large(loaded: Loaded) -> str:
         return f"There are {k} classes: proofs from answers are made for up to {_MOST_LABELS}. Group the classes, or ask about fewer items."
     if n > _MOST_SYSTEMS:
         return f"There are {n} systems: proofs from answers are made for up to {_MOST_SYSTEMS}. Choose some with --systems."
-    size = _size(loaded.sketch)
-    if size > _MOST_ENTRIES:
+    if _size(loaded.sketch) > _MOST_ENTRIES:
         return f"There are {loaded.sketch.n_groups:,} different patterns of answers and judgements. Choose fewer systems with --systems."
     return ""
 
 
-# ----------------------------------------------------------------------------
 # Questions about money and the next label: mean across raters, labels, budget, route.
-
 
 MOST_ROUTED = 200_000
 """More rows of answers than these are not drawn from here."""
@@ -510,22 +389,12 @@ def needs_target(loaded: Loaded) -> str:
 
 def mean(asking: Asking) -> Outcome:
     """The mean of the gold rater, with the help of the others; asymptotic."""
-    loaded = asking.loaded
-    raters = list(loaded.score_raters) or None
-    result = estimate_mean(
-        None,
-        loaded.scores,
-        target=loaded.settings.target,
-        raters=raters,
-        confidence=asking.level,
-        seed=asking.seed,
-    )
-    words = ["--data", str(loaded.scores), "--target", loaded.settings.target]
-    words += ["--raters", csv_words(raters)] if raters else []
-    return Outcome(
-        results=(result,),
-        command=loaded.command("mean", words, asking.level_words, asking.seed_words),
-    )
+    scores, target = asking.loaded.scores, asking.loaded.settings.target
+    raters = list(asking.loaded.score_raters) or None
+    options: dict[str, Any] = {"confidence": asking.level, "seed": asking.seed}
+    result = estimate_mean(None, scores, target=target, raters=raters, **options)
+    words = flags(data=scores, target=target, raters=raters)
+    return asking.outcome([result], "mean", words, "level", "seed")
 
 
 def needs_classes(loaded: Loaded) -> str:
@@ -539,443 +408,248 @@ def labels(asking: Asking) -> Outcome:
     """How many labels are missing for intervals as narrow as wanted: those that are there count,
     and every system gets its interval.
     """
-    loaded, s = asking.loaded, asking.loaded.settings
-    costs = {
-        name: price for name, price in loaded.prices.labels.items() if name in LABEL_KINDS
-    } or None
-    caps = {name: int(n) for name, n in loaded.prices.caps.items() if name in LABEL_KINDS} or None
-    if loaded.accuracy is not None and any(loaded.accuracy.items.values()):
-        plan = plan_accuracy(
-            loaded.accuracy,
-            half_width=s.half_width,
-            costs=costs,
-            caps=caps,
-            confidence=asking.level,
-            seed=asking.seed,
-        )
-        words = [
-            *loaded.place_words(),
-            *loaded.class_words(),
-            "--half-width",
-            repr(float(s.half_width)),
-        ]
-        return Outcome(
-            results=(plan,),
-            command=loaded.command("plan", words, asking.level_words, asking.seed_words),
-        )
-    k = loaded.n_classes or 0
-    costs = {name: price for name, price in (costs or {}).items() if name != "grades"} or None
-    caps = {name: n for name, n in (caps or {}).items() if name != "grades"} or None
-    plan = plan_labels(
-        n_classes=k,
-        accuracy=GUESS,
-        half_width=s.half_width,
-        costs=costs,
-        caps=caps,
-        confidence=asking.level,
-        seed=asking.seed,
-    )
-    words = [
-        "--n-classes",
-        str(k),
-        "--accuracy",
-        repr(GUESS),
-        "--half-width",
-        repr(float(s.half_width)),
-    ]
-    words += [w for name, price in (costs or {}).items() for w in ("--cost", f"{name}={price!r}")]
-    words += [w for name, n in (caps or {}).items() for w in ("--cap", f"{name}={n}")]
-    return Outcome(
-        results=(plan,),
-        command=loaded.command("plan", words, asking.level_words, asking.seed_words),
-    )
+    loaded, width = asking.loaded, float(asking.loaded.settings.half_width)
+    counts = loaded.accuracy
+    known = counts is not None and any(counts.items.values())
+    kinds = [kind for kind in LABEL_KINDS if known or kind != "grades"]
+    costs = {name: price for name, price in loaded.prices.labels.items() if name in kinds}
+    caps = {name: int(n) for name, n in loaded.prices.caps.items() if name in kinds}
+    options: dict[str, Any] = {"half_width": width, "costs": costs or None, "caps": caps or None}
+    options |= {"confidence": asking.level, "seed": asking.seed}
+    if known and counts is not None:
+        plan = plan_accuracy(counts, **options)
+        words = [*loaded.place_words(), *loaded.class_words(), *flags(half_width=width)]
+    else:
+        k = loaded.n_classes or 0
+        plan = plan_labels(n_classes=k, accuracy=GUESS, **options)
+        words = flags(n_classes=k, accuracy=GUESS, half_width=width, cost=costs, cap=caps)
+    return asking.outcome([plan], "plan", words, "level", "seed")
 
 
 def needs_prices(loaded: Loaded) -> str:
     """Scores, the gold rater and prices of raters."""
     missing = needs_target(loaded)
-    if missing:
+    if missing or loaded.prices.raters or loaded.prices.lengths:
         return missing
-    if not (loaded.prices.raters or loaded.prices.lengths):
-        return "There are no prices of raters. Add a file prices.toml with a table [raters], or [prices] to noracle.toml."
-    return ""
+    return "There are no prices of raters. Add a file prices.toml with a table [raters], or [prices] to noracle.toml."
 
 
 def budget(asking: Asking) -> Outcome:
     """Which raters to ask about how many items: the best within the budget, or the cheapest for the
     half-width.
     """
-    loaded, s = asking.loaded, asking.loaded.settings
-    prices = loaded.prices
-    goal: dict[str, Any] = (
-        {"budgets": s.budget} if s.budget is not None else {"half_width": s.half_width}
-    )
-    costs: Any = Additive(prices=prices.raters, per_item=prices.overhead)
-    if prices.model == "cascade":
-        costs = Cascade(
-            lengths=prices.lengths,
-            output=prices.output,
-            input=prices.input,
-            prices=prices.raters,
-            per_item=prices.overhead,
-        )
-    elif prices.model == "maximum":
-        costs = Maximum(prices=prices.raters, per_item=prices.overhead)
-    caps = {name: float(n) for name, n in prices.caps.items()} or None
-    kinds = _labels(loaded)
+    from noracle.ppi.expected import make_label
+
+    loaded, s, p = asking.loaded, asking.loaded.settings, asking.loaded.prices
+    common: dict[str, Any] = {"prices": p.raters, "per_item": p.overhead}
+    costs: Any = (Maximum if p.model == "maximum" else Additive)(**common)
+    if p.model == "cascade":
+        costs = Cascade(lengths=p.lengths, output=p.output, input=p.input, **common)
+    goal = {"half_width": float(s.half_width)} if s.budget is None else {"budget": float(s.budget)}
     plan = plan_budget(
         loaded.scores,
         target=s.target,
         costs=costs,
-        caps=caps,
-        labels=kinds,
+        caps={name: float(n) for name, n in p.caps.items()} or None,
+        labels=tuple(
+            make_label(name, n_classes=loaded.n_classes, price=price, epsilon=0.05)
+            for name, price in p.labels.items()
+        ),
         have="pilot",
         confidence=asking.level,
-        **goal,
+        half_width=goal.get("half_width"),
+        budgets=goal.get("budget"),
     )
-    words = ["--pilot", str(loaded.scores), "--target", s.target, "--have", "pilot"]
-    words += ["--prices", loaded.price_file] if loaded.price_file is not None else []
-    words += [
-        w
-        for name, price in loaded.told_prices.items()
-        for w in ("--cost", f"{name}={float(price)!r}")
-    ]
-    words += (
-        ["--budget", repr(float(s.budget))]
-        if s.budget is not None
-        else ["--half-width", repr(float(s.half_width))]
-    )
-    words += (
-        ["--n-classes", str(loaded.n_classes)]
-        if any(name != "ordinary" for name in prices.labels)
-        else []
-    )
-    return Outcome(results=(plan,), command=loaded.command("plan", words, asking.level_words))
-
-
-def _labels(loaded: Loaded) -> tuple[Any, ...]:
-    from noracle.ppi.expected import make_label
-
-    kinds = loaded.prices.labels
-    return tuple(
-        make_label(name, n_classes=loaded.n_classes, price=price, epsilon=0.05)
-        for name, price in kinds.items()
-    )
+    told = {name: float(price) for name, price in loaded.told_prices.items()}
+    k = loaded.n_classes if any(name != "ordinary" for name in p.labels) else None
+    words = flags(pilot=loaded.scores, target=s.target, have="pilot", prices=loaded.price_file)
+    words += flags(cost=told, **goal, n_classes=k)
+    return asking.outcome([plan], "plan", words, "level")
 
 
 def needs_routable(loaded: Loaded) -> str:
     """A long table of answers that fits into memory."""
-    grading = loaded.evidence is not None and loaded.evidence.grades is not None
-    if loaded.evidence is None or (
-        loaded.answers is None and (not grading or loaded.items is None)
-    ):
+    e, counts = loaded.evidence, loaded.accuracy
+    grading = e is not None and e.grades is not None
+    if e is None or (loaded.answers is None and (not grading or loaded.items is None)):
         return "There are no answers to ask about. Add a table with columns item, system, answer."
     if loaded.answers is not None and {"label", "ruled_out"} & set(loaded.answers.options):
         return "Questions are drawn for labels in a table of their own. Write them as item, class, verdict."
-    counts = loaded.accuracy
     rows = 0 if counts is None else sum(counts.items.values())
     if rows > MOST_ROUTED:
         return f"There are {rows:,} answers, too many to draw from for a page. 'noracle route --out questions.csv' draws from them."
-    if loaded.evidence.class_kind == "text" and loaded.evidence.classes is None and not grading:
+    if e.class_kind == "text" and e.classes is None and not grading:
         return "Classes are text and not all of them are named. Write classes = ['A', 'B', …] into noracle.toml."
     return ""
 
 
-def route(asking: Asking) -> Outcome:
+def route(asking: Asking) -> Outcome | str:
     """The next questions, drawn with their probabilities."""
-    loaded = asking.loaded
-    if loaded.evidence is not None and loaded.evidence.grades is not None:
-        return _grades(asking, loaded.evidence)
-    counts = loaded.accuracy
-    places = {c._replace(system="") for c in counts.items} if counts is not None else set()
-    items = (
-        sum(max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems) for c in places)
-        if counts is not None
-        else 0
-    )
-    k, classes = _classes(loaded)
+    loaded, counts, evidence = asking.loaded, asking.loaded.accuracy, asking.loaded.evidence
+    if evidence is not None and evidence.grades is not None:
+        return _route_grades(asking, evidence)
+    items = 0
+    if counts is not None:
+        places = {c._replace(system="") for c in counts.items}
+        for c in places:
+            items += max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems)
+    k, classes = None, None if evidence is None else evidence.classes
+    if evidence is not None and classes is None:
+        k = loaded.settings.n_classes if evidence.has_own_n_classes else evidence.n_classes
     evidence = loaded.evidence_with(n_classes=k, classes=classes)
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
-        return Outcome(
-            reason=f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals."
+        return (
+            f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals."
         )
-    design, targets = _design(asking)
+    # As the plan would ask; without a plan about the answers of all, which needs fewer labels.
+    plan, targets = first_of(asking.done, "labels", Plan), None
+    design: Any = "targeted"
+    if plan is not None and plan.inputs.get("kind") != "targeted" and not plan.buy.get("targeted"):
+        design = "uniform"
+    elif plan is not None and set(plan.inputs.get("systems") or ()) < set(loaded.systems):
+        targets = list(plan.inputs.get("systems") or ()) or None
     result = route_items(evidence, design=design, systems=targets, n=n, seed=asking.seed)
-    return Outcome(results=(result,), command=_route_words(loaded, n, design, targets, asking.seed))
+    words = loaded.table_words(systems=False)
+    words += flags(n_classes=k, classes=classes, design=design, systems=targets, n=n)
+    return asking.outcome([result], "route", words, "seed")
 
 
-def _grades(asking: Asking, evidence: Evidence) -> Outcome:
+def _route_grades(asking: Asking, evidence: Evidence) -> Outcome | str:
     """The next answers to grade, drawn with their probabilities."""
-    loaded = asking.loaded
-    labelled = {
-        item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")
-    }
+    labelled = {item for (item,) in evidence.rows("judgements", "item")}
+    labelled |= {item for (item,) in evidence.rows("grades", "item")}
     rows = (
         evidence.rows("items", "item")
         if evidence.answers is None
         else evidence.rows("answers", "item", "answer")
     )
-    left = len({row[0] for row in rows if row[-1] is not None} - labelled)
-    n = min(N_ROUTED, left)
+    n = min(N_ROUTED, len({row[0] for row in rows if row[-1] is not None} - labelled))
     if n < 1:
-        return Outcome(
-            reason="All items have a grade or a judgement. Bring more items, or grade further systems on these."
-        )
+        return "All items have a grade or a judgement. Bring more items, or grade further systems on these."
     result = route_items(evidence, design="grades", n=n, seed=asking.seed)
-    words = [
-        *loaded.table_words(systems=False),
-        *loaded.class_words(),
-        "--design",
-        "grades",
-        "--n",
-        str(n),
-    ]
-    return Outcome(
-        results=(result,), command=loaded.command("route", words, ["--seed", str(asking.seed)])
-    )
+    words = [*asking.loaded.table_words(systems=False), *asking.loaded.class_words()]
+    return asking.outcome([result], "route", [*words, *flags(design="grades", n=n)], "seed")
 
 
-def _design(asking: Asking) -> tuple[Literal["uniform", "targeted"], list[str] | None]:
-    """How the plan would ask, and about whose answers; without a plan about those of all, which
-    needs fewer labels.
-    """
-    step = asking.done.get("labels")
-    plan = (
-        next((r for r in step.results if isinstance(r, Plan)), None) if step is not None else None
-    )
-    if plan is None:
-        return "targeted", None
-    if plan.inputs.get("kind") != "targeted" and not plan.buy.get("targeted"):
-        return "uniform", None
-    targets = plan.inputs.get("systems")
-    return "targeted", list(targets) if targets and set(targets) < set(
-        asking.loaded.systems
-    ) else None
-
-
-def _classes(loaded: Loaded) -> tuple[int | None, Any]:
-    """The number of classes and the classes, as they are known with judgements."""
-    evidence = loaded.evidence
-    if evidence is None or evidence.classes is not None:
-        return None, None if evidence is None else evidence.classes
-    return (loaded.settings.n_classes if evidence.has_own_n_classes else evidence.n_classes), None
-
-
-def _route_words(loaded: Loaded, n: int, design: str, targets: list[str] | None, seed: int) -> str:
-    k, classes = _classes(loaded)
-    words = loaded.table_words(systems=False)
-    words += ["--n-classes", str(k)] if k is not None else []
-    words += ["--classes", csv_words(classes)] if classes is not None else []
-    words += [
-        "--design",
-        design,
-        *(["--systems", csv_words(targets)] if targets else []),
-        "--n",
-        str(n),
-    ]
-    return loaded.command("route", words, ["--seed", str(seed)])
-
-
-# ----------------------------------------------------------------------------
 # Questions that ratings decide: ceiling, agreement, certificate.
 
-
 STATISTICS: tuple[Statistic, ...] = ("pairwise", "krippendorff")
-
-
-def needs_ratings(loaded: Loaded) -> str:
-    """Ratings, or stored counts of them."""
-    if loaded.votes is not None:
-        return ""
-    return "There are no ratings. Add a table with columns item, rater, label: several people on the same items."
+_NO_RATINGS = "There are no ratings. Add a table with columns item, rater, label: several people on the same items."
 
 
 def needs_two(loaded: Loaded) -> str:
-    """Items with at least two ratings."""
-    missing = needs_ratings(loaded)
-    if missing or loaded.votes is None:
-        return missing
+    """Items with at least two ratings, in a table or in stored counts."""
+    if loaded.votes is None:
+        return _NO_RATINGS
     if int(loaded.votes.n_ratings.max(initial=0)) < 2:
         return "Every item has one rating, and nobody checked it. Let a second person rate some of the items."
     return ""
 
 
-def ceiling(asking: Asking) -> Outcome:
+def ceiling(asking: Asking) -> Outcome | str:
     """How accurate the average annotator can be at most."""
-    loaded = asking.loaded
-    votes = loaded.votes_alone
+    votes = asking.loaded.votes_alone
     if votes is None:
-        return Outcome(reason=needs_ratings(loaded))
+        return _NO_RATINGS
     result = estimate_ceiling(votes, confidence=asking.level)
-    return Outcome(
-        results=(result,),
-        command=loaded.command("ceiling", loaded.rating_words(), asking.level_words),
-    )
+    return asking.outcome([result], "ceiling", asking.loaded.rating_words(), "level")
 
 
-def agreement(asking: Asking) -> Outcome:
+def agreement(asking: Asking) -> Outcome | str:
     """How much the raters agree; asymptotic."""
-    loaded = asking.loaded
-    votes = loaded.votes_alone
+    votes = asking.loaded.votes_alone
     if votes is None:
-        return Outcome(reason=needs_ratings(loaded))
-    results = tuple(
+        return _NO_RATINGS
+    results = [
         estimate_agreement(votes, statistic=s, confidence=asking.level, seed=asking.seed)
         for s in STATISTICS
-    )
-    words = [*loaded.rating_words(), "--statistic", ",".join(STATISTICS)]
-    return Outcome(
-        results=results,
-        command=loaded.command("agreement", words, asking.level_words, asking.seed_words),
-    )
+    ]
+    words = [*asking.loaded.rating_words(), *flags(statistic=STATISTICS)]
+    return asking.outcome(results, "agreement", words, "level", "seed")
 
 
 def needs_judged(loaded: Loaded) -> str:
     """Ratings and the answers of systems to the same items."""
-    missing = needs_two(loaded)
-    if missing:
+    missing, votes = needs_two(loaded), loaded.votes
+    if missing or votes is None:
         return missing
     if not loaded.judged_systems:
-        if loaded.answers is not None:
-            return "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."  # noqa: E501
-        return "There are ratings but no answers of systems to the rated items. Add a table with columns item, system, answer."
-    votes = loaded.votes
-    if votes is not None and not any(
-        int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems
-    ):
+        return (
+            "There are ratings but no answers of systems to the rated items. Add a table with columns item, system, answer."
+            if loaded.answers is None
+            else "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."
+        )
+    if not any(int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems):
         return "No system answered an item that was rated. Let the systems answer the rated items."
     return ""
 
 
-def certificate(asking: Asking) -> Outcome:
+def certificate(asking: Asking) -> Outcome | str:
     """Is a system better than the average annotation? A system whose training is not stated is
     never certified.
     """
-    loaded = asking.loaded
+    loaded, s = asking.loaded, asking.loaded.settings
+    clustered = loaded.ratings_name_clusters and loaded.stored_ratings is None
+    together = loaded.ratings if clustered else loaded.votes
     if loaded.votes is None:
-        return Outcome(reason=needs_ratings(loaded))
-    s = loaded.settings
-    together = (
-        loaded.ratings
-        if loaded.ratings_name_clusters and loaded.stored_ratings is None
-        else loaded.votes
-    )
-    results = tuple(
-        certify_superhuman(
-            together,
-            system=name,
-            margin=s.margin,
-            trained_on_annotators=s.trained_on_annotators,
-            confidence=asking.level,
-            seed=asking.seed,
-        )
-        for name in loaded.judged_systems
-    )
-    words = [
-        *loaded.rating_words(answers=True),
-        "--margin",
-        repr(float(s.margin)),
-        "--trained-on-annotators",
-        s.trained_on_annotators,
+        return _NO_RATINGS
+    told: dict[str, Any] = {"margin": s.margin, "trained_on_annotators": s.trained_on_annotators}
+    options = {**told, "confidence": asking.level, "seed": asking.seed}
+    results = [
+        certify_superhuman(together, system=name, **options) for name in loaded.judged_systems
     ]
-    return Outcome(
-        results=results,
-        command=loaded.command("certify", words, asking.level_words, asking.seed_words),
-    )
+    told["margin"] = float(s.margin)
+    words = [*loaded.rating_words(answers=True), *flags(**told)]
+    return asking.outcome(results, "certify", words, "level", "seed")
 
 
-# ----------------------------------------------------------------------------
-# The table of what can be asked of evidence, and how each question is put.
+# Every question.
+
+
+def _one(_: Loaded) -> int:
+    return 1
 
 
 ANALYSES: tuple[Analysis, ...] = (
     Analysis(
-        name="accuracy",
-        question="How accurate is each system?",
-        needs=needs_labels,
-        run=accuracy,
-        statements=lambda loaded: len(loaded.systems),
+        "accuracy",
+        "How accurate is each system?",
+        needs_labels,
+        accuracy,
+        lambda loaded: len(loaded.systems),
+    ),
+    Analysis("comparison", "Which system is better?", needs_pairs, comparison, _one),
+    Analysis(
+        "checks",
+        "Were the labels collected fairly?",
+        needs_judgements,
+        checks,
+        lambda loaded: len(unsure_systems(loaded)),
+    ),
+    Analysis("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
+    Analysis("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
+    Analysis("conflict", "Who cannot all be right?", needs_claim, conflict),
+    Analysis("ceiling", "How accurate can the average annotator be?", needs_two, ceiling, _one),
+    Analysis(
+        "agreement",
+        "How much do the raters agree?",
+        needs_two,
+        agreement,
+        lambda _: len(STATISTICS),
     ),
     Analysis(
-        name="comparison",
-        question="Which system is better?",
-        needs=needs_pairs,
-        run=comparison,
-        statements=lambda _: 1,
+        "certificate",
+        "Is a system better than its annotators?",
+        needs_judged,
+        certificate,
+        lambda loaded: len(loaded.judged_systems),
     ),
-    Analysis(
-        name="checks",
-        question="Were the labels collected fairly?",
-        needs=needs_judgements,
-        run=checks,
-        statements=lambda loaded: len(unsure_systems(loaded)),
-    ),
-    Analysis(
-        name="ranges",
-        question="What can each accuracy still be, whatever the key?",
-        needs=needs_answers,
-        run=ranges,
-    ),
-    Analysis(
-        name="alarm",
-        question="Can all graders be as good as claimed?",
-        needs=needs_claim,
-        run=alarm,
-    ),
-    Analysis(
-        name="conflict",
-        question="Who cannot all be right?",
-        needs=needs_claim,
-        run=conflict,
-    ),
-    Analysis(
-        name="ceiling",
-        question="How accurate can the average annotator be?",
-        needs=needs_two,
-        run=ceiling,
-        statements=lambda _: 1,
-    ),
-    Analysis(
-        name="agreement",
-        question="How much do the raters agree?",
-        needs=needs_two,
-        run=agreement,
-        statements=lambda _: len(STATISTICS),
-    ),
-    Analysis(
-        name="certificate",
-        question="Is a system better than its annotators?",
-        needs=needs_judged,
-        run=certificate,
-        statements=lambda loaded: len(loaded.judged_systems),
-    ),
-    Analysis(
-        name="mean",
-        question="What is the mean of the gold rater?",
-        needs=needs_target,
-        run=mean,
-        statements=lambda _: 1,
-    ),
-    Analysis(
-        name="labels",
-        question="How many labels are still needed?",
-        needs=needs_classes,
-        run=labels,
-    ),
-    Analysis(
-        name="budget",
-        question="Which raters should be paid?",
-        needs=needs_prices,
-        run=budget,
-    ),
-    Analysis(
-        name="route",
-        question="What should be asked next?",
-        needs=needs_routable,
-        run=route,
-    ),
+    Analysis("mean", "What is the mean of the gold rater?", needs_target, mean, _one),
+    Analysis("labels", "How many labels are still needed?", needs_classes, labels),
+    Analysis("budget", "Which raters should be paid?", needs_prices, budget),
+    Analysis("route", "What should be asked next?", needs_routable, route),
 )
 """What can be asked, in the order in which it is asked: a later analysis may use the results of an
 earlier one.
@@ -1001,41 +675,27 @@ def take_steps(asking: Asking, progress: Callable[[str], None] | None = None) ->
     for analysis in ANALYSES:
         if progress is not None:
             progress(analysis.question)
-        asking.done[analysis.name] = take_step(analysis, asking)
+        asking.done[analysis.name] = _take_step(analysis, asking)
     return tuple(asking.done.values())
 
 
-def take_step(analysis: Analysis, asking: Asking) -> Step:
+def _take_step(analysis: Analysis, asking: Asking) -> Step:
     """One question: done, not possible, or failed."""
-    step = Step(name=analysis.name, question=analysis.question, status="not possible")
+    step = functools.partial(Step, name=analysis.name, question=analysis.question)
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            missing = analysis.needs(asking.loaded)
-            outcome = Outcome(reason=missing) if missing else analysis.run(asking)
+            outcome = analysis.needs(asking.loaded) or analysis.run(asking)
+        kinds = (EvidenceWarning, GuaranteeWarning)
         asking.heard += [
-            f"{analysis.name}: {w.message}"
-            for w in heard
-            if issubclass(w.category, (EvidenceWarning, GuaranteeWarning))
+            f"{analysis.name}: {w.message}" for w in heard if issubclass(w.category, kinds)
         ]
     except NoracleError as error:
-        return dataclasses.replace(
-            step, status="failed", reason=f"It stopped with an error: {error}"
-        )
+        return step(status="failed", reason=f"It stopped with an error: {error}")
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError) as error:
-        return dataclasses.replace(
-            step,
-            status="failed",
-            reason=f"It stopped with an error: {type(error).__name__}: {error}",
-        )
-    if not outcome.results:
-        return dataclasses.replace(step, reason=outcome.reason)
+        said = f"{type(error).__name__}: {error}"
+        return step(status="failed", reason=f"It stopped with an error: {said}")
+    if isinstance(outcome, str) or not outcome.results:
+        return step(status="not possible", reason=outcome if isinstance(outcome, str) else "")
     spent = sum(promise.error_rate for promise in promises(outcome.results))
-    return dataclasses.replace(
-        step,
-        status="done",
-        results=outcome.results,
-        command=outcome.command,
-        reason=outcome.reason,
-        error_rate=spent,
-    )
+    return step(status="done", results=outcome.results, command=outcome.command, error_rate=spent)
