@@ -20,7 +20,7 @@ from noracle.counts.tally import (
     rounded,
     tally,
 )
-from noracle.errors import EvidenceError, EvidenceWarning, fault, known_names
+from noracle.errors import EvidenceError, EvidenceWarning, broken, known_names
 from noracle.evidence.evidence import FIRST_ONLY, Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import (
@@ -55,9 +55,9 @@ _PLACE = ("n_classes", "stratum", "weight")
 def answers_of(evidence: Evidence, systems: Sequence[str] | None, *, every: bool = False) -> Frame:
     """The answers of the chosen systems, or of all; of repeats the first, or ``every`` one."""
     if evidence.answers is None:
-        raise EvidenceError(fault("evidence", "must have answers", "none"))
+        raise broken("evidence", "must have answers", "none")
     if isinstance(systems, str) or (systems is not None and not systems):
-        raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
+        raise broken("systems", "must be a list of names", repr(systems))
     answers = evidence.answers
     if evidence.repeats is not None and not every:
         warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
@@ -110,7 +110,7 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     grades = evidence.grades
     if systems is not None:
         if isinstance(systems, str) or not systems:
-            raise EvidenceError(fault("systems", "must be a list of names", repr(systems)))
+            raise broken("systems", "must be a list of names", repr(systems))
         grades = grades.filter(nw.col("system").is_in([str(s) for s in systems]))
     about = (evidence.grades, evidence.items, None if systems is None else tuple(systems))
     kept = evidence._kept.get("asked")
@@ -152,9 +152,7 @@ def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError
     rows = [] if table is None else fetch(table.group_by("system").agg(n=nw.len()).select("system"))
     known = [row[0] for row in rows if row[0] is not None]
     came = f"{list(missing)}, which have no {where}"
-    return EvidenceError(
-        fault("systems", f"must be in {where}", came, remedy=known_names(missing[0], known))
-    )
+    return broken("systems", f"must be in {where}", came, remedy=known_names(missing[0], known))
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:
@@ -757,13 +755,11 @@ def count_repeats(
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"
-        raise EvidenceError(
-            fault(
-                "answers",
-                f"must have one row for each item and system for {what}",
-                "repeats",
-                remedy=_REMEDY,
-            )
+        raise broken(
+            "answers",
+            f"must have one row for each item and system for {what}",
+            "repeats",
+            remedy=_REMEDY,
         )
     evidence.check()
     answers = answers_of(evidence, systems, every=True)
@@ -849,17 +845,15 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     the chosen systems.
     """
     if evidence.answers is None and evidence.items is None:
-        raise EvidenceError(fault("evidence", "must have answers or items", "neither"))
+        raise broken("evidence", "must have answers or items", "neither")
     evidence.check()
     names = evidence.classes
     if names is None and evidence.class_kind == "text":
-        raise EvidenceError(
-            fault(
-                "classes",
-                "must be given where classes are text",
-                "none",
-                remedy="Pass classes=[…], all of them.",
-            )
+        raise broken(
+            "classes",
+            "must be given where classes are text",
+            "none",
+            remedy="Pass classes=[…], all of them.",
         )
     rows = (
         []
@@ -870,9 +864,7 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
-        raise EvidenceError(
-            fault("systems", "must be in answers", came, remedy=known_names(missing[0], found))
-        )
+        raise broken("systems", "must be in answers", came, remedy=known_names(missing[0], found))
     chosen = set(found if systems is None else systems)
     votes: dict[Any, Counter[Any]] = {}
     for item, system, answer in rows:
@@ -930,11 +922,9 @@ def count_judgements(
     ['no', 'yes']
     """
     if evidence.judgements is None:
-        raise EvidenceError(fault("evidence", "must have judgements", "none"))
+        raise broken("evidence", "must have judgements", "none")
     if by_time and "at" not in evidence.judgements.columns:
-        raise EvidenceError(
-            fault("judgements", "must have a column at to be counted by time", "none")
-        )
+        raise broken("judgements", "must have a column at to be counted by time", "none")
     frame = _questions(
         evidence,
         evidence.judgements,
@@ -1107,9 +1097,7 @@ def count_accuracy(
     """
     by = _By(by_class, by_guess, by_cluster)
     if by_cluster and (evidence.items is None or "cluster" not in evidence.items.columns):
-        raise EvidenceError(
-            fault("items", "must have a column cluster to be counted by cluster", "none")
-        )
+        raise broken("items", "must have a column cluster to be counted by cluster", "none")
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
     about = (
@@ -1151,9 +1139,7 @@ def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> Accura
         evidence._meet()
     answers = asked_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
-        raise EvidenceError(
-            fault("answers", "must have a column guess to be counted by guess", "none")
-        )
+        raise broken("answers", "must have a column guess to be counted by guess", "none")
     plain = evidence.judgements is not None and evidence.grades is None
     if (
         plain
@@ -1295,13 +1281,11 @@ def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
         row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
     if any(row["broken"] for row in rows):
         evidence.check()
-        raise EvidenceError(
-            fault(
-                "evidence",
-                "must keep its rules",
-                "rows that changed while they were read",
-                remedy="Read it again.",
-            )
+        raise broken(
+            "evidence",
+            "must keep its rules",
+            "rows that changed while they were read",
+            remedy="Read it again.",
         )
     names = {row["system"] for row in rows if row["has_answer"]}
     both = sum(row["n"] for row in rows if row["has_answer"] and row["has_label"])

@@ -35,7 +35,7 @@ from noracle.counts.count import Aims, aims_of
 from noracle.counts.ratings import fetch_arrays
 from noracle.counts.sketch import Sketch
 from noracle.counts.totals import Counted, Reading, count_evidence
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra, fault
+from noracle.errors import ArgumentError, EvidenceError, MissingExtra, broken
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.frames import Frame, fetch, files_of, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
@@ -125,13 +125,11 @@ class PartitionStore:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
-                raise EvidenceError(
-                    fault(
-                        "store",
-                        "must be a new folder or one that this function made",
-                        came,
-                        remedy="Name another one.",
-                    )
+                raise broken(
+                    "store",
+                    "must be a new folder or one that this function made",
+                    came,
+                    remedy="Name another one.",
                 )
             return empty
         path = f"{self.folder.path}/{_INDEX}"
@@ -139,17 +137,12 @@ class PartitionStore:
             index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
             schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise EvidenceError(
-                fault("store", "must hold a readable index.json", path, remedy="Delete the folder.")
+            raise broken(
+                "store", "must hold a readable index.json", path, remedy="Delete the folder."
             ) from None
         if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            raise EvidenceError(
-                fault(
-                    "store",
-                    f"must have schema {SCHEMA!r}",
-                    repr(schema),
-                    remedy="Name another folder.",
-                )
+            raise broken(
+                "store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."
             )
         return index if schema == SCHEMA and index["options"] == self._options else empty
 
@@ -328,8 +321,8 @@ class PartitionStore:
                 return {name: found[name] for name in ([only] if only else found.files)}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             came = f"a broken {self.folder.path}/{file}"
-            raise EvidenceError(
-                fault("store", "must hold whole files", came, remedy="Delete the folder.")
+            raise broken(
+                "store", "must hold whole files", came, remedy="Delete the folder."
             ) from None
 
 
@@ -341,12 +334,8 @@ class _Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EvidenceError(
-                fault(
-                    "store",
-                    "must be a folder that can be made",
-                    f"{str(folder)!r} ({error.strerror})",
-                )
+            raise broken(
+                "store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})"
             ) from None
 
     def names(self) -> set[str]:
@@ -391,10 +380,8 @@ class _Remote:
             self._system.makedirs(self._folder, exist_ok=True)
         except (ImportError, OSError, ValueError) as error:
             came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-            raise EvidenceError(
-                fault(
-                    "store", "must be a place that fsspec opens", came, remedy="Check the address."
-                )
+            raise broken(
+                "store", "must be a place that fsspec opens", came, remedy="Check the address."
             ) from None
 
     def names(self) -> set[str]:
@@ -769,13 +756,11 @@ class _Counting:
     def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
         evidence = _with_clusters(evidence) if self.by_cluster else evidence
         if any(line.startswith("n_classes =") for line in evidence.inferred):
-            raise EvidenceError(
-                fault(
-                    "n_classes",
-                    "must be given to count partitions",
-                    "none",
-                    remedy="Pass n_classes or classes.",
-                )
+            raise broken(
+                "n_classes",
+                "must be given to count partitions",
+                "none",
+                remedy="Pass n_classes or classes.",
             )
         if recorded and propensities_of(evidence) == "uniform":
             evidence = as_recorded(evidence)
@@ -840,13 +825,11 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
-            raise EvidenceError(
-                fault(
-                    "partitions",
-                    "must be local files to be kept in a store",
-                    came,
-                    remedy="Leave store out.",
-                )
+            raise broken(
+                "partitions",
+                "must be local files to be kept in a store",
+                came,
+                remedy="Leave store out.",
             )
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
@@ -894,8 +877,8 @@ def _with_those_beside(
     if stuck:
         came = f"{stuck[0]!r} counted together with others of which one must be read again"
         remedy = "Bring its files back, or pass vanished='drop'."
-        raise EvidenceError(
-            fault("store", "must hold partitions that are gone by themselves", came, remedy=remedy)
+        raise broken(
+            "store", "must hold partitions that are gone by themselves", came, remedy=remedy
         )
     return found
 
@@ -934,10 +917,10 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
     for i, part in enumerate(partitions, start=1):
         name = part.name if isinstance(part, Partition) else f"partition {i}"
         if name in named:
-            raise EvidenceError(fault("partitions", "must have different names", f"{name!r} twice"))
+            raise broken("partitions", "must have different names", f"{name!r} twice")
         named[name] = part
     if not named:
-        raise EvidenceError(fault("partitions", "must be at least one", "none"))
+        raise broken("partitions", "must be at least one", "none")
     return named
 
 
@@ -954,13 +937,11 @@ def _open(
         and not part.items
         and not (part.grades and not part.judgements)
     ):
-        raise EvidenceError(
-            fault(
-                "n_classes",
-                "must be given to count partitions",
-                "none",
-                remedy="Pass n_classes or classes.",
-            )
+        raise broken(
+            "n_classes",
+            "must be given to count partitions",
+            "none",
+            remedy="Pass n_classes or classes.",
         )
     given = {
         "answers": part.answers,
@@ -999,7 +980,7 @@ def _require_disjoint(
     kinds = {kind: name for name, (_, _, kind) in spans.items()}
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
-        raise EvidenceError(fault("items", "must be whole numbers or text in all partitions", came))
+        raise broken("items", "must be whole numbers or text in all partitions", came)
     fresh = set(new)
     for cluster in _clusters(spans):
         mine = [name for name in cluster if name in fresh]
@@ -1055,13 +1036,11 @@ def _compare(
     if shared:
         came = f"{first!r} and {second!r}, which share {len(shared)}"
         remedy = "Split by item, or count them as one."
-        raise EvidenceError(
-            fault(
-                "partitions",
-                "must have no item in common",
-                came,
-                where=shared[:5],
-                total=len(shared),
-                remedy=remedy,
-            )
+        raise broken(
+            "partitions",
+            "must have no item in common",
+            came,
+            where=shared[:5],
+            total=len(shared),
+            remedy=remedy,
         )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.count import answers_of, unknown_systems
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, broken
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.labels import gather
@@ -103,16 +103,14 @@ class Sketch:
         _check_names("classifiers", self.classifiers, 1)
         _check_names("labels", self.labels, 2)
         if not len(self.n):
-            raise EvidenceError(fault("sketch", "must have items", "none"))
+            raise broken("sketch", "must have items", "none")
         if not self.allowed.any(axis=1).all():
             pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
             answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
-            raise EvidenceError(
-                fault(
-                    "side information",
-                    "must leave each item a label",
-                    f"items answered ({answers}) with every label ruled out",
-                )
+            raise broken(
+                "side information",
+                "must leave each item a label",
+                f"items answered ({answers}) with every label ruled out",
             )
 
     # ------------------------------------------------------------------------------------------------
@@ -154,31 +152,25 @@ class Sketch:
         """
         codes = np.asarray(answers)
         if codes.ndim != 2 or codes.dtype.kind not in "iub":
-            raise EvidenceError(
-                fault(
-                    "answers",
-                    "must be a table of whole numbers, items by classifiers",
-                    f"{codes.dtype} {codes.shape}",
-                )
+            raise broken(
+                "answers",
+                "must be a table of whole numbers, items by classifiers",
+                f"{codes.dtype} {codes.shape}",
             )
         R = len(labels)
         names = tuple(
             str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers)
         )
         if len(names) != codes.shape[1]:
-            raise EvidenceError(
-                fault(
-                    "classifiers",
-                    f"must name the {codes.shape[1]} columns of answers",
-                    f"{len(names)} names",
-                )
+            raise broken(
+                "classifiers",
+                f"must name the {codes.shape[1]} columns of answers",
+                f"{len(names)} names",
             )
         _check_names("labels", tuple(str(v) for v in labels), 2)
         if codes.size and (codes.min() < MISSING or codes.max() >= R):
             worst = codes.max() if codes.max() >= R else codes.min()
-            raise EvidenceError(
-                fault("answers", f"must be in [0, {R}) or -1 for no answer", int(worst))
-            )
+            raise broken("answers", f"must be in [0, {R}) or -1 for no answer", int(worst))
         codes = codes.astype(np.int16, copy=False)
         can = (
             np.ones((len(codes), R), dtype=bool)
@@ -186,16 +178,14 @@ class Sketch:
             else np.array(allowed, dtype=bool)
         )
         if can.shape != (len(codes), R):
-            raise EvidenceError(fault("allowed", f"must have shape ({len(codes)}, {R})", can.shape))
+            raise broken("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
         if known is not None:
             can = can & _only(np.asarray(known), len(codes), R)
         if not can.any(axis=1).all():
             where = np.flatnonzero(~can.any(axis=1)).tolist()
             rule = "must leave each item a label"
-            raise EvidenceError(
-                fault(
-                    "side information", rule, "every label ruled out", where=where, total=len(where)
-                )
+            raise broken(
+                "side information", rule, "every label ruled out", where=where, total=len(where)
             )
         weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
         if (
@@ -203,12 +193,10 @@ class Sketch:
             or weights.dtype.kind not in "iub"
             or (weights.size and weights.min() < 0)
         ):
-            raise EvidenceError(
-                fault(
-                    "n",
-                    f"must be {len(codes)} whole numbers, none negative",
-                    np.asarray(n).tolist()[:5],
-                )
+            raise broken(
+                "n",
+                f"must be {len(codes)} whole numbers, none negative",
+                np.asarray(n).tolist()[:5],
             )
         return cls._of_rows(
             names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64)
@@ -246,30 +234,24 @@ class Sketch:
         """
         place = {str(label): i for i, label in enumerate(labels)}
         if len(place) != len(labels):
-            raise EvidenceError(fault("labels", "must differ", list(labels)))
+            raise broken("labels", "must differ", list(labels))
         rows: list[tuple[list[int], list[bool], int]] = []
         side = [(given or {}, keep) for given, keep in ((known, True), (ruled_out, False))]
         for given, _ in side:
             for pattern in given:
                 if pattern not in counts:
-                    raise EvidenceError(
-                        fault("side information", "must be about patterns in counts", pattern)
-                    )
+                    raise broken("side information", "must be about patterns in counts", pattern)
         for pattern, total in counts.items():
             if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
-                raise EvidenceError(
-                    fault(
-                        "counts",
-                        f"must be keyed by tuples of {len(classifiers)} answers",
-                        repr(pattern),
-                    )
+                raise broken(
+                    "counts",
+                    f"must be keyed by tuples of {len(classifiers)} answers",
+                    repr(pattern),
                 )
             strange = [a for a in pattern if a is not None and str(a) not in place]
             if strange:
-                raise EvidenceError(
-                    fault(
-                        "counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])
-                    )
+                raise broken(
+                    "counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])
                 )
             _check_count(f"counts[{pattern!r}]", total)
             codes = [MISSING if a is None else place[str(a)] for a in pattern]
@@ -277,12 +259,10 @@ class Sketch:
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
                     if str(label) not in place:
-                        raise EvidenceError(
-                            fault(
-                                "side information",
-                                f"must be about labels among {list(labels)}",
-                                repr(label),
-                            )
+                        raise broken(
+                            "side information",
+                            f"must be about labels among {list(labels)}",
+                            repr(label),
                         )
                     _check_count(f"side information about {pattern!r}", m)
                     rows.append(
@@ -294,16 +274,14 @@ class Sketch:
                     )
                     left -= int(m)
             if left < 0:
-                raise EvidenceError(
-                    fault(
-                        f"side information about {pattern!r}",
-                        f"must be about at most its {total} items",
-                        int(total) - left,
-                    )
+                raise broken(
+                    f"side information about {pattern!r}",
+                    f"must be about at most its {total} items",
+                    int(total) - left,
                 )
             rows.append((codes, [True] * len(labels), left))
         if not rows:
-            raise EvidenceError(fault("counts", "must have patterns", "none"))
+            raise broken("counts", "must have patterns", "none")
         return cls.from_arrays(
             np.array([r[0] for r in rows], dtype=np.int16).reshape(len(rows), len(classifiers)),
             labels=labels,
@@ -377,12 +355,10 @@ class Sketch:
         """
         strange = [c for c in classifiers if str(c) not in self.classifiers]
         if isinstance(classifiers, str) or strange or not classifiers:
-            raise EvidenceError(
-                fault(
-                    "classifiers",
-                    f"must be among {list(self.classifiers)}",
-                    repr(strange or classifiers),
-                )
+            raise broken(
+                "classifiers",
+                f"must be among {list(self.classifiers)}",
+                repr(strange or classifiers),
             )
         places = [self.classifiers.index(str(c)) for c in classifiers]
         return self._of_rows(
@@ -401,12 +377,10 @@ class Sketch:
             ("labels", self.labels, other.labels),
         ):
             if set(mine) != set(theirs):
-                raise EvidenceError(
-                    fault(
-                        f"{name} of both sketches",
-                        "must be the same",
-                        f"{list(mine)} and {list(theirs)}",
-                    )
+                raise broken(
+                    f"{name} of both sketches",
+                    "must be the same",
+                    f"{list(mine)} and {list(theirs)}",
                 )
         columns = [other.classifiers.index(c) for c in self.classifiers]
         order = [other.labels.index(label) for label in self.labels]
@@ -474,7 +448,7 @@ class Sketch:
         (['.1', '00'], True)
         """
         if data.get("schema") != "sketch/1":
-            raise EvidenceError(fault("schema", "must be 'sketch/1'", repr(data.get("schema"))))
+            raise broken("schema", "must be 'sketch/1'", repr(data.get("schema")))
         R, patterns = len(data["labels"]), data["patterns"]
         codes = (
             [[ALPHABET.find(c) for c in p] for p in patterns]
@@ -496,14 +470,12 @@ class Sketch:
 def _check_names(argument: str, names: tuple[str, ...], least: int) -> None:
     if len(names) < least or len(set(names)) != len(names):
         count = {1: "one", 2: "two"}[least]
-        raise EvidenceError(
-            fault(argument, f"must be at least {count}, all different", list(names))
-        )
+        raise broken(argument, f"must be at least {count}, all different", list(names))
 
 
 def _check_count(argument: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise EvidenceError(fault(argument, "must be a whole number, not negative", repr(value)))
+        raise broken(argument, "must be a whole number, not negative", repr(value))
 
 
 def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
@@ -513,12 +485,10 @@ def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
         or known.dtype.kind not in "iu"
         or (known.size and not (known.min() >= -1 and known.max() < n_labels))
     ):
-        raise EvidenceError(
-            fault(
-                "known",
-                f"must be {n_items} places in [0, {n_labels}), or -1 where unknown",
-                known.tolist()[:5],
-            )
+        raise broken(
+            "known",
+            f"must be {n_items} places in [0, {n_labels}), or -1 where unknown",
+            known.tolist()[:5],
         )
     return np.asarray((known[:, None] == np.arange(n_labels)) | (known[:, None] < 0))
 
@@ -592,14 +562,12 @@ def count_decisions(
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))
         missing = [item for item in told if item not in {row[-1] for row in mine}]
         if missing:
-            raise EvidenceError(
-                fault(
-                    "known",
-                    "must be about items of the evidence",
-                    "unknown items",
-                    where=missing,
-                    total=len(missing),
-                )
+            raise broken(
+                "known",
+                "must be about items of the evidence",
+                "unknown items",
+                where=missing,
+                total=len(missing),
             )
         more = {
             key: np.array([row[j] or 0 for row in mine], dtype=np.int64)
@@ -613,15 +581,13 @@ def count_decisions(
         if wrong.any():
             where = sorted(mine[i][-1] for i in np.flatnonzero(wrong))
             rule = "must not contradict the judgements or the number of classes"
-            raise EvidenceError(
-                fault(
-                    "known",
-                    rule,
-                    "labels that are ruled out",
-                    where=where,
-                    total=len(where),
-                    remedy="Correct one.",
-                )
+            raise broken(
+                "known",
+                rule,
+                "labels that are ruled out",
+                where=where,
+                total=len(where),
+                remedy="Correct one.",
             )
         codes = np.concatenate([codes, more_codes])
         allowed = np.concatenate([allowed, np.eye(len(labels), dtype=bool)[truth]])
@@ -652,10 +618,8 @@ def _labels(evidence: Evidence) -> list[Any]:
             return list(range(int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])))
         return list(range(int(evidence.n_classes or 0)))
     if evidence.has_own_n_classes:
-        raise EvidenceError(
-            fault(
-                "classes", "must be given where items have their own number of text classes", "none"
-            )
+        raise broken(
+            "classes", "must be given where items have their own number of text classes", "none"
         )
     seen: set[str] = set()
     for frame, column in ((evidence.answers, "answer"), (evidence.judgements, "class")):
@@ -803,13 +767,11 @@ def _places_of(known: Mapping[Any, Any] | None, labels: Sequence[Any]) -> dict[A
     wrong = [item for item, label in (known or {}).items() if str(label) not in place]
     if wrong:
         first = (known or {})[wrong[0]]
-        raise EvidenceError(
-            fault(
-                "known",
-                f"must be labels among {list(labels)[:10]}",
-                repr(first),
-                where=wrong,
-                total=len(wrong),
-            )
+        raise broken(
+            "known",
+            f"must be labels among {list(labels)[:10]}",
+            repr(first),
+            where=wrong,
+            total=len(wrong),
         )
     return {item: place[str(label)] for item, label in (known or {}).items()}

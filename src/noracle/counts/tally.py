@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.errors import EvidenceError, fault, known_names
+from noracle.errors import broken, known_names
 
 Verdict = Literal["yes", "no", "unsure"]
 Design = Literal["uniform", "recorded", "graded"]
@@ -501,7 +501,7 @@ class AccuracyCounts:
         """
         check_n_classes(n_classes)
         if not 1 <= n_ruled_out < n_classes:
-            raise EvidenceError(fault("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out))
+            raise broken("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out)
         cell = Cell(system, n_classes, stratum, weight)
         tallies: Counter[Tally] = Counter()
         kinds: tuple[tuple[str, tuple[int, int], Verdict, int], ...] = (
@@ -510,9 +510,7 @@ class AccuracyCounts:
         )
         for name, (n, good), verdict, m in kinds:
             if not (_is_count(n) and _is_count(good) and good <= n):
-                raise EvidenceError(
-                    fault(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good))
-                )
+                raise broken(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good))
             for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
                 tallies[tally(cell, verdict, hit=hit, n_ruled_out=m)] += int(count)
         labelled = int(ordinary[0] + complementary[0])
@@ -522,12 +520,10 @@ class AccuracyCounts:
             and _is_count(total)
             and total - n_without_answer >= labelled
         ):
-            raise EvidenceError(
-                fault(
-                    "n_items",
-                    f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
-                    n_items,
-                )
+            raise broken(
+                "n_items",
+                f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
+                n_items,
             )
         answered = {cell: total - n_without_answer}
         return cls(
@@ -567,18 +563,14 @@ class AccuracyCounts:
         """The counts of one system; None is allowed where there is only one."""
         if system is None:
             if len(self.systems) != 1:
-                raise EvidenceError(
-                    fault("system", f"must be named, one of {list(self.systems)}", None)
-                )
+                raise broken("system", f"must be named, one of {list(self.systems)}", None)
             return self
         if system not in self.systems:
-            raise EvidenceError(
-                fault(
-                    "system",
-                    "must be one of those counted",
-                    repr(system),
-                    remedy=known_names(system, self.systems),
-                )
+            raise broken(
+                "system",
+                "must be one of those counted",
+                repr(system),
+                remedy=known_names(system, self.systems),
             )
         return dataclasses.replace(
             self,
@@ -737,13 +729,11 @@ class AccuracyCounts:
         kinds = {self.propensities, other.propensities}
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
-            raise EvidenceError(
-                fault(
-                    "counts",
-                    rule,
-                    "uniform and other propensities",
-                    remedy="Count the tables together.",
-                )
+            raise broken(
+                "counts",
+                rule,
+                "uniform and other propensities",
+                remedy="Count the tables together.",
             )
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
@@ -799,7 +789,7 @@ class AccuracyCounts:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != "counts/1":
-            raise EvidenceError(fault("schema", "must be 'counts/1'", repr(data.get("schema"))))
+            raise broken("schema", "must be 'counts/1'", repr(data.get("schema")))
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
         cells = [
             (Cell(**{k: row[k] for k in Cell._fields if k in row}), row)
@@ -879,10 +869,8 @@ class PatternCounts:
         for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
-                    raise EvidenceError(
-                        fault(
-                            verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
-                        )
+                    raise broken(
+                        verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
                     )
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
@@ -977,8 +965,8 @@ class PatternCounts:
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
-            raise EvidenceError(
-                fault("systems", f"must be {list(self.systems)} on both sides", list(other.systems))
+            raise broken(
+                "systems", f"must be {list(self.systems)} on both sides", list(other.systems)
             )
         return PatternCounts(
             systems=self.systems,
@@ -1061,9 +1049,7 @@ class JudgementCounts:
 def check_n_classes(n_classes: object) -> int:
     """Return the number of classes if it is a whole number of at least 2."""
     if not _is_count(n_classes) or int(n_classes) < 2:  # type: ignore[call-overload]
-        raise EvidenceError(
-            fault("n_classes", "must be a whole number of at least 2", repr(n_classes))
-        )
+        raise broken("n_classes", "must be a whole number of at least 2", repr(n_classes))
     return int(n_classes)  # type: ignore[call-overload, no-any-return]
 
 
@@ -1129,13 +1115,11 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
     """
     rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
-        raise EvidenceError(
-            fault(
-                "counts",
-                "must take repeats in one way",
-                " and ".join(sorted(rules)),
-                remedy="Count the tables again.",
-            )
+        raise broken(
+            "counts",
+            "must take repeats in one way",
+            " and ".join(sorted(rules)),
+            remedy="Count the tables again.",
         )
     runs: Counter[str] = Counter()
     most: dict[str, int] = {}
@@ -1162,7 +1146,7 @@ def read_tally(row: Mapping[str, Any]) -> Tally:
         or (answered > 1 and (answered % 1 or hit % 1))
     ):
         rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
-        raise EvidenceError(fault("hit_share and answered_share", rule, (hit, answered)))
+        raise broken("hit_share and answered_share", rule, (hit, answered))
     return found
 
 

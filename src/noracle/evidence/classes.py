@@ -69,6 +69,8 @@ class Classes:
     """Whether tables may be kept on the engine."""
     first: dict[Pair, list[Any]] = dataclasses.field(default_factory=dict)
     """The first values of columns of whole numbers, as far as somebody looked at them."""
+    from_one: bool = False
+    """Whether classes were found to count from 1."""
     _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
     # ------------------------------------------------------------------------------------------------------------
@@ -478,28 +480,29 @@ class Classes:
     # ------------------------------------------------------------------------------------------------------------
     # places from one
 
-    def count_from_zero(self, *, shift: bool = True) -> list[str]:
+    def count_from_zero(self, *, shift: bool = True, from_one: bool | None = None) -> list[str]:
         """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot
         be told.
 
         Without ``shift`` these are only a part of the evidence, and another part may not show how
-        it counts.
+        it counts; ``from_one`` says how the whole does.
         """
         own = self._items_have("n_classes")
         if self.classes is not None or not (own or self.n_classes):
             return []
         sides = {pair: self._side(pair, own=own) for pair in self._here if self._is_whole(pair)}
         sides = {pair: side for pair, side in sides.items() if side}
-        if "one" not in sides.values() and "odd" not in sides.values():
+        if from_one is False or (not from_one and not {"one", "odd"} & set(sides.values())):
             return []
         named = {
             side: [f"{t}.{c}" for (t, c), s in sides.items() if s == side]
             for side in ("zero", "one", "odd", "unclear")
         }
-        if shift and all(side == "one" for side in sides.values()):
+        if from_one or (shift and all(side == "one" for side in sides.values())):
             for pair in sides:
                 self._put(pair, nw.col(pair[1]) - 1)
                 self._extents.pop(pair, None)
+            self.from_one = True
             k = "the number of classes" if own else str(self.n_classes)
             self.notes.append(
                 f"{' and '.join(named['one'])}: classes are read as counted from 1, since {k} occurs and 0 does not"

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, broken
 from noracle.evidence.classes import (
     Classes,
     Invalid,
@@ -90,6 +90,8 @@ class Evidence:
     """The lines of ``inferred`` that say how the tables were read: names of columns, the wide form,
     spellings of classes.
     """
+    _from_one: bool = dataclasses.field(default=False, repr=False)
+    """Whether classes were written from 1; they are from 0 here."""
     _connection: object = dataclasses.field(default=None, repr=False)
     _checked: list[bool] = dataclasses.field(default_factory=list, repr=False)
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -227,19 +229,16 @@ class Evidence:
         conflicts: Conflicts,
         invalid: Invalid,
         part: bool = False,
+        from_one: bool | None = None,
     ) -> Self:
-        """Evidence from the tables that are given; ``part`` where they are a part of the evidence,
-        so that others hold the rest.
-        """
+        """Evidence from tables; ``part`` if others hold the rest, ``from_one`` how these count."""
         if conflicts not in {"error", "drop"}:
             raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
         given, notes = _from_logs(given)
         check_invalid(invalid)
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements", "grades"}:
-            raise EvidenceError(
-                fault("evidence", "must have answers, judgements or grades", "none of them")
-            )
+            raise broken("evidence", "must have answers, judgements or grades", "none of them")
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
         made = shaped(frames, shape)
@@ -285,7 +284,7 @@ class Evidence:
         if not faults and free:
             kind = reader.silence()
         elif not faults:
-            kind, faults = _read_classes(reader, invalid, part=part)
+            kind, faults = _read_classes(reader, invalid, part=part, from_one=from_one)
         unmet = [] if part else [pair for pair in _LABELS if is_large(first.get(pair[0], ()))]
         if not part and not faults:
             faults = [
@@ -314,6 +313,7 @@ class Evidence:
             class_kind="text" if kind == "text" else "whole",
             conflicts=conflicts,
             _listed=listed,
+            _from_one=reader.from_one,
             protocol="sets" if made.sets else None,
             _connection=connection,
             _rows=made.items.get("answers"),
@@ -483,7 +483,7 @@ class Evidence:
         if self._rows is not None:
             return repeats(self._rows, ("item",))
         if self.answers is None:
-            raise EvidenceError(fault("evidence", "must have answers", "none"))
+            raise broken("evidence", "must have answers", "none")
         return repeats(self.answers, ("item", "system"))
 
     @property
@@ -529,20 +529,16 @@ class Evidence:
         if len(seen) > self.n_classes:
             shown = ", ".join(repr(s[:40]) for s in seen[:6])
             rule = f"must have at most {self.n_classes} different classes"
-            raise EvidenceError(
-                fault("answer and class", rule, f"more: {shown}, …", remedy="Pass classes.")
-            )
+            raise broken("answer and class", rule, f"more: {shown}, …", remedy="Pass classes.")
         return self
 
     def _inferred(self, k: int, how: str) -> Self:
         if not 2 <= k <= _MOST_INFERRED:
-            raise EvidenceError(
-                fault(
-                    "n_classes",
-                    f"must be given unless {how} is between 2 and {_MOST_INFERRED}",
-                    k,
-                    remedy="Pass n_classes or classes.",
-                )
+            raise broken(
+                "n_classes",
+                f"must be given unless {how} is between 2 and {_MOST_INFERRED}",
+                k,
+                remedy="Pass n_classes or classes.",
             )
         line = f"n_classes = {k} inferred: {how}"
         warnings.warn(f"{line}. Pass n_classes to be sure.", EvidenceWarning, stacklevel=4)
@@ -593,10 +589,12 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     return given, notes
 
 
-def _read_classes(reader: Classes, invalid: Invalid, *, part: bool) -> tuple[str, list[str]]:
+def _read_classes(
+    reader: Classes, invalid: Invalid, *, part: bool, from_one: bool | None
+) -> tuple[str, list[str]]:
     kind, faults = reader.read()
     if not faults and kind == "whole":
-        faults = reader.count_from_zero(shift=not part)
+        faults = reader.count_from_zero(shift=not part, from_one=from_one)
     if not faults and invalid == "wrong":
         faults = reader.set_aside()
     return kind, faults
@@ -669,14 +667,12 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
     )
     if several:
         where = [row[0] for row in several]
-        raise EvidenceError(
-            fault(
-                "grades.cluster",
-                "must be the same in all rows of an item",
-                "different ones",
-                where=where,
-                total=len(where),
-            )
+        raise broken(
+            "grades.cluster",
+            "must be the same in all rows of an item",
+            "different ones",
+            where=where,
+            total=len(where),
         )
     asked = items if items is not None else frames.get("answers", grades)
     if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
@@ -734,26 +730,22 @@ def _known_classes(
         or not isinstance(n_classes, int)
         or not 2 <= n_classes <= MAX_CLASSES
     ):
-        raise EvidenceError(
-            fault("n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes))
+        raise broken(
+            "n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes)
         )
     if classes is None:
         return None
     known = tuple(classes)
     one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
     if len(set(known)) != len(known) or len(known) < 2 or not one_type:
-        raise EvidenceError(
-            fault(
-                "classes", "must be at least two different texts or whole numbers", repr(known)[:80]
-            )
+        raise broken(
+            "classes", "must be at least two different texts or whole numbers", repr(known)[:80]
         )
     if n_classes is not None and n_classes != len(known):
-        raise EvidenceError(
-            fault(
-                "n_classes",
-                f"must be the number of classes, {len(known)}",
-                n_classes,
-                remedy="Leave it out.",
-            )
+        raise broken(
+            "n_classes",
+            f"must be the number of classes, {len(known)}",
+            n_classes,
+            remedy="Leave it out.",
         )
     return known

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
+from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, broken, fault
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,18 +100,16 @@ def scan(
             if None in readers
             else "must be files of one kind"
         )
-        raise EvidenceError(fault(table, rule, shown, remedy="Rename it or pass a data frame."))
+        raise broken(table, rule, shown, remedy="Rename it or pass a data frame.")
     files = [file for name in given for file in _files(name, table)]
     local = [file for file in files if not is_url(file)]
     for file in local:
         if Path(file).stat().st_size == 0:
-            raise EvidenceError(
-                fault(
-                    table,
-                    "must not be empty",
-                    f"the empty file {file!r}",
-                    remedy="Write a header and rows into it.",
-                )
+            raise broken(
+                table,
+                "must not be empty",
+                f"the empty file {file!r}",
+                remedy="Write a header and rows into it.",
             )
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
@@ -158,13 +156,11 @@ def _files(name: str, table: str) -> list[str]:
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
     if not files:
-        raise EvidenceError(
-            fault(
-                table,
-                "must name a file or a glob that matches files",
-                repr(name),
-                remedy="Check the path.",
-            )
+        raise broken(
+            table,
+            "must name a file or a glob that matches files",
+            repr(name),
+            remedy="Check the path.",
         )
     return files
 
@@ -216,13 +212,11 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
-        return EvidenceError(
-            fault(
-                what,
-                "must be readable",
-                f"a place that needs DuckDB's extension {name!r}, not installed",
-                remedy=remedy,
-            )
+        return broken(
+            what,
+            "must be readable",
+            f"a place that needs DuckDB's extension {name!r}, not installed",
+            remedy=remedy,
         )
     named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(
         r"file [\"']([^\"']+)[\"']", text
@@ -236,21 +230,14 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     kind = text.split(":", 1)[0]
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            return EvidenceError(
-                fault(
-                    what,
-                    rule,
-                    f"{_article(kind)}{place}",
-                    remedy=f"{remedy}, or pass a data frame.",
-                )
+            return broken(
+                what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."
             )
-    return EvidenceError(
-        fault(
-            what,
-            "must be readable",
-            f"{_article(kind)}{place}",
-            remedy="Open it with its own tool and save it again.",
-        )
+    return broken(
+        what,
+        "must be readable",
+        f"{_article(kind)}{place}",
+        remedy="Open it with its own tool and save it again.",
     )
 
 
@@ -333,12 +320,10 @@ def backend(table: object, name: str = "table") -> str:
     try:
         native = nw.from_native(nw.to_native(table, pass_through=True))
     except TypeError:
-        raise EvidenceError(fault(name, f"must be {_ACCEPTED}", type(table).__name__)) from None
+        raise broken(name, f"must be {_ACCEPTED}", type(table).__name__) from None
     kind = str(native.implementation)
     if kind not in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}:
-        raise EvidenceError(
-            fault(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first.")
-        )
+        raise broken(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first.")
     return kind
 
 
@@ -362,10 +347,8 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     for kind, engine in _ENGINES.items():
         if kind in used and len(used) > 1:
             remedy = f"Read the others with {engine} too."
-            raise EvidenceError(
-                fault(
-                    "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
-                )
+            raise broken(
+                "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
             )
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
         _require_one_session(natives, used)
@@ -401,17 +384,15 @@ def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
             )
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
-        raise EvidenceError(
-            fault("tables", "must belong to one connection", came, remedy="Connect them first.")
+        raise broken(
+            "tables", "must belong to one connection", came, remedy="Connect them first."
         ) from None
     if len(homes) > 1:
-        raise EvidenceError(
-            fault(
-                "tables",
-                "must belong to one connection",
-                "two",
-                remedy="Make them with the same connection.",
-            )
+        raise broken(
+            "tables",
+            "must belong to one connection",
+            "two",
+            remedy="Make them with the same connection.",
         )
 
 
@@ -424,13 +405,11 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
                 other.limit(0).set_alias("right_side")
             )
     except duckdb.Error:
-        raise EvidenceError(
-            fault(
-                "tables",
-                "must be relations of one DuckDB connection",
-                "two connections",
-                remedy="Make them with the same connection.",
-            )
+        raise broken(
+            "tables",
+            "must be relations of one DuckDB connection",
+            "two connections",
+            remedy="Make them with the same connection.",
         ) from None
 
 
@@ -498,9 +477,9 @@ def _from_columns(
     lengths = {len(v) for v in columns.values()}
     if len(lengths) > 1:
         found = ", ".join(f"{k} {len(v)}" for k, v in columns.items())
-        raise EvidenceError(fault(name, "must have columns of one length", found))
+        raise broken(name, "must have columns of one length", found)
     if not columns:
-        raise EvidenceError(fault(name, "must have columns", "an empty dict"))
+        raise broken(name, "must have columns", "an empty dict")
     types, faults = {}, []
     for k, v in columns.items():
         try:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, broken, fault
 from noracle.evidence.frames import files_of, log_format
 from noracle.evidence.logs import Columns, Mark, one_type
 
@@ -222,13 +222,11 @@ def read_grades(
     if missing:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
     if not kept:
-        raise EvidenceError(
-            fault(
-                "grades",
-                "must hold verdicts",
-                f"none in {name}",
-                remedy="Look at the errors in the file.",
-            )
+        raise broken(
+            "grades",
+            "must hold verdicts",
+            f"none in {name}",
+            remedy="Look at the errors in the file.",
         )
     judges = sorted({mark.rater for mark, _ in kept if mark.judge})
     if judges:
@@ -277,19 +275,15 @@ def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
         marks = _chosen(marks, choice, name)
     notes = _about_errors(said, marks)
     if not marks:
-        raise EvidenceError(
-            fault("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades.")
-        )
+        raise broken("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades.")
     systems = sorted({mark.system for mark in marks})
     if len(systems) > 1:
         came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
-        raise EvidenceError(
-            fault(
-                "scores",
-                "must be of one system",
-                came,
-                remedy="Write the results of each system into a file.",
-            )
+        raise broken(
+            "scores",
+            "must be of one system",
+            came,
+            remedy="Write the results of each system into a file.",
         )
     sums: dict[tuple[Any, str], list[float]] = {}
     for mark in marks:
@@ -311,13 +305,11 @@ def _metric_of(path: Paths) -> str | None:
     parts = [path] if isinstance(path, (str, Path)) else list(path)
     named = {split_metric(part)[1] for part in parts}
     if len(named) > 1:
-        raise EvidenceError(
-            fault(
-                "grades",
-                "must be read by one metric",
-                ", ".join(sorted(map(str, named))),
-                remedy="Name one of them.",
-            )
+        raise broken(
+            "grades",
+            "must be read by one metric",
+            ", ".join(sorted(map(str, named))),
+            remedy="Name one of them.",
         )
     return named.pop() if named else None
 
@@ -330,8 +322,8 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
     kind = grades_log_format(places) if found else None
     if not found or kind is None:
         remedy = f"Results of {', '.join(TOOLS.values())} are read."
-        raise EvidenceError(
-            fault("grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy)
+        raise broken(
+            "grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy
         )
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
     if kind == "inspect":
@@ -362,13 +354,11 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
             RecursionError,
         ) as error:
             what = f"{file.name!r} ({type(error).__name__})"
-            raise EvidenceError(
-                fault(
-                    "grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again."
-                )
+            raise broken(
+                "grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again."
             ) from None
     if not marks:
-        raise EvidenceError(fault("grades", "must hold results", f"none in {name}"))
+        raise broken("grades", "must hold results", f"none in {name}")
     return marks, name
 
 
@@ -397,15 +387,11 @@ def _choice(given: str | None) -> _Choice:
         return _Choice()
     found = _CHOICE.fullmatch(given.strip())
     if found is None:
-        raise EvidenceError(
-            fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
-        )
+        raise broken("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
     try:
         least = None if found["least"] is None else float(found["least"])
     except ValueError:
-        raise EvidenceError(
-            fault("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
-        ) from None
+        raise broken("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)) from None
     return _Choice(
         found["metric"], least, None if found["label"] is None else found["label"].strip()
     )
@@ -438,22 +424,18 @@ def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
     if len(parts) > 1:
         listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
         remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
-        raise EvidenceError(
-            fault(
-                "grades",
-                "must be read by one metric",
-                f"{len(parts)} in {name}: {listed}",
-                remedy=remedy,
-            )
+        raise broken(
+            "grades",
+            "must be read by one metric",
+            f"{len(parts)} in {name}: {listed}",
+            remedy=remedy,
         )
     if not parts:
-        raise EvidenceError(
-            fault(
-                "grades",
-                "must hold verdicts",
-                f"none in {name}",
-                remedy="Look at the errors in the file.",
-            )
+        raise broken(
+            "grades",
+            "must hold verdicts",
+            f"none in {name}",
+            remedy="Look at the errors in the file.",
         )
     return [mark for mark in marks if mark.metric is not None and not mark.failed], ""
 
@@ -478,7 +460,7 @@ def _chosen(marks: Sequence[Mark], choice: _Choice, name: str) -> list[Mark]:
         if known
         else "It has none."
     )
-    raise EvidenceError(fault("metric", f"must be one of {name}", repr(wanted), remedy=remedy))
+    raise broken("metric", f"must be one of {name}", repr(wanted), remedy=remedy)
 
 
 def _verdicts(
@@ -571,8 +553,8 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
         else _promptfoo_rows(_json(path))
     )
     if rows is None:
-        raise EvidenceError(
-            fault("grades", "must be results of promptfoo", f"{path.name!r}, which has no results")
+        raise broken(
+            "grades", "must be results of promptfoo", f"{path.name!r}, which has no results"
         )
     prompts: dict[str, set[Any]] = {}
     for row in rows:
@@ -696,12 +678,10 @@ def _deepeval(path: Path) -> Iterator[Mark]:
     value = _json(path)
     cases = _deepeval_cases(value)
     if not cases:
-        raise EvidenceError(
-            fault(
-                "grades",
-                "must be results of DeepEval",
-                f"{path.name!r}, which has no test case with metrics",
-            )
+        raise broken(
+            "grades",
+            "must be results of DeepEval",
+            f"{path.name!r}, which has no test case with metrics",
         )
     settings = (
         value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
@@ -755,12 +735,8 @@ def _opentelemetry(path: Path) -> Iterator[Mark]:
                     if not isinstance(name, str)
                     else what
                 )
-                raise EvidenceError(
-                    fault(
-                        "grades",
-                        "must be evaluation events with a name and what was evaluated",
-                        what,
-                    )
+                raise broken(
+                    "grades", "must be evaluation events with a name and what was evaluated", what
                 )
             system = _first(
                 event,
@@ -863,8 +839,8 @@ def _json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         what = f"{path.name!r}, which is cut off or broken{place}"
-        raise EvidenceError(
-            fault("grades", "must be a whole JSON file", what, remedy="Write it again.")
+        raise broken(
+            "grades", "must be a whole JSON file", what, remedy="Write it again."
         ) from None
 
 
@@ -876,11 +852,9 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                     yield number, json.loads(line)
                 except (ValueError, RecursionError):
                     what = f"other text at line {number} of {path.name!r}"
-                    raise EvidenceError(
-                        fault(
-                            "grades",
-                            "must hold one JSON object on each line",
-                            what,
-                            remedy="Repair that line.",
-                        )
+                    raise broken(
+                        "grades",
+                        "must hold one JSON object on each line",
+                        what,
+                        remedy="Repair that line.",
                     ) from None

@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, broken, fault
 
 _TABLES = ("labels", "caps", "raters", "costs", "lengths", "budgets")
 MODELS = ("additive", "maximum", "cascade")
@@ -71,13 +71,11 @@ def read_prices(path: str | Path) -> Prices:
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvidenceError(
-            fault("prices", "must be a readable file", f"{path} ({error.strerror})")
-        ) from None
+        raise broken("prices", "must be a readable file", f"{path} ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise EvidenceError(fault("prices", "must be UTF-8 text", str(path))) from None
+        raise broken("prices", "must be UTF-8 text", str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        raise EvidenceError(fault("prices", "must be TOML", f"{path}: {error}")) from None
+        raise broken("prices", "must be TOML", f"{path}: {error}") from None
     faults = [
         fault("prices", f"must have the tables {', '.join(_TABLES)} only", repr(name))
         for name, t in data.items()

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, broken, fault
 from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
 from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
@@ -108,13 +108,9 @@ def known_labels(labels: Sequence[int | str] | None) -> tuple[int | str, ...] | 
     known = tuple(labels)
     whole = all(isinstance(label, int) and not isinstance(label, bool) for label in known)
     if isinstance(labels, str) or not (whole or all(isinstance(label, str) for label in known)):
-        raise EvidenceError(
-            fault("labels", "must be all texts or all whole numbers", repr(labels)[:80])
-        )
+        raise broken("labels", "must be all texts or all whole numbers", repr(labels)[:80])
     if len(set(known)) != len(known) or not 2 <= len(known) <= MOST_LABELS:
-        raise EvidenceError(
-            fault("labels", f"must be 2 to {MOST_LABELS} different ones", repr(labels)[:80])
-        )
+        raise broken("labels", f"must be 2 to {MOST_LABELS} different ones", repr(labels)[:80])
     return known
 
 
@@ -127,13 +123,11 @@ def check_first(first: object) -> None:
 def check_raters(n: int) -> None:
     """Refuse one rater alone."""
     if n < 2:
-        raise EvidenceError(
-            fault(
-                "raters",
-                "must be at least 2",
-                n,
-                remedy="One rater agrees with nobody; ask a second one.",
-            )
+        raise broken(
+            "raters",
+            "must be at least 2",
+            n,
+            remedy="One rater agrees with nobody; ask a second one.",
         )
 
 
@@ -165,10 +159,8 @@ def labels_in(frame: Frame, columns: Sequence[str]) -> tuple[int | str, ...]:
     }
     if len(found) > MOST_LABELS:
         remedy = "Pass labels, or the column that holds labels."
-        raise EvidenceError(
-            fault(
-                "label", f"must have at most {MOST_LABELS} different values", "more", remedy=remedy
-            )
+        raise broken(
+            "label", f"must have at most {MOST_LABELS} different values", "more", remedy=remedy
         )
     return tuple(sorted(found))
 
@@ -507,9 +499,7 @@ class Ratings:
                 or len(set(given)) != len(given)
                 or (name == "raters" and not given)
             ):
-                raise EvidenceError(
-                    fault(name, "must be a list of different columns", repr(given)[:80])
-                )
+                raise broken(name, "must be a list of different columns", repr(given)[:80])
         if systems and answers is not None:
             raise ArgumentError("systems must come without answers; got both.")
         if (answers is not None or items is not None) and item is None:
@@ -517,13 +507,11 @@ class Ratings:
                 "item must name the column with items where answers or items are given; got None."
             )
         if item != "item" and "item" in (*raters, *systems):
-            raise EvidenceError(
-                fault(
-                    "raters",
-                    "must not be called 'item'",
-                    "a column of that name",
-                    remedy="Rename the column.",
-                )
+            raise broken(
+                "raters",
+                "must not be called 'item'",
+                "a column of that name",
+                remedy="Rename the column.",
             )
         check_raters(len(raters))
         return cls._made(
@@ -772,13 +760,11 @@ def _recognised(
     """
     frame, name = frames["ratings"], "scores" if table is SCORES else "ratings"
     if {"item", "label", "n"} <= set(frame.columns) and "rater" not in frame.columns:
-        raise EvidenceError(
-            fault(
-                "ratings",
-                "must have columns item, rater, label",
-                "votes (item, label, n)",
-                remedy="Use from_votes.",
-            )
+        raise broken(
+            "ratings",
+            "must have columns item, rater, label",
+            "votes (item, label, n)",
+            remedy="Use from_votes.",
         )
     if is_long(frame, name, shape):
         faults = [long_fault(name)] if shape.wide else []
@@ -822,13 +808,11 @@ def _recognised(
 
 
 def _row_of(frames: dict[str, Frame]) -> str:
-    raise EvidenceError(
-        fault(
-            "ratings.item",
-            "must be a column",
-            str(shown(frames["ratings"].columns)),
-            remedy="Name it in columns.",
-        )
+    raise broken(
+        "ratings.item",
+        "must be a column",
+        str(shown(frames["ratings"].columns)),
+        remedy="Name it in columns.",
     )
 
 
@@ -847,13 +831,11 @@ def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[st
 
 def _numbered(frame: Frame) -> Frame:
     if not keeps_order(frame):
-        raise EvidenceError(
-            fault(
-                "ratings",
-                "must have a column at where first is given",
-                "none",
-                remedy="Rows have no order there.",
-            )
+        raise broken(
+            "ratings",
+            "must have a column at where first is given",
+            "none",
+            remedy="Rows have no order there.",
         )
     return number_rows(frame, ROW)
 
@@ -869,16 +851,14 @@ def _from_wide(
     missing = [c for c in wanted if c not in wide.columns]
     if missing:
         found = f"no {', '.join(missing[:6])} in {shown(wide.columns)}"
-        raise EvidenceError(fault("table", f"must have columns {', '.join(wanted[:12])}", found))
+        raise broken("table", f"must have columns {', '.join(wanted[:12])}", found)
     if item is None:
         if not keeps_order(wide):
-            raise EvidenceError(
-                fault(
-                    "item",
-                    f"must name a column of {engine_of(wide)} frames",
-                    None,
-                    remedy="Rows have no order there.",
-                )
+            raise broken(
+                "item",
+                f"must name a column of {engine_of(wide)} frames",
+                None,
+                remedy="Rows have no order there.",
             )
         wide, item = number_rows(wide, ROW), ROW
     wide = wide.select(

@@ -39,8 +39,10 @@ from noracle.counts import (
 from noracle.counts.totals import remember
 from noracle.errors import EvidenceError, EvidenceWarning, broken
 from noracle.evidence import Evidence, Ratings
+from noracle.evidence.classes import no_answers
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.prices import Prices, read_prices
+from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import TABLES, kind_of
 from noracle.oversight.model import Inventory, Source
 from noracle.results.base import encode
@@ -408,32 +410,44 @@ class Loaded:
             return [f"{path}#{source.options['metric']}" for path in source.paths]
         return find_pattern(source.paths) or list(source.paths)
 
-    def _open_evidence(self) -> Evidence | None:
+    def _open_evidence(self, *, from_one: bool | None = None) -> Evidence | None:
         if self.answers is None and self.judgements is None and self.grades is None:
             return None
-        return self.evidence_with(n_classes=self.settings.n_classes, classes=self.settings.classes)
+        s = self.settings
+        return self.evidence_with(n_classes=s.n_classes, classes=s.classes, from_one=from_one)
 
     def evidence_with(
-        self, *, n_classes: int | None, classes: Sequence[int | str] | None
+        self,
+        *,
+        n_classes: int | None,
+        classes: Sequence[int | str] | None,
+        from_one: bool | None = None,
     ) -> Evidence:
-        """The evidence as it was found, with these classes."""
-        given = {source.kind: self.table(source) for source in self._tables}
-        s, wide = self.settings, self._wide_answers
-        evidence = Evidence.from_tables(
-            given.get("answers"),
-            given.get("judgements"),
-            given.get("items"),
-            grades=given.get("grades"),
+        """The evidence as it was found, with these classes; ``from_one`` as the whole counts them."""
+        given = {
+            s.kind: self.table(s)
+            for s in (self.answers, self.judgements, self.grades, self.items)
+            if s is not None
+        }
+        s = self.settings
+        wide = (
+            self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        )
+        columns = {
+            **s.columns,
+            **({"answers.item": wide["item"]} if wide.get("item") is not None else {}),
+        }
+        named = {name: wide.get(name) for name in ("systems", "label", "ruled_out")}
+        silent = no_answers(s.no_answer)
+        shape = shape_of(columns, wide=True if wide else None, no_answer=silent, **named)
+        evidence = Evidence._made(
+            given,
+            shape,
             n_classes=n_classes,
             classes=classes,
             conflicts=s.conflicts,
-            columns={**s.columns, **_item_column("answers", wide)},
-            wide=True if wide else None,
-            systems=wide.get("systems"),
-            label=wide.get("label"),
-            ruled_out=wide.get("ruled_out"),
-            no_answer=s.no_answer,
             invalid=s.invalid,
+            from_one=from_one,
         )
         return evidence.with_repeats(s.repeats)
 
@@ -544,16 +558,20 @@ class Loaded:
         """All that reading a partition depends on beside its files: what is kept was counted with
         the same settings and types.
         """
-        about = {name: getattr(self.settings, name) for name in _READING}
-        tables = [(s.kind, s.form, s.options, self._kinds) for s in self._parted]
-        told = encode({"settings": about, "tables": tables})
-        found: dict[str, Any] = json.loads(json.dumps(told, sort_keys=True, default=str))
-        return found
-
-    @property
-    def _parted(self) -> list[Source]:
-        """The tables that partitions have."""
-        return [source for source in self._tables if source.kind != "grades"]
+        about: Any = {
+            f.name: getattr(self.settings, f.name)
+            for f in dataclasses.fields(self.settings)
+            if f.name not in _NOT_READING
+        }
+        tables = [
+            (s.kind, s.form, s.options, self._kinds)
+            for s in (self.answers, self.judgements, self.items)
+            if s is not None
+        ]
+        from_one = self.evidence is not None and self.evidence._from_one
+        known = {"settings": about, "tables": tables, "classes from 1": from_one}
+        told: dict[str, Any] = json.loads(json.dumps(encode(known), sort_keys=True, default=str))
+        return told
 
     def _open_partition(self, part: Partition) -> Evidence:
         """The evidence of a partition, opened as the whole is."""
@@ -565,11 +583,13 @@ class Loaded:
             setattr(mine, name, dataclasses.replace(source, paths=paths) if there else None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # the whole has said it already
-            evidence = mine._open_evidence()
+            evidence = mine._open_evidence(
+                from_one=self.evidence._from_one if self.evidence else None
+            )
         if evidence is None or self.evidence is None:
-            raise broken("partition", "must have answers or judgements", "neither")
+            raise EvidenceError(fault("partition", "must have answers or judgements", "neither"))
         evidence._unmet.clear()  # the items of the whole were compared when it was opened
-        for source in mine._parted:
+        for source in (mine.answers, mine.judgements, mine.items):
             self._require_same_kinds(source)
         if evidence.class_kind != self.evidence.class_kind:
             came = f"{evidence.class_kind} here"

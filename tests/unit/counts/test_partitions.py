@@ -47,10 +47,14 @@ def rows_where(table: Columns, keep: Iterable[Any]) -> Columns:
 
 
 def split(tables: dict[str, Columns], n_parts: int, seed: int = 0) -> list[dict[str, Columns]]:
-    """The tables by item; tables without rows are left out."""
+    """The tables by item; tables without rows are left out. Every part has a judged item with an
+    answer: tables that share no item are refused.
+    """
     draw = random.Random(seed)
     part_of = {item: draw.randrange(n_parts) for item in tables["items"]["item"]}
     answered = set(tables["answers"]["item"])
+    shared = sorted(answered & set(tables["judgements"]["item"]))
+    part_of |= {item: p for p, item in enumerate(draw.sample(shared, n_parts))}
     # A part in which no system answered has no sketch: its items go where somebody did.
     part_of |= {item: part_of[min(answered)] for item in part_of if item not in answered}
     parts = []

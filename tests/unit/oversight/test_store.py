@@ -248,6 +248,26 @@ def test_report_with_a_store_says_what_it_says_without_one(
     )
 
 
+@pytest.mark.parametrize("zero", [False, True], ids=["from 1", "from 0"])
+def test_whether_classes_count_from_1_is_decided_for_all_partitions(
+    tmp_path: Path, zero: bool
+) -> None:
+    """Day 1 shows classes 1 and 2 of three only, or 1 to 3 (an invalid answer) beside a day with 0."""
+    shown = {"0": (1, 2, 0 if zero else 3), "1": (1, 2, 3 if zero else 1)}
+    parts: Parts = {}
+    for day, classes in shown.items():
+        items = [10 * int(day) + i for i in range(6)]
+        given = [{"item": i, "system": "a", "answer": classes[i % 3]} for i in items]
+        given += [{"item": i, "system": "b", "answer": classes[(i + 1) % 3]} for i in items]
+        said = [{"item": i, "class": classes[i % 3], "verdict": "yes"} for i in items]
+        parts[day] = {"answers": given, **({} if zero and day == "1" else {"judgements": said})}
+    folder = write(parts, tmp_path / "evidence")
+    wanted, _ = counted(folder, n_classes=3)
+    found, notes = counted(folder, store=tmp_path / "store", n_classes=3)
+    assert found == wanted
+    assert notes[0].startswith("store: 2 partitions: 2 read, 0 known from before.")
+
+
 @pytest.mark.slow
 def test_tables_that_cannot_be_counted_by_partition_are_counted_as_one(tmp_path: Path) -> None:
     """Verdicts of a later day about items of an earlier one: the report is the same, and says why
