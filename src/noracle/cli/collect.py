@@ -564,13 +564,7 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
             def make(work: Work) -> None:
                 if own.change:
                     row = common.project_row(work, slug)
-                    projects.change_spec(
-                        work,
-                        int(row["id"]),
-                        wanted,
-                        actor=common.owner_of(work, slug).alias,
-                        now=common.now(),
-                    )
+                    projects.change_spec(work, int(row["id"]), wanted)
                 else:
                     projects.create_project(
                         work,

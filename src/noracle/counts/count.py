@@ -20,7 +20,7 @@ from noracle.counts.tally import (
     rounded,
     tally,
 )
-from noracle.errors import EvidenceError, EvidenceWarning, broken, known_names
+from noracle.errors import EvidenceError, EvidenceWarning, known_names
 from noracle.evidence.evidence import FIRST_ONLY, Evidence
 from noracle.evidence.frames import Frame, fetch, settle
 from noracle.evidence.labels import (
@@ -55,9 +55,9 @@ _PLACE = ("n_classes", "stratum", "weight")
 def answers_of(evidence: Evidence, systems: Sequence[str] | None, *, every: bool = False) -> Frame:
     """The answers of the chosen systems, or of all; of repeats the first, or ``every`` one."""
     if evidence.answers is None:
-        raise broken("evidence", "must have answers", "none")
+        raise EvidenceError.of("evidence", "must have answers", "none")
     if isinstance(systems, str) or (systems is not None and not systems):
-        raise broken("systems", "must be a list of names", repr(systems))
+        raise EvidenceError.of("systems", "must be a list of names", repr(systems))
     answers = evidence.answers
     if evidence.repeats is not None and not every:
         warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
@@ -110,7 +110,7 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     grades = evidence.grades
     if systems is not None:
         if isinstance(systems, str) or not systems:
-            raise broken("systems", "must be a list of names", repr(systems))
+            raise EvidenceError.of("systems", "must be a list of names", repr(systems))
         grades = grades.filter(nw.col("system").is_in([str(s) for s in systems]))
     about = (evidence.grades, evidence.items, None if systems is None else tuple(systems))
     kept = evidence._kept.get("asked")
@@ -152,7 +152,9 @@ def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError
     rows = [] if table is None else fetch(table.group_by("system").agg(n=nw.len()).select("system"))
     known = [row[0] for row in rows if row[0] is not None]
     came = f"{list(missing)}, which have no {where}"
-    return broken("systems", f"must be in {where}", came, remedy=known_names(missing[0], known))
+    return EvidenceError.of(
+        "systems", f"must be in {where}", came, remedy=known_names(missing[0], known)
+    )
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:
@@ -755,7 +757,7 @@ def count_repeats(
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"
-        raise broken(
+        raise EvidenceError.of(
             "answers",
             f"must have one row for each item and system for {what}",
             "repeats",
@@ -845,11 +847,11 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     the chosen systems.
     """
     if evidence.answers is None and evidence.items is None:
-        raise broken("evidence", "must have answers or items", "neither")
+        raise EvidenceError.of("evidence", "must have answers or items", "neither")
     evidence.check()
     names = evidence.classes
     if names is None and evidence.class_kind == "text":
-        raise broken(
+        raise EvidenceError.of(
             "classes",
             "must be given where classes are text",
             "none",
@@ -864,7 +866,9 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
-        raise broken("systems", "must be in answers", came, remedy=known_names(missing[0], found))
+        raise EvidenceError.of(
+            "systems", "must be in answers", came, remedy=known_names(missing[0], found)
+        )
     chosen = set(found if systems is None else systems)
     votes: dict[Any, Counter[Any]] = {}
     for item, system, answer in rows:
@@ -922,9 +926,9 @@ def count_judgements(
     ['no', 'yes']
     """
     if evidence.judgements is None:
-        raise broken("evidence", "must have judgements", "none")
+        raise EvidenceError.of("evidence", "must have judgements", "none")
     if by_time and "at" not in evidence.judgements.columns:
-        raise broken("judgements", "must have a column at to be counted by time", "none")
+        raise EvidenceError.of("judgements", "must have a column at to be counted by time", "none")
     frame = _questions(
         evidence,
         evidence.judgements,
@@ -1097,7 +1101,9 @@ def count_accuracy(
     """
     by = _By(by_class, by_guess, by_cluster)
     if by_cluster and (evidence.items is None or "cluster" not in evidence.items.columns):
-        raise broken("items", "must have a column cluster to be counted by cluster", "none")
+        raise EvidenceError.of(
+            "items", "must have a column cluster to be counted by cluster", "none"
+        )
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
     about = (
@@ -1139,7 +1145,7 @@ def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> Accura
         evidence._meet()
     answers = asked_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
-        raise broken("answers", "must have a column guess to be counted by guess", "none")
+        raise EvidenceError.of("answers", "must have a column guess to be counted by guess", "none")
     plain = evidence.judgements is not None and evidence.grades is None
     if (
         plain
@@ -1281,7 +1287,7 @@ def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
         row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
     if any(row["broken"] for row in rows):
         evidence.check()
-        raise broken(
+        raise EvidenceError.of(
             "evidence",
             "must keep its rules",
             "rows that changed while they were read",

@@ -35,7 +35,7 @@ from noracle.counts.count import Aims, aims_of
 from noracle.counts.ratings import fetch_arrays
 from noracle.counts.sketch import Sketch
 from noracle.counts.totals import Counted, Reading, count_evidence
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra, broken
+from noracle.errors import ArgumentError, EvidenceError, MissingExtra
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.frames import Frame, fetch, files_of, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
@@ -125,7 +125,7 @@ class PartitionStore:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
-                raise broken(
+                raise EvidenceError.of(
                     "store",
                     "must be a new folder or one that this function made",
                     came,
@@ -137,11 +137,11 @@ class PartitionStore:
             index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
             schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise broken(
+            raise EvidenceError.of(
                 "store", "must hold a readable index.json", path, remedy="Delete the folder."
             ) from None
         if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            raise broken(
+            raise EvidenceError.of(
                 "store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."
             )
         return index if schema == SCHEMA and index["options"] == self._options else empty
@@ -321,7 +321,7 @@ class PartitionStore:
                 return {name: found[name] for name in ([only] if only else found.files)}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             came = f"a broken {self.folder.path}/{file}"
-            raise broken(
+            raise EvidenceError.of(
                 "store", "must hold whole files", came, remedy="Delete the folder."
             ) from None
 
@@ -334,7 +334,7 @@ class _Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise broken(
+            raise EvidenceError.of(
                 "store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})"
             ) from None
 
@@ -380,7 +380,7 @@ class _Remote:
             self._system.makedirs(self._folder, exist_ok=True)
         except (ImportError, OSError, ValueError) as error:
             came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-            raise broken(
+            raise EvidenceError.of(
                 "store", "must be a place that fsspec opens", came, remedy="Check the address."
             ) from None
 
@@ -756,7 +756,7 @@ class _Counting:
     def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
         evidence = _with_clusters(evidence) if self.by_cluster else evidence
         if any(line.startswith("n_classes =") for line in evidence.inferred):
-            raise broken(
+            raise EvidenceError.of(
                 "n_classes",
                 "must be given to count partitions",
                 "none",
@@ -825,7 +825,7 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
-            raise broken(
+            raise EvidenceError.of(
                 "partitions",
                 "must be local files to be kept in a store",
                 came,
@@ -877,7 +877,7 @@ def _with_those_beside(
     if stuck:
         came = f"{stuck[0]!r} counted together with others of which one must be read again"
         remedy = "Bring its files back, or pass vanished='drop'."
-        raise broken(
+        raise EvidenceError.of(
             "store", "must hold partitions that are gone by themselves", came, remedy=remedy
         )
     return found
@@ -917,10 +917,10 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
     for i, part in enumerate(partitions, start=1):
         name = part.name if isinstance(part, Partition) else f"partition {i}"
         if name in named:
-            raise broken("partitions", "must have different names", f"{name!r} twice")
+            raise EvidenceError.of("partitions", "must have different names", f"{name!r} twice")
         named[name] = part
     if not named:
-        raise broken("partitions", "must be at least one", "none")
+        raise EvidenceError.of("partitions", "must be at least one", "none")
     return named
 
 
@@ -937,7 +937,7 @@ def _open(
         and not part.items
         and not (part.grades and not part.judgements)
     ):
-        raise broken(
+        raise EvidenceError.of(
             "n_classes",
             "must be given to count partitions",
             "none",
@@ -980,7 +980,7 @@ def _require_disjoint(
     kinds = {kind: name for name, (_, _, kind) in spans.items()}
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
-        raise broken("items", "must be whole numbers or text in all partitions", came)
+        raise EvidenceError.of("items", "must be whole numbers or text in all partitions", came)
     fresh = set(new)
     for cluster in _clusters(spans):
         mine = [name for name in cluster if name in fresh]
@@ -1036,7 +1036,7 @@ def _compare(
     if shared:
         came = f"{first!r} and {second!r}, which share {len(shared)}"
         remedy = "Split by item, or count them as one."
-        raise broken(
+        raise EvidenceError.of(
             "partitions",
             "must have no item in common",
             came,

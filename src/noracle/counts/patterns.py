@@ -26,7 +26,7 @@ from noracle.counts.count import (
     unused_of,
 )
 from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
-from noracle.errors import broken
+from noracle.errors import EvidenceError
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch, number_rows
 from noracle.evidence.tables import NO, UNSURE, VERDICTS, YES
@@ -191,7 +191,7 @@ def _patterns(
     """
     answers = asked_of(evidence, systems)
     if evidence.judgements is None and evidence.grades is None:
-        raise broken("evidence", "must have judgements or grades", "neither")
+        raise EvidenceError.of("evidence", "must have judgements or grades", "neither")
     evidence.check()
     found = {
         str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import broken, known_names
+from noracle.errors import EvidenceError, known_names
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
@@ -138,14 +138,16 @@ def code_matrix(
     """
     raters = ratings.seen_raters()
     if ratings.form == "votes":
-        raise broken(
+        raise EvidenceError.of(
             "ratings",
             "must say who rated",
             "votes of unknown raters",
             remedy="Pass a table with a column rater.",
         )
     if len(labels) > MOST_COLUMNS:
-        raise broken("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels))
+        raise EvidenceError.of(
+            "labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels)
+        )
     if ratings.form == "wide":
         found = fetch_arrays(
             ratings.used.select(
@@ -208,7 +210,7 @@ def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Wh
     """
     n, n_raters = codes.shape
     if n_raters > MOST_PAIRED:
-        raise broken("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters)
+        raise EvidenceError.of("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters)
     total = np.zeros((n_raters * size, n_raters * size))
     step = max(1, 4_000_000 // max(1, n_raters * size))
     labels = np.arange(size, dtype=codes.dtype)
@@ -250,14 +252,16 @@ def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
-        raise broken("systems", "must be in answers", came, remedy=known_names(missing[0], found))
+        raise EvidenceError.of(
+            "systems", "must be in answers", came, remedy=known_names(missing[0], found)
+        )
     return found if systems is None else list(dict.fromkeys(systems))
 
 
 def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
     """The answers of these systems, without those that are missing."""
     if ratings.answers is None:
-        raise broken("ratings", "must have answers", "none", remedy="Pass answers.")
+        raise EvidenceError.of("ratings", "must have answers", "none", remedy="Pass answers.")
     return ratings.answers.filter(
         ~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))
     ).select("item", "system", "answer")
@@ -334,7 +338,7 @@ class RatingCounts:
         """
         given = np.asarray(ratings, dtype=np.int64)
         if given.ndim != 2:
-            raise broken(
+            raise EvidenceError.of(
                 "ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions"
             )
         size = (
@@ -348,7 +352,7 @@ class RatingCounts:
             tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
         )
         if given.size and (given.min() < -1 or given.max() >= size):
-            raise broken("ratings", f"must be in [0, {size}) or -1", int(given.max()))
+            raise EvidenceError.of("ratings", f"must be in [0, {size}) or -1", int(given.max()))
         rows = np.arange(len(given))
         tally = np.zeros((len(given), size), dtype=np.int64)
         for column in given.T:
@@ -426,7 +430,7 @@ class RatingCounts:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != SCHEMA:
-            raise broken("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
+            raise EvidenceError.of("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
         size = len(data["labels"])
 
         def table(rows: Any, width: int) -> Whole:
@@ -462,7 +466,7 @@ class RatingCounts:
             np.array_equal(s, self.n_items) for s in sums
         )
         if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
-            raise broken(
+            raise EvidenceError.of(
                 "counts",
                 "must be whole numbers that add up to n_items",
                 "others",
@@ -498,7 +502,7 @@ class RatingCounts:
     def hits(self, system: str) -> Whole:
         """Items of each kind to which the system gave a label with the most votes (shared or not)."""
         if system not in self.answers:
-            raise broken("system", f"must be one of {sorted(self.answers)}", repr(system))
+            raise EvidenceError.of("system", f"must be one of {sorted(self.answers)}", repr(system))
         chosen = self.answers[system][:, :-1]
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
 
@@ -516,7 +520,7 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
         If labels or systems differ, or if only one side knows its raters' pairs or its matches.
     """
     if set(first.labels) != set(second.labels):
-        raise broken(
+        raise EvidenceError.of(
             "labels",
             f"must be {list(first.labels)} on both sides",
             list(second.labels),
@@ -525,9 +529,9 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
     for name in ("answers", "matches"):
         here, there = set(getattr(first, name)), set(getattr(second, name))
         if here != there:
-            raise broken(name, f"must be of {sorted(here)} on both sides", sorted(there))
+            raise EvidenceError.of(name, f"must be of {sorted(here)} on both sides", sorted(there))
     if bool(first.pairs) != bool(second.pairs):
-        raise broken(
+        raise EvidenceError.of(
             "pairs",
             "must be counted on both sides or on none",
             "one side",
@@ -561,7 +565,7 @@ def _pairs(
     first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]
 ) -> dict[tuple[int, int], Whole]:
     if first.pairs and not (first.raters and second.raters):
-        raise broken(
+        raise EvidenceError.of(
             "raters", "must be named on both sides to add their pairs", "raters without names"
         )
     place = {rater: i for i, rater in enumerate(raters)}
@@ -677,7 +681,7 @@ def _by_columns(
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
-            raise broken(
+            raise EvidenceError.of(
                 "ratings",
                 "must stay as they are",
                 "rows that changed meanwhile",
@@ -731,7 +735,7 @@ def _strangers(ratings: Ratings, systems: Sequence[str], met: Mapping[str, int])
     silent = [s for s in systems if not met[s]]
     if silent:
         came = f"none of the items of {', '.join(map(repr, silent[:5]))}"
-        raise broken(
+        raise EvidenceError.of(
             "answers.item",
             "must name items that were rated",
             came,
@@ -783,7 +787,7 @@ def _matches(
     missing = [item for item in items if item not in reference]
     if missing:
         where = sorted(missing)[:5]
-        raise broken(
+        raise EvidenceError.of(
             "reference",
             "must have a label for each rated item",
             "none",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.count import answers_of, unknown_systems
-from noracle.errors import ArgumentError, broken
+from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.labels import gather
@@ -103,11 +103,11 @@ class Sketch:
         _check_names("classifiers", self.classifiers, 1)
         _check_names("labels", self.labels, 2)
         if not len(self.n):
-            raise broken("sketch", "must have items", "none")
+            raise EvidenceError.of("sketch", "must have items", "none")
         if not self.allowed.any(axis=1).all():
             pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
             answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
-            raise broken(
+            raise EvidenceError.of(
                 "side information",
                 "must leave each item a label",
                 f"items answered ({answers}) with every label ruled out",
@@ -152,7 +152,7 @@ class Sketch:
         """
         codes = np.asarray(answers)
         if codes.ndim != 2 or codes.dtype.kind not in "iub":
-            raise broken(
+            raise EvidenceError.of(
                 "answers",
                 "must be a table of whole numbers, items by classifiers",
                 f"{codes.dtype} {codes.shape}",
@@ -162,7 +162,7 @@ class Sketch:
             str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers)
         )
         if len(names) != codes.shape[1]:
-            raise broken(
+            raise EvidenceError.of(
                 "classifiers",
                 f"must name the {codes.shape[1]} columns of answers",
                 f"{len(names)} names",
@@ -170,7 +170,9 @@ class Sketch:
         _check_names("labels", tuple(str(v) for v in labels), 2)
         if codes.size and (codes.min() < MISSING or codes.max() >= R):
             worst = codes.max() if codes.max() >= R else codes.min()
-            raise broken("answers", f"must be in [0, {R}) or -1 for no answer", int(worst))
+            raise EvidenceError.of(
+                "answers", f"must be in [0, {R}) or -1 for no answer", int(worst)
+            )
         codes = codes.astype(np.int16, copy=False)
         can = (
             np.ones((len(codes), R), dtype=bool)
@@ -178,13 +180,13 @@ class Sketch:
             else np.array(allowed, dtype=bool)
         )
         if can.shape != (len(codes), R):
-            raise broken("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
+            raise EvidenceError.of("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
         if known is not None:
             can = can & _only(np.asarray(known), len(codes), R)
         if not can.any(axis=1).all():
             where = np.flatnonzero(~can.any(axis=1)).tolist()
             rule = "must leave each item a label"
-            raise broken(
+            raise EvidenceError.of(
                 "side information", rule, "every label ruled out", where=where, total=len(where)
             )
         weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
@@ -193,7 +195,7 @@ class Sketch:
             or weights.dtype.kind not in "iub"
             or (weights.size and weights.min() < 0)
         ):
-            raise broken(
+            raise EvidenceError.of(
                 "n",
                 f"must be {len(codes)} whole numbers, none negative",
                 np.asarray(n).tolist()[:5],
@@ -234,23 +236,25 @@ class Sketch:
         """
         place = {str(label): i for i, label in enumerate(labels)}
         if len(place) != len(labels):
-            raise broken("labels", "must differ", list(labels))
+            raise EvidenceError.of("labels", "must differ", list(labels))
         rows: list[tuple[list[int], list[bool], int]] = []
         side = [(given or {}, keep) for given, keep in ((known, True), (ruled_out, False))]
         for given, _ in side:
             for pattern in given:
                 if pattern not in counts:
-                    raise broken("side information", "must be about patterns in counts", pattern)
+                    raise EvidenceError.of(
+                        "side information", "must be about patterns in counts", pattern
+                    )
         for pattern, total in counts.items():
             if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
-                raise broken(
+                raise EvidenceError.of(
                     "counts",
                     f"must be keyed by tuples of {len(classifiers)} answers",
                     repr(pattern),
                 )
             strange = [a for a in pattern if a is not None and str(a) not in place]
             if strange:
-                raise broken(
+                raise EvidenceError.of(
                     "counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])
                 )
             _check_count(f"counts[{pattern!r}]", total)
@@ -259,7 +263,7 @@ class Sketch:
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
                     if str(label) not in place:
-                        raise broken(
+                        raise EvidenceError.of(
                             "side information",
                             f"must be about labels among {list(labels)}",
                             repr(label),
@@ -274,14 +278,14 @@ class Sketch:
                     )
                     left -= int(m)
             if left < 0:
-                raise broken(
+                raise EvidenceError.of(
                     f"side information about {pattern!r}",
                     f"must be about at most its {total} items",
                     int(total) - left,
                 )
             rows.append((codes, [True] * len(labels), left))
         if not rows:
-            raise broken("counts", "must have patterns", "none")
+            raise EvidenceError.of("counts", "must have patterns", "none")
         return cls.from_arrays(
             np.array([r[0] for r in rows], dtype=np.int16).reshape(len(rows), len(classifiers)),
             labels=labels,
@@ -355,7 +359,7 @@ class Sketch:
         """
         strange = [c for c in classifiers if str(c) not in self.classifiers]
         if isinstance(classifiers, str) or strange or not classifiers:
-            raise broken(
+            raise EvidenceError.of(
                 "classifiers",
                 f"must be among {list(self.classifiers)}",
                 repr(strange or classifiers),
@@ -377,7 +381,7 @@ class Sketch:
             ("labels", self.labels, other.labels),
         ):
             if set(mine) != set(theirs):
-                raise broken(
+                raise EvidenceError.of(
                     f"{name} of both sketches",
                     "must be the same",
                     f"{list(mine)} and {list(theirs)}",
@@ -448,7 +452,7 @@ class Sketch:
         (['.1', '00'], True)
         """
         if data.get("schema") != "sketch/1":
-            raise broken("schema", "must be 'sketch/1'", repr(data.get("schema")))
+            raise EvidenceError.of("schema", "must be 'sketch/1'", repr(data.get("schema")))
         R, patterns = len(data["labels"]), data["patterns"]
         codes = (
             [[ALPHABET.find(c) for c in p] for p in patterns]
@@ -470,12 +474,12 @@ class Sketch:
 def _check_names(argument: str, names: tuple[str, ...], least: int) -> None:
     if len(names) < least or len(set(names)) != len(names):
         count = {1: "one", 2: "two"}[least]
-        raise broken(argument, f"must be at least {count}, all different", list(names))
+        raise EvidenceError.of(argument, f"must be at least {count}, all different", list(names))
 
 
 def _check_count(argument: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise broken(argument, "must be a whole number, not negative", repr(value))
+        raise EvidenceError.of(argument, "must be a whole number, not negative", repr(value))
 
 
 def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
@@ -485,7 +489,7 @@ def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
         or known.dtype.kind not in "iu"
         or (known.size and not (known.min() >= -1 and known.max() < n_labels))
     ):
-        raise broken(
+        raise EvidenceError.of(
             "known",
             f"must be {n_items} places in [0, {n_labels}), or -1 where unknown",
             known.tolist()[:5],
@@ -562,7 +566,7 @@ def count_decisions(
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))
         missing = [item for item in told if item not in {row[-1] for row in mine}]
         if missing:
-            raise broken(
+            raise EvidenceError.of(
                 "known",
                 "must be about items of the evidence",
                 "unknown items",
@@ -581,7 +585,7 @@ def count_decisions(
         if wrong.any():
             where = sorted(mine[i][-1] for i in np.flatnonzero(wrong))
             rule = "must not contradict the judgements or the number of classes"
-            raise broken(
+            raise EvidenceError.of(
                 "known",
                 rule,
                 "labels that are ruled out",
@@ -618,7 +622,7 @@ def _labels(evidence: Evidence) -> list[Any]:
             return list(range(int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])))
         return list(range(int(evidence.n_classes or 0)))
     if evidence.has_own_n_classes:
-        raise broken(
+        raise EvidenceError.of(
             "classes", "must be given where items have their own number of text classes", "none"
         )
     seen: set[str] = set()
@@ -767,7 +771,7 @@ def _places_of(known: Mapping[Any, Any] | None, labels: Sequence[Any]) -> dict[A
     wrong = [item for item, label in (known or {}).items() if str(label) not in place]
     if wrong:
         first = (known or {})[wrong[0]]
-        raise broken(
+        raise EvidenceError.of(
             "known",
             f"must be labels among {list(labels)[:10]}",
             repr(first),

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.errors import broken, known_names
+from noracle.errors import EvidenceError, known_names
 
 Verdict = Literal["yes", "no", "unsure"]
 Design = Literal["uniform", "recorded", "graded"]
@@ -501,7 +501,7 @@ class AccuracyCounts:
         """
         check_n_classes(n_classes)
         if not 1 <= n_ruled_out < n_classes:
-            raise broken("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out)
+            raise EvidenceError.of("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out)
         cell = Cell(system, n_classes, stratum, weight)
         tallies: Counter[Tally] = Counter()
         kinds: tuple[tuple[str, tuple[int, int], Verdict, int], ...] = (
@@ -510,7 +510,9 @@ class AccuracyCounts:
         )
         for name, (n, good), verdict, m in kinds:
             if not (_is_count(n) and _is_count(good) and good <= n):
-                raise broken(name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good))
+                raise EvidenceError.of(
+                    name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good)
+                )
             for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
                 tallies[tally(cell, verdict, hit=hit, n_ruled_out=m)] += int(count)
         labelled = int(ordinary[0] + complementary[0])
@@ -520,7 +522,7 @@ class AccuracyCounts:
             and _is_count(total)
             and total - n_without_answer >= labelled
         ):
-            raise broken(
+            raise EvidenceError.of(
                 "n_items",
                 f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
                 n_items,
@@ -563,10 +565,12 @@ class AccuracyCounts:
         """The counts of one system; None is allowed where there is only one."""
         if system is None:
             if len(self.systems) != 1:
-                raise broken("system", f"must be named, one of {list(self.systems)}", None)
+                raise EvidenceError.of(
+                    "system", f"must be named, one of {list(self.systems)}", None
+                )
             return self
         if system not in self.systems:
-            raise broken(
+            raise EvidenceError.of(
                 "system",
                 "must be one of those counted",
                 repr(system),
@@ -729,7 +733,7 @@ class AccuracyCounts:
         kinds = {self.propensities, other.propensities}
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
-            raise broken(
+            raise EvidenceError.of(
                 "counts",
                 rule,
                 "uniform and other propensities",
@@ -789,7 +793,7 @@ class AccuracyCounts:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != "counts/1":
-            raise broken("schema", "must be 'counts/1'", repr(data.get("schema")))
+            raise EvidenceError.of("schema", "must be 'counts/1'", repr(data.get("schema")))
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
         cells = [
             (Cell(**{k: row[k] for k in Cell._fields if k in row}), row)
@@ -869,7 +873,7 @@ class PatternCounts:
         for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
-                    raise broken(
+                    raise EvidenceError.of(
                         verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
                     )
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
@@ -965,7 +969,7 @@ class PatternCounts:
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
-            raise broken(
+            raise EvidenceError.of(
                 "systems", f"must be {list(self.systems)} on both sides", list(other.systems)
             )
         return PatternCounts(
@@ -1049,7 +1053,7 @@ class JudgementCounts:
 def check_n_classes(n_classes: object) -> int:
     """Return the number of classes if it is a whole number of at least 2."""
     if not _is_count(n_classes) or int(n_classes) < 2:  # type: ignore[call-overload]
-        raise broken("n_classes", "must be a whole number of at least 2", repr(n_classes))
+        raise EvidenceError.of("n_classes", "must be a whole number of at least 2", repr(n_classes))
     return int(n_classes)  # type: ignore[call-overload, no-any-return]
 
 
@@ -1115,7 +1119,7 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
     """
     rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
-        raise broken(
+        raise EvidenceError.of(
             "counts",
             "must take repeats in one way",
             " and ".join(sorted(rules)),
@@ -1146,7 +1150,7 @@ def read_tally(row: Mapping[str, Any]) -> Tally:
         or (answered > 1 and (answered % 1 or hit % 1))
     ):
         rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
-        raise broken("hit_share and answered_share", rule, (hit, answered))
+        raise EvidenceError.of("hit_share and answered_share", rule, (hit, answered))
     return found
 
 

@@ -35,7 +35,7 @@ from noracle.counts.tally import (
     Question,
     repeats_together,
 )
-from noracle.errors import broken
+from noracle.errors import EvidenceError
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import fetch
 from noracle.evidence.labels import as_recorded, knows_classes, propensities_of
@@ -183,7 +183,7 @@ class Counted:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
         if data.get("schema") != SCHEMA:
-            raise broken("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
+            raise EvidenceError.of("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
         readers = {
             "accuracy": AccuracyCounts.from_dict,
             "judgements": _judgements_from_dict,
@@ -415,7 +415,7 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
     labels = max((s.labels for s in sketches), key=len)
     for sketch in sketches:
         if sketch.labels != labels[: len(sketch.labels)]:
-            raise broken(
+            raise EvidenceError.of(
                 "labels of the sketches",
                 "must be the same",
                 f"{list(sketch.labels)} and {list(labels)}",

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, broken
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 from noracle.evidence.classes import (
     Classes,
     Invalid,
@@ -238,7 +238,9 @@ class Evidence:
         check_invalid(invalid)
         tables = {name: table for name, table in given.items() if table is not None}
         if not tables.keys() & {"answers", "judgements", "grades"}:
-            raise broken("evidence", "must have answers, judgements or grades", "none of them")
+            raise EvidenceError.of(
+                "evidence", "must have answers, judgements or grades", "none of them"
+            )
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
         made = shaped(frames, shape)
@@ -483,7 +485,7 @@ class Evidence:
         if self._rows is not None:
             return repeats(self._rows, ("item",))
         if self.answers is None:
-            raise broken("evidence", "must have answers", "none")
+            raise EvidenceError.of("evidence", "must have answers", "none")
         return repeats(self.answers, ("item", "system"))
 
     @property
@@ -529,12 +531,14 @@ class Evidence:
         if len(seen) > self.n_classes:
             shown = ", ".join(repr(s[:40]) for s in seen[:6])
             rule = f"must have at most {self.n_classes} different classes"
-            raise broken("answer and class", rule, f"more: {shown}, …", remedy="Pass classes.")
+            raise EvidenceError.of(
+                "answer and class", rule, f"more: {shown}, …", remedy="Pass classes."
+            )
         return self
 
     def _inferred(self, k: int, how: str) -> Self:
         if not 2 <= k <= _MOST_INFERRED:
-            raise broken(
+            raise EvidenceError.of(
                 "n_classes",
                 f"must be given unless {how} is between 2 and {_MOST_INFERRED}",
                 k,
@@ -667,7 +671,7 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
     )
     if several:
         where = [row[0] for row in several]
-        raise broken(
+        raise EvidenceError.of(
             "grades.cluster",
             "must be the same in all rows of an item",
             "different ones",
@@ -730,7 +734,7 @@ def _known_classes(
         or not isinstance(n_classes, int)
         or not 2 <= n_classes <= MAX_CLASSES
     ):
-        raise broken(
+        raise EvidenceError.of(
             "n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes)
         )
     if classes is None:
@@ -738,11 +742,11 @@ def _known_classes(
     known = tuple(classes)
     one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
     if len(set(known)) != len(known) or len(known) < 2 or not one_type:
-        raise broken(
+        raise EvidenceError.of(
             "classes", "must be at least two different texts or whole numbers", repr(known)[:80]
         )
     if n_classes is not None and n_classes != len(known):
-        raise broken(
+        raise EvidenceError.of(
             "n_classes",
             f"must be the number of classes, {len(known)}",
             n_classes,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, broken, fault
+from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,12 +100,12 @@ def scan(
             if None in readers
             else "must be files of one kind"
         )
-        raise broken(table, rule, shown, remedy="Rename it or pass a data frame.")
+        raise EvidenceError.of(table, rule, shown, remedy="Rename it or pass a data frame.")
     files = [file for name in given for file in _files(name, table)]
     local = [file for file in files if not is_url(file)]
     for file in local:
         if Path(file).stat().st_size == 0:
-            raise broken(
+            raise EvidenceError.of(
                 table,
                 "must not be empty",
                 f"the empty file {file!r}",
@@ -156,7 +156,7 @@ def _files(name: str, table: str) -> list[str]:
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
     if not files:
-        raise broken(
+        raise EvidenceError.of(
             table,
             "must name a file or a glob that matches files",
             repr(name),
@@ -212,7 +212,7 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
-        return broken(
+        return EvidenceError.of(
             what,
             "must be readable",
             f"a place that needs DuckDB's extension {name!r}, not installed",
@@ -230,10 +230,10 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     kind = text.split(":", 1)[0]
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            return broken(
+            return EvidenceError.of(
                 what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."
             )
-    return broken(
+    return EvidenceError.of(
         what,
         "must be readable",
         f"{_article(kind)}{place}",
@@ -320,10 +320,12 @@ def backend(table: object, name: str = "table") -> str:
     try:
         native = nw.from_native(nw.to_native(table, pass_through=True))
     except TypeError:
-        raise broken(name, f"must be {_ACCEPTED}", type(table).__name__) from None
+        raise EvidenceError.of(name, f"must be {_ACCEPTED}", type(table).__name__) from None
     kind = str(native.implementation)
     if kind not in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}:
-        raise broken(name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first.")
+        raise EvidenceError.of(
+            name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first."
+        )
     return kind
 
 
@@ -347,7 +349,7 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     for kind, engine in _ENGINES.items():
         if kind in used and len(used) > 1:
             remedy = f"Read the others with {engine} too."
-            raise broken(
+            raise EvidenceError.of(
                 "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
             )
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
@@ -384,11 +386,11 @@ def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
             )
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
-        raise broken(
+        raise EvidenceError.of(
             "tables", "must belong to one connection", came, remedy="Connect them first."
         ) from None
     if len(homes) > 1:
-        raise broken(
+        raise EvidenceError.of(
             "tables",
             "must belong to one connection",
             "two",
@@ -405,7 +407,7 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
                 other.limit(0).set_alias("right_side")
             )
     except duckdb.Error:
-        raise broken(
+        raise EvidenceError.of(
             "tables",
             "must be relations of one DuckDB connection",
             "two connections",
@@ -477,9 +479,9 @@ def _from_columns(
     lengths = {len(v) for v in columns.values()}
     if len(lengths) > 1:
         found = ", ".join(f"{k} {len(v)}" for k, v in columns.items())
-        raise broken(name, "must have columns of one length", found)
+        raise EvidenceError.of(name, "must have columns of one length", found)
     if not columns:
-        raise broken(name, "must have columns", "an empty dict")
+        raise EvidenceError.of(name, "must have columns", "an empty dict")
     types, faults = {}, []
     for k, v in columns.items():
         try:

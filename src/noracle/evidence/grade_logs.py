@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from noracle.errors import EvidenceError, broken, fault
+from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import files_of, log_format
 from noracle.evidence.logs import Columns, Mark, one_type
 
@@ -222,7 +222,7 @@ def read_grades(
     if missing:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
     if not kept:
-        raise broken(
+        raise EvidenceError.of(
             "grades",
             "must hold verdicts",
             f"none in {name}",
@@ -275,11 +275,13 @@ def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
         marks = _chosen(marks, choice, name)
     notes = _about_errors(said, marks)
     if not marks:
-        raise broken("scores", "must hold numbers", f"none in {name}", remedy="Read it as grades.")
+        raise EvidenceError.of(
+            "scores", "must hold numbers", f"none in {name}", remedy="Read it as grades."
+        )
     systems = sorted({mark.system for mark in marks})
     if len(systems) > 1:
         came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
-        raise broken(
+        raise EvidenceError.of(
             "scores",
             "must be of one system",
             came,
@@ -305,7 +307,7 @@ def _metric_of(path: Paths) -> str | None:
     parts = [path] if isinstance(path, (str, Path)) else list(path)
     named = {split_metric(part)[1] for part in parts}
     if len(named) > 1:
-        raise broken(
+        raise EvidenceError.of(
             "grades",
             "must be read by one metric",
             ", ".join(sorted(map(str, named))),
@@ -322,7 +324,7 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
     kind = grades_log_format(places) if found else None
     if not found or kind is None:
         remedy = f"Results of {', '.join(TOOLS.values())} are read."
-        raise broken(
+        raise EvidenceError.of(
             "grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy
         )
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
@@ -354,11 +356,11 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
             RecursionError,
         ) as error:
             what = f"{file.name!r} ({type(error).__name__})"
-            raise broken(
+            raise EvidenceError.of(
                 "grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again."
             ) from None
     if not marks:
-        raise broken("grades", "must hold results", f"none in {name}")
+        raise EvidenceError.of("grades", "must hold results", f"none in {name}")
     return marks, name
 
 
@@ -387,11 +389,13 @@ def _choice(given: str | None) -> _Choice:
         return _Choice()
     found = _CHOICE.fullmatch(given.strip())
     if found is None:
-        raise broken("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
+        raise EvidenceError.of("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
     try:
         least = None if found["least"] is None else float(found["least"])
     except ValueError:
-        raise broken("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)) from None
+        raise EvidenceError.of(
+            "metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)
+        ) from None
     return _Choice(
         found["metric"], least, None if found["label"] is None else found["label"].strip()
     )
@@ -424,14 +428,14 @@ def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
     if len(parts) > 1:
         listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
         remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
-        raise broken(
+        raise EvidenceError.of(
             "grades",
             "must be read by one metric",
             f"{len(parts)} in {name}: {listed}",
             remedy=remedy,
         )
     if not parts:
-        raise broken(
+        raise EvidenceError.of(
             "grades",
             "must hold verdicts",
             f"none in {name}",
@@ -460,7 +464,7 @@ def _chosen(marks: Sequence[Mark], choice: _Choice, name: str) -> list[Mark]:
         if known
         else "It has none."
     )
-    raise broken("metric", f"must be one of {name}", repr(wanted), remedy=remedy)
+    raise EvidenceError.of("metric", f"must be one of {name}", repr(wanted), remedy=remedy)
 
 
 def _verdicts(
@@ -553,7 +557,7 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
         else _promptfoo_rows(_json(path))
     )
     if rows is None:
-        raise broken(
+        raise EvidenceError.of(
             "grades", "must be results of promptfoo", f"{path.name!r}, which has no results"
         )
     prompts: dict[str, set[Any]] = {}
@@ -678,7 +682,7 @@ def _deepeval(path: Path) -> Iterator[Mark]:
     value = _json(path)
     cases = _deepeval_cases(value)
     if not cases:
-        raise broken(
+        raise EvidenceError.of(
             "grades",
             "must be results of DeepEval",
             f"{path.name!r}, which has no test case with metrics",
@@ -735,7 +739,7 @@ def _opentelemetry(path: Path) -> Iterator[Mark]:
                     if not isinstance(name, str)
                     else what
                 )
-                raise broken(
+                raise EvidenceError.of(
                     "grades", "must be evaluation events with a name and what was evaluated", what
                 )
             system = _first(
@@ -839,7 +843,7 @@ def _json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         what = f"{path.name!r}, which is cut off or broken{place}"
-        raise broken(
+        raise EvidenceError.of(
             "grades", "must be a whole JSON file", what, remedy="Write it again."
         ) from None
 
@@ -852,7 +856,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                     yield number, json.loads(line)
                 except (ValueError, RecursionError):
                     what = f"other text at line {number} of {path.name!r}"
-                    raise broken(
+                    raise EvidenceError.of(
                         "grades",
                         "must hold one JSON object on each line",
                         what,

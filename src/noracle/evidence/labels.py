@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, broken, fault
+from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import (
     Frame,
     engine_of,
@@ -88,7 +88,7 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     twice = [item for item, n in Counter(row[0] for row in rows).items() if n > 1]
     if twice:
         rule = "must name each item once, with one label for each item"
-        raise broken(
+        raise EvidenceError.of(
             name,
             rule,
             "some more often",
@@ -137,7 +137,7 @@ def read_key(key: object, column: str | None = None) -> dict[Any, Any]:
     if len(found) != 1 or "item" not in names:
         rule = f"must have a column item and {'one of ' + ', '.join(KEYS) if column is None else f'the column {column}'}"
         came = f"{', '.join(found)} in {shown(names)}" if len(found) > 1 else f"{shown(names)}"
-        raise broken(
+        raise EvidenceError.of(
             "key",
             rule,
             came,
@@ -223,7 +223,7 @@ def _require_order(each: Frame) -> None:
     ):
         return
     rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
-    raise broken(
+    raise EvidenceError.of(
         "judgements", rule, "no times", remedy=f"Rows of {engine_of(each)} frames have no order."
     )
 
@@ -431,7 +431,7 @@ def questions_of(evidence: Evidence) -> Frame:
     """
     if evidence.grades is None:
         if evidence.judgements is None:
-            raise broken("evidence", "must have judgements", "none")
+            raise EvidenceError.of("evidence", "must have judgements", "none")
         return evidence.judgements
     recorded = recorded_grades(evidence)
     if evidence.judgements is not None and not recorded:
@@ -452,7 +452,7 @@ def _as_judgements(evidence: Evidence) -> Frame:
     system stands for the class.
     """
     if evidence.grades is None:
-        raise broken("evidence", "must have grades", "none")
+        raise EvidenceError.of("evidence", "must have grades", "none")
     names = [
         c
         for c in ("item", "system", "said", "rater", "propensity", "at")
@@ -479,7 +479,7 @@ def _joined(frames: Sequence[Frame]) -> Frame:
                 kind = columns.setdefault(name, schema[name])
                 if kind != schema[name]:
                     remedy = "Write both in the same way."
-                    raise broken(
+                    raise EvidenceError.of(
                         name,
                         "must have one type in judgements and grades",
                         f"{kind} and {schema[name]}",
@@ -502,7 +502,7 @@ def graded_pairs(evidence: Evidence) -> Frame:
     ``wrong``; worked out once.
     """
     if evidence.grades is None:
-        raise broken("evidence", "must have grades", "none")
+        raise EvidenceError.of("evidence", "must have grades", "none")
     kept = evidence._kept.get("graded pairs")
     if kept is None or kept[0] is not evidence.grades:
         said = nw.col("said")
@@ -525,7 +525,7 @@ def grade_labels(evidence: Evidence) -> Frame:
     tell whom else it speaks of; where they are there such grades are among :func:`questions_of`.
     """
     if evidence.grades is None:
-        raise broken("evidence", "must have grades", "none")
+        raise EvidenceError.of("evidence", "must have grades", "none")
     grade = (
         nw.when(nw.col("right") == 1)
         .then(nw.lit(YES))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from noracle.errors import ArgumentError, EvidenceError, broken, fault
+from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.frames import files_of, log_format
 from noracle.evidence.replies import Finish, State, read_choice, read_text
 
@@ -108,7 +108,7 @@ def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -
     found = files_of(path)
     kind = log_format(path)
     if not found or kind is None:
-        raise broken(
+        raise EvidenceError.of(
             "answers",
             "must name a log or a glob that matches logs",
             repr(path),
@@ -181,7 +181,7 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     if faults:
         raise EvidenceError(*faults)
     if not answers["item"]:
-        raise broken("answers", "must have records", "a log without samples")
+        raise EvidenceError.of("answers", "must have records", "a log without samples")
     one_type(answers["item"])
     if max(Counter(zip(answers["item"], answers["system"], strict=True)).values()) == 1:
         del answers["repeat"]
@@ -364,7 +364,7 @@ def _samples(
     twice = [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]
     if twice:
         remedy = "Name one of them."
-        raise broken(
+        raise EvidenceError.of(
             table,
             "must hold one file of each model and task",
             f"{twice[0].name!r} and others",
@@ -383,7 +383,7 @@ def _samples(
                 raise
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
                 what = f"{type(error).__name__} at line {number} of {path.name!r}"
-                raise broken(
+                raise EvidenceError.of(
                     table, "must be samples of lm-eval", what, remedy="Write them again."
                 ) from None
             yield item, system, said
@@ -402,7 +402,7 @@ def _lines(path: Path, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, json.loads(line)
                 except ValueError:
                     what = f"other text at line {number} of {path.name!r}"
-                    raise broken(
+                    raise EvidenceError.of(
                         table, "must hold one JSON object a line", what, remedy="Repair that line."
                     ) from None
 
@@ -448,7 +448,7 @@ def _n_options(line: Mapping[str, Any]) -> int:
     n = n // 2 if "acc_mutual_info" in line.get("metrics", ()) else n
     if n < 2:
         remedy = "Likelihoods of one text are not answers."
-        raise broken(
+        raise EvidenceError.of(
             "answers", "must be multiple choice or generation", f"{n} option", remedy=remedy
         )
     return n
@@ -660,7 +660,7 @@ class _Orders:
             return row
         if sorted(choices) != sorted(first) or len(set(choices)) < len(choices):
             rule = "must be the same in all logs, in any order"
-            raise broken(
+            raise EvidenceError.of(
                 "options",
                 rule,
                 "different ones",
@@ -778,12 +778,12 @@ def open_inspect(path: Path, table: str = "answers") -> InspectLog:
         return _open_json(path) if path.suffix.lower() == ".json" else _open_zip(path)
     except zipfile.BadZipFile:
         remedy = "If the run was killed, try: inspect log recover."
-        raise broken(
+        raise EvidenceError.of(
             table, "must be a whole .eval file", f"{path.name!r}, which is cut off", remedy=remedy
         ) from None
     except (KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         what = f"{path.name!r} ({type(error).__name__})"
-        raise broken(
+        raise EvidenceError.of(
             table, "must be a log of Inspect", what, remedy="Write it again with its own tool."
         ) from None
 
@@ -813,7 +813,7 @@ def _open_zip(path: Path) -> InspectLog:
     header = archive.json("header.json")
     about = header or archive.json("_journal/start.json")
     if about is None:
-        raise broken(
+        raise EvidenceError.of(
             "answers", "must be a log of Inspect", f"{path.name!r}, a ZIP without a header"
         )
     summaries = archive.json("summaries.json")

@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import EvidenceError, broken, fault
+from noracle.errors import EvidenceError, fault
 
 _TABLES = ("labels", "caps", "raters", "costs", "lengths", "budgets")
 MODELS = ("additive", "maximum", "cascade")
@@ -71,11 +71,13 @@ def read_prices(path: str | Path) -> Prices:
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise broken("prices", "must be a readable file", f"{path} ({error.strerror})") from None
+        raise EvidenceError.of(
+            "prices", "must be a readable file", f"{path} ({error.strerror})"
+        ) from None
     except UnicodeDecodeError:
-        raise broken("prices", "must be UTF-8 text", str(path)) from None
+        raise EvidenceError.of("prices", "must be UTF-8 text", str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        raise broken("prices", "must be TOML", f"{path}: {error}") from None
+        raise EvidenceError.of("prices", "must be TOML", f"{path}: {error}") from None
     faults = [
         fault("prices", f"must have the tables {', '.join(_TABLES)} only", repr(name))
         for name, t in data.items()

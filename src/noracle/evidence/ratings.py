@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, broken, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
 from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
@@ -108,9 +108,13 @@ def known_labels(labels: Sequence[int | str] | None) -> tuple[int | str, ...] | 
     known = tuple(labels)
     whole = all(isinstance(label, int) and not isinstance(label, bool) for label in known)
     if isinstance(labels, str) or not (whole or all(isinstance(label, str) for label in known)):
-        raise broken("labels", "must be all texts or all whole numbers", repr(labels)[:80])
+        raise EvidenceError.of(
+            "labels", "must be all texts or all whole numbers", repr(labels)[:80]
+        )
     if len(set(known)) != len(known) or not 2 <= len(known) <= MOST_LABELS:
-        raise broken("labels", f"must be 2 to {MOST_LABELS} different ones", repr(labels)[:80])
+        raise EvidenceError.of(
+            "labels", f"must be 2 to {MOST_LABELS} different ones", repr(labels)[:80]
+        )
     return known
 
 
@@ -123,7 +127,7 @@ def check_first(first: object) -> None:
 def check_raters(n: int) -> None:
     """Refuse one rater alone."""
     if n < 2:
-        raise broken(
+        raise EvidenceError.of(
             "raters",
             "must be at least 2",
             n,
@@ -159,7 +163,7 @@ def labels_in(frame: Frame, columns: Sequence[str]) -> tuple[int | str, ...]:
     }
     if len(found) > MOST_LABELS:
         remedy = "Pass labels, or the column that holds labels."
-        raise broken(
+        raise EvidenceError.of(
             "label", f"must have at most {MOST_LABELS} different values", "more", remedy=remedy
         )
     return tuple(sorted(found))
@@ -499,7 +503,9 @@ class Ratings:
                 or len(set(given)) != len(given)
                 or (name == "raters" and not given)
             ):
-                raise broken(name, "must be a list of different columns", repr(given)[:80])
+                raise EvidenceError.of(
+                    name, "must be a list of different columns", repr(given)[:80]
+                )
         if systems and answers is not None:
             raise ArgumentError("systems must come without answers; got both.")
         if (answers is not None or items is not None) and item is None:
@@ -507,7 +513,7 @@ class Ratings:
                 "item must name the column with items where answers or items are given; got None."
             )
         if item != "item" and "item" in (*raters, *systems):
-            raise broken(
+            raise EvidenceError.of(
                 "raters",
                 "must not be called 'item'",
                 "a column of that name",
@@ -760,7 +766,7 @@ def _recognised(
     """
     frame, name = frames["ratings"], "scores" if table is SCORES else "ratings"
     if {"item", "label", "n"} <= set(frame.columns) and "rater" not in frame.columns:
-        raise broken(
+        raise EvidenceError.of(
             "ratings",
             "must have columns item, rater, label",
             "votes (item, label, n)",
@@ -808,7 +814,7 @@ def _recognised(
 
 
 def _row_of(frames: dict[str, Frame]) -> str:
-    raise broken(
+    raise EvidenceError.of(
         "ratings.item",
         "must be a column",
         str(shown(frames["ratings"].columns)),
@@ -831,7 +837,7 @@ def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[st
 
 def _numbered(frame: Frame) -> Frame:
     if not keeps_order(frame):
-        raise broken(
+        raise EvidenceError.of(
             "ratings",
             "must have a column at where first is given",
             "none",
@@ -851,10 +857,10 @@ def _from_wide(
     missing = [c for c in wanted if c not in wide.columns]
     if missing:
         found = f"no {', '.join(missing[:6])} in {shown(wide.columns)}"
-        raise broken("table", f"must have columns {', '.join(wanted[:12])}", found)
+        raise EvidenceError.of("table", f"must have columns {', '.join(wanted[:12])}", found)
     if item is None:
         if not keeps_order(wide):
-            raise broken(
+            raise EvidenceError.of(
                 "item",
                 f"must name a column of {engine_of(wide)} frames",
                 None,

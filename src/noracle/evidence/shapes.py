@@ -23,7 +23,7 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, broken, fault, known_names
+from noracle.errors import EvidenceError, fault, known_names
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
 from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown
 
@@ -535,7 +535,7 @@ def wide_among(
         missing = [c for c in named if c not in given]
         if missing:
             near = known_names(missing[0], [c for c in given if shown([c]) == [c]])
-            raise broken(
+            raise EvidenceError.of(
                 what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near
             )
         return list(named), [c for c in given if c not in named and c not in said]
@@ -557,7 +557,7 @@ def wide_among(
         )
         some = next(iter(usable.values()))
         remedy = f"Say which columns are {what}: {what}={some[:3]!r}."
-        raise broken(
+        raise EvidenceError.of(
             name, f"must have columns of one type, one for each of the {what}", found, remedy=remedy
         )
     return (rest if usable else []), others
@@ -589,12 +589,14 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     who, what = WIDE[name]
     if not columns:
         rule = f"must have a column for each {who}"
-        raise broken(name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…].")
+        raise EvidenceError.of(
+            name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…]."
+        )
     missing = [
         c for c in (shape.label, shape.ruled_out) if c is not None and c not in frame.columns
     ]
     if missing:
-        raise broken(
+        raise EvidenceError.of(
             name,
             "must have the columns that are named",
             f"no {', '.join(missing)} in {shown(frame.columns)}",
@@ -602,7 +604,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     if item is None:
         if len(found.frames) > 1:
             remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
-            raise broken(
+            raise EvidenceError.of(
                 f"{name}.item",
                 "must be a column, to meet the other tables",
                 f"{shown(frame.columns)}",
@@ -610,7 +612,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
             )
         if not keeps_order(frame):
             rule = f"must name a column of {engine_of(frame)} frames"
-            raise broken("item", rule, None, remedy="Rows have no order there.")
+            raise EvidenceError.of("item", rule, None, remedy="Rows have no order there.")
         frame, item = number_rows(frame, _ROW), _ROW
         lines = [*lines, f"{name}: rows are items, numbered from 0"]
     found.notes += lines
@@ -623,7 +625,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     ]
     if said and name == "answers":
         if "judgements" in found.frames:
-            raise broken("label and ruled_out", "must come without judgements", "both")
+            raise EvidenceError.of("label and ruled_out", "must come without judgements", "both")
         found.frames["judgements"] = _stacked(frame, said)
         found.sets = True
     meant = ((p, resolve_one(frame.columns, p, shape.columns)) for p in _PLACES)
@@ -670,7 +672,7 @@ def _refuse_stray(name: str, shape: Shape) -> None:
     ]
     if stray and name == "answers":
         rule = "must go with answers of one row per item"
-        raise broken(
+        raise EvidenceError.of(
             " and ".join(stray),
             rule,
             "one row per item and system",
@@ -752,23 +754,23 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
             reader = importlib.import_module("csv").DictReader(file)
             header, rows = list(reader.fieldnames or []), list(reader)
     except OSError as error:
-        raise broken(
+        raise EvidenceError.of(
             "path", "must be a readable file", f"{str(path)!r} ({error.strerror})"
         ) from None
     except UnicodeDecodeError:
-        raise broken(
+        raise EvidenceError.of(
             f"file {str(path)!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8."
         ) from None
     letters = [c for c in string.ascii_uppercase if c in header]
     missing = [c for c in ("Question", "A", "B", "Answer", "Comp_label") if c not in header]
     if missing:
-        raise broken(
+        raise EvidenceError.of(
             f"file {str(path)!r}",
             "must have columns Question, A, B, …, Answer, Comp_label",
             f"no {', '.join(missing)}",
         )
     if not rows:
-        raise broken(f"file {str(path)!r}", "must have rows", "a header only")
+        raise EvidenceError.of(f"file {str(path)!r}", "must have rows", "a header only")
     judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": []}
     items: dict[str, list[Any]] = {"item": [], "n_classes": [], "text": [], "options": []}
     wrong: dict[str, list[int]] = {"Answer": [], "Comp_label": []}
@@ -814,7 +816,7 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
-        raise broken(
+        raise EvidenceError.of(
             "answers",
             "must have columns item, system, answer",
             f"no {', '.join(missing)} in {shown(frame.columns)}",
@@ -827,7 +829,7 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     ]
     if faults:
         remedy = "Use null for no answer."
-        raise broken(
+        raise EvidenceError.of(
             "answers.answer",
             "must be option letters or classes",
             "other text",

@@ -37,7 +37,7 @@ from noracle.counts import (
     pair_partitions,
 )
 from noracle.counts.totals import remember
-from noracle.errors import EvidenceError, EvidenceWarning, broken
+from noracle.errors import EvidenceError, EvidenceWarning
 from noracle.evidence import Evidence, Ratings
 from noracle.evidence.classes import no_answers
 from noracle.evidence.frames import fetch, open_frames
@@ -101,10 +101,10 @@ def price_table(path: str, source: Source) -> dict[str, float]:
         sound = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not sound or not math.isfinite(value) or value <= 0 or key is None:
             rule = "must be a positive number"
-            raise broken(f"prices.{price}", rule, repr(value), where=[key], total=1)
+            raise EvidenceError.of(f"prices.{price}", rule, repr(value), where=[key], total=1)
         if str(key) in found:
             rule = "must name everything once"
-            raise broken(f"prices.{name}", rule, repr(key), where=[key], total=1)
+            raise EvidenceError.of(f"prices.{name}", rule, repr(key), where=[key], total=1)
         found[str(key)] = float(value)
     return found
 
@@ -132,9 +132,9 @@ def read_counts_file(path: str) -> dict[str, Any]:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         came = f"{path!r} ({type(error).__name__})"
-        raise broken("counts", "must be a readable JSON file", came) from None
+        raise EvidenceError.of("counts", "must be a readable JSON file", came) from None
     if not isinstance(data, dict):
-        raise broken("counts", "must hold a JSON object", f"something else in {path!r}")
+        raise EvidenceError.of("counts", "must hold a JSON object", f"something else in {path!r}")
     return data
 
 
@@ -424,22 +424,14 @@ class Loaded:
         from_one: bool | None = None,
     ) -> Evidence:
         """The evidence as it was found, with these classes; ``from_one`` as the whole counts them."""
-        given = {
-            s.kind: self.table(s)
-            for s in (self.answers, self.judgements, self.grades, self.items)
-            if s is not None
-        }
-        s = self.settings
-        wide = (
-            self.answers.options if self.answers is not None and self.answers.form == "wide" else {}
+        given: dict[str, Any] = {source.kind: self.table(source) for source in self._tables}
+        s, wide = self.settings, self._wide_answers
+        shape = shape_of(
+            {**s.columns, **_item_column("answers", wide)},
+            wide=True if wide else None,
+            no_answer=no_answers(s.no_answer),
+            **{name: wide.get(name) for name in ("systems", "label", "ruled_out")},
         )
-        columns = {
-            **s.columns,
-            **({"answers.item": wide["item"]} if wide.get("item") is not None else {}),
-        }
-        named = {name: wide.get(name) for name in ("systems", "label", "ruled_out")}
-        silent = no_answers(s.no_answer)
-        shape = shape_of(columns, wide=True if wide else None, no_answer=silent, **named)
         evidence = Evidence._made(
             given,
             shape,
@@ -484,14 +476,14 @@ class Loaded:
             schema = str(data.get("schema"))
             if schema not in COUNTS:
                 rule = "must have schema counts/1 or rating-counts/1"
-                raise broken("counts", rule, f"{schema!r} in {path!r}")
+                raise EvidenceError.of("counts", rule, f"{schema!r} in {path!r}")
             if COUNTS[schema] is not kind:
                 continue
             try:
                 read = kind.from_dict(data)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 came = f"{type(error).__name__} in {path!r}"
-                raise broken("counts", f"must have the shape of {schema}", came) from None
+                raise EvidenceError.of("counts", f"must have the shape of {schema}", came) from None
             total = read if total is None else total + read
             paths.append(path)
         return total
@@ -558,20 +550,17 @@ class Loaded:
         """All that reading a partition depends on beside its files: what is kept was counted with
         the same settings and types.
         """
-        about: Any = {
-            f.name: getattr(self.settings, f.name)
-            for f in dataclasses.fields(self.settings)
-            if f.name not in _NOT_READING
-        }
-        tables = [
-            (s.kind, s.form, s.options, self._kinds)
-            for s in (self.answers, self.judgements, self.items)
-            if s is not None
-        ]
+        about = {name: getattr(self.settings, name) for name in _READING}
+        tables = [(s.kind, s.form, s.options, self._kinds) for s in self._parted]
         from_one = self.evidence is not None and self.evidence._from_one
-        known = {"settings": about, "tables": tables, "classes from 1": from_one}
-        told: dict[str, Any] = json.loads(json.dumps(encode(known), sort_keys=True, default=str))
-        return told
+        told = encode({"settings": about, "tables": tables, "classes from 1": from_one})
+        found: dict[str, Any] = json.loads(json.dumps(told, sort_keys=True, default=str))
+        return found
+
+    @property
+    def _parted(self) -> list[Source]:
+        """The tables that partitions have."""
+        return [source for source in self._tables if source.kind != "grades"]
 
     def _open_partition(self, part: Partition) -> Evidence:
         """The evidence of a partition, opened as the whole is."""
@@ -587,13 +576,13 @@ class Loaded:
                 from_one=self.evidence._from_one if self.evidence else None
             )
         if evidence is None or self.evidence is None:
-            raise EvidenceError(fault("partition", "must have answers or judgements", "neither"))
+            raise EvidenceError.of("partition", "must have answers or judgements", "neither")
         evidence._unmet.clear()  # the items of the whole were compared when it was opened
-        for source in (mine.answers, mine.judgements, mine.items):
+        for source in mine._parted:
             self._require_same_kinds(source)
         if evidence.class_kind != self.evidence.class_kind:
             came = f"{evidence.class_kind} here"
-            raise broken("classes", "must have one type in all partitions", came)
+            raise EvidenceError.of("classes", "must have one type in all partitions", came)
         return evidence
 
     @functools.cached_property
@@ -622,7 +611,7 @@ class Loaded:
             whole = self._kinds[source.kind].get(name, kind)
             if kind != whole and fetch(frame.filter(~nw.col(name).is_null()).select(name).head(1)):
                 rule = f"must hold {whole} in every partition, as in the whole"
-                raise broken(f"{source.kind}.{name}", rule, kind)
+                raise EvidenceError.of(f"{source.kind}.{name}", rule, kind)
 
     # counting
 
@@ -640,7 +629,7 @@ class Loaded:
     @functools.cached_property
     def _counted(self) -> AccuracyCounts:
         if self.evidence is None:
-            raise broken("evidence", "must have answers", "none")
+            raise EvidenceError.of("evidence", "must have answers", "none")
         known = None if self.partitions is None else self.partitions.accuracy
         return count_accuracy(self.evidence) if known is None else known.without_clusters()
 
@@ -672,7 +661,7 @@ class Loaded:
     def patterns(self) -> PatternCounts:
         """How systems met the same labels together."""
         if self.evidence is None:
-            raise broken("evidence", "must have answers and judgements", "neither")
+            raise EvidenceError.of("evidence", "must have answers and judgements", "neither")
         if self.partitions is not None and self.partitions.patterns is not None:
             return self.partitions.patterns
         return count_patterns(self.evidence, by_cluster=self._names_clusters)
@@ -681,7 +670,7 @@ class Loaded:
     def sketch(self) -> Sketch:
         """How often each pattern of answers was given, with what judgements rule out."""
         if self.graders is None:
-            raise broken("evidence", "must have answers", "none")
+            raise EvidenceError.of("evidence", "must have answers", "none")
         if self.partitions is not None and self.partitions.decisions is not None:
             return self.partitions.decisions
         return count_decisions(self.graders, judgements="use")
@@ -804,7 +793,7 @@ def _single(source: Source) -> str:
     if found is None:
         rule = "must be one file, or files that one pattern such as part-*.csv names"
         remedy = "Rename them, or put them into a folder of their own."
-        raise broken(source.kind, rule, ", ".join(source.paths[:5]), remedy=remedy)
+        raise EvidenceError.of(source.kind, rule, ", ".join(source.paths[:5]), remedy=remedy)
     return found
 
 

@@ -346,7 +346,7 @@ def _by_cluster(samples: Samples, task: MeanTask, problem: MeanProblem) -> tuple
     held, freedom = intervals.cluster_freedom(mine)
     if held < FEWEST:
         rule = f"must have at least {FEWEST} clusters with {task.subject}"
-        raise broken("data", rule, f"{held}", remedy="Label items of more clusters.")
+        raise EvidenceError.of("data", rule, f"{held}", remedy="Label items of more clusters.")
     rows = intervals.classical_influences(samples, problem)[2]
     return held, freedom, intervals.clusters_added(samples, rows)
 

@@ -19,9 +19,8 @@ import numpy as np
 
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
-from noracle.bounds.linear import Cell
-from noracle.bounds.special import betaincinv
-from noracle.counts.tallies import check_n_classes
+from noracle.bounds.binomial import Cell, betaincinv
+from noracle.counts.tally import check_n_classes
 from noracle.errors import ArgumentError
 from noracle.ppi.expected import (
     UNKNOWN,
