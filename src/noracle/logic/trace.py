@@ -74,7 +74,7 @@ def trace(
     if label not in sketch.labels:
         raise ArgumentError(f"label must be one of {list(sketch.labels)}; got {label!r}.")
     claims = Claims.read(sketch, spec, prevalence, time_limit)
-    walk = _Walk(claims, label)
+    walk = _PrevalenceWalk(claims, label)
     walk.everywhere(*claims.bounds.get(label, (0, sketch.n_items)))
     seen, open_ = _joined((q, q) for q in walk.possible), _joined(walk.undecided)
     windows = _joined([*seen, *open_])
@@ -102,7 +102,7 @@ def trace(
     )
 
 
-class _Walk:
+class _PrevalenceWalk:
     """Every number of items of a label: possible, undecided, or else proved impossible."""
 
     def __init__(self, claims: Claims, label: str) -> None:

@@ -292,7 +292,10 @@ def test_order_of_items_and_names_of_labels_change_nothing() -> None:
         turn[codes[items][:, columns]], labels=["c", "a", "b"], classifiers=["z", "x", "y"]
     )
     given, prevalence = {"x": "accuracy > 1/2"}, {"b": (5, 20)}
-    one, two = (range_accuracies(s, given=given, prevalence=prevalence) for s in (sketch, other))
+    one, two = (
+        range_accuracies(s, given=given, prevalence=prevalence, time_limit=300)
+        for s in (sketch, other)
+    )
     assert {r.name: (r.low, r.high) for r in one.ranges} == {
         r.name: (r.low, r.high) for r in two.ranges
     }
