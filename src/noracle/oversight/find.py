@@ -1,8 +1,4 @@
-"""Which files there are: those of a folder, of a list or of a glob, in a fixed order.
-
-Hidden files and folders (``.name``, ``_name``), links to folders, links to nothing and what is no
-file at all are left aside, each with its reason. A link to a file is followed.
-"""
+"""What evidence a folder, a list of files or a glob holds; what is left aside has a reason."""
 
 from __future__ import annotations
 
@@ -18,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import EvidenceError, broken, fault, refuse
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.ratings import VOTES
 from noracle.evidence.tables import TABLES
 from noracle.oversight.model import SOURCE_KINDS, Inventory, Settings, Source, SourceKind, Unused
-from noracle.oversight.settings import SETTINGS_FILE, WIDE, read_settings
+from noracle.oversight.settings import SETTINGS_FILE, WIDE, named_columns, read_settings
 from noracle.oversight.sniff import Recogniser, Seen, kind_fault, stem_of, table_suffix
 
 Place = str | os.PathLike[str]
@@ -31,9 +27,7 @@ Place = str | os.PathLike[str]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Listing:
-    """Files to look at, and what was left aside; ``root`` is the folder that settings are relative
-    to.
-    """
+    """Files to look at, and what was left aside; settings are relative to ``root``."""
 
     place: str
     root: Path
@@ -42,57 +36,43 @@ class Listing:
     unused: list[Unused] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
+    def leave(self, path: str | PurePath, reason: str) -> None:
+        """Leave a file aside."""
+        self.unused.append(Unused(path=str(path), reason=reason))
+
     def relative(self, path: str) -> str:
         """The path within the folder, with slashes; as it is where it lies elsewhere."""
         if "://" in path:
             return path
-        try:
-            return PurePath(path).relative_to(self.root).as_posix()
-        except ValueError:
-            return PurePath(path).as_posix()
+        inside = PurePath(path).is_relative_to(self.root)
+        return (PurePath(path).relative_to(self.root) if inside else PurePath(path)).as_posix()
 
     def matching(self, pattern: str) -> list[str]:
         """The files that a path or glob of the settings names; they may lie outside of the folder."""
         if "://" in pattern:
             return [pattern]
         found = matches(str(self.root / pattern))
-        return [
-            str(PurePath(os.path.normpath(f))) if ".." in PurePath(f).parts else f for f in found
-        ]
+        return [os.path.normpath(f) if ".." in PurePath(f).parts else f for f in found]
 
     def nearest(self, pattern: str) -> str:
         """What to do about a path that names no file."""
-        near = difflib.get_close_matches(
-            pattern, [self.relative(f) for f in self.files], n=1, cutoff=0.5
-        )
-        return (
-            f"Did you mean {near[0]!r}?"
-            if near
-            else "Check the path; it is relative to the folder."
-        )
+        known = [self.relative(f) for f in self.files]
+        for near in difflib.get_close_matches(pattern, known, n=1, cutoff=0.5):
+            return f"Did you mean {near!r}?"
+        return "Check the path; it is relative to the folder."
 
 
 def list_files(place: Place | Sequence[Place]) -> Listing:
-    """The files of a folder or of a list of files, folders and globs; sorted.
-
-    Raises
-    ------
-    EvidenceError
-        If a name names nothing, or a folder cannot be read; all at once.
-    """
+    """The files of a folder or of a list of files, folders and globs; all faults at once."""
     alone = isinstance(place, (str, os.PathLike))
     given = [os.fspath(place)] if alone else [os.fspath(p) for p in place]  # type: ignore[arg-type,union-attr]
     if not given:
-        raise EvidenceError(fault("place", "must be a folder or a list of files", "an empty list"))
-    is_folder = (
-        len(given) == 1 and bool(given[0]) and "\0" not in given[0] and Path(given[0]).is_dir()
-    )
-    listing = Listing(
-        place=", ".join(given), root=Path(given[0]) if is_folder else Path(), is_folder=is_folder
-    )
-    faults: list[str] = []
-    for name in given:
-        faults += _add(listing, name)
+        raise broken("place", "must be a folder or a list of files", "an empty list")
+    first = given[0]
+    is_folder = len(given) == 1 and bool(first) and "\0" not in first and Path(first).is_dir()
+    root = Path(first) if is_folder else Path()
+    listing = Listing(place=", ".join(given), root=root, is_folder=is_folder)
+    faults = [line for name in given for line in _add(listing, name)]
     if faults:
         raise EvidenceError(*faults)
     listing.files = sorted(dict.fromkeys(listing.files), key=lambda f: PurePath(f).parts)
@@ -102,38 +82,22 @@ def list_files(place: Place | Sequence[Place]) -> Listing:
 
 def _add(listing: Listing, name: str) -> list[str]:
     """Add what one name names; returns what is wrong with it."""
-    if "://" in name:
-        listing.files.append(name)
-        return []
+    found = [name] if "://" in name else []
     try:
-        if name and Path(name).is_dir():
+        if not found and name and Path(name).is_dir():
             listing.files += list(_walk(Path(name), listing))
             return []
-        found = matches(name)
+        found = found or matches(name)
     except OSError as error:
         came = f"{error.filename or name!r} ({error.strerror})"
-        return [
-            fault(
-                "place",
-                "must be a readable folder or file",
-                came,
-                remedy="Ask for the right to read it.",
-            )
-        ]
+        remedy = "Ask for the right to read it."
+        return [fault("place", "must be a readable folder or file", came, remedy=remedy)]
     except ValueError:  # a zero byte in a name
-        found = []
-    if not found:
-        came = repr(name) if name else "an empty name"
-        return [
-            fault(
-                "place",
-                "must be a folder, a file, or a glob that matches files",
-                came,
-                remedy="Check the path.",
-            )
-        ]
+        pass
     listing.files += found
-    return []
+    rule = "must be a folder, a file, or a glob that matches files"
+    came = repr(name) if name else "an empty name"
+    return [] if found else [fault("place", rule, came, remedy="Check the path.")]
 
 
 def matches(pattern: str) -> list[str]:
@@ -147,57 +111,46 @@ def mistaken_for(path: str) -> list[str]:
     """Other files that a reader may take instead of this one, where its name looks like a glob."""
     if not glob.has_magic(path) or "://" in path:
         return []
-    return sorted(f for f in glob.glob(path) if f != path)  # noqa: PTH207 (the pattern may be absolute)
+    return sorted(f for f in glob.glob(path) if f != path)  # noqa: PTH207 (may be absolute)
 
 
 def _walk(root: Path, listing: Listing) -> Iterator[str]:
     def fail(error: OSError) -> None:
         raise error
 
-    def leave(path: PurePath, reason: str) -> None:
-        listing.unused.append(Unused(path=str(path), reason=reason))
-
-    inside = root.resolve()
+    leave, inside = listing.leave, root.resolve()
     for folder, folders, files in os.walk(root, onerror=fail):
         here = Path(folder)
         if "_delta_log" in folders:
-            leave(
-                here,
-                "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet",
-            )
+            why = "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet"
+            leave(here, why)
             folders.clear()
             continue
         for name in sorted(folders):
             if is_hidden(name):
                 leave(here / name, "hidden: its name begins with . or _, as do all files in it")
             elif (here / name).is_symlink():
-                leave(
-                    here / name,
-                    "a link to a folder, which is not followed; name its files in noracle.toml",
-                )
+                why = "a link to a folder, which is not followed; name its files in noracle.toml"
+                leave(here / name, why)
         folders[:] = sorted(n for n in folders if not is_hidden(n) and not (here / n).is_symlink())
         for name in sorted(files):
             path = here / name
+            plain = str(path).encode("utf-8", "replace").decode("utf-8")
             if is_hidden(name):
                 leave(path, "hidden: its name begins with . or _")
-            elif not str(path).isprintable() and _garbled(str(path)):
-                leave(PurePath(_garbled(str(path))), "a name that is not UTF-8; rename it")
+            elif plain != str(path):
+                leave(plain, "a name that is not UTF-8; rename it")
             elif not path.exists():
                 leave(path, "a link to nothing")
             elif not stat.S_ISREG(path.stat().st_mode):
                 leave(path, "not a regular file")
             else:
                 if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                    listing.notes.append(
-                        f"{listing.relative(str(path))} is a link to a file outside of the folder; it was followed"
+                    told = (
+                        f"{listing.relative(str(path))} is a link to a file outside of the folder"
                     )
+                    listing.notes.append(f"{told}; it was followed")
                 yield str(path)
-
-
-def _garbled(path: str) -> str:
-    """The path with marks for the bytes that are no text; empty where it is all text."""
-    plain = path.encode("utf-8", "replace").decode("utf-8")
-    return "" if plain == path else plain
 
 
 def is_hidden(name: str) -> bool:
@@ -221,192 +174,19 @@ def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
     (True, True, False)
     """
     path = PurePath(relative)
-    names = [
-        path.as_posix(),
-        path.name,
-        *(p.as_posix() for p in path.parents if p.as_posix() != "."),
-    ]
-    return any(
-        fnmatch.fnmatchcase(name, pattern.rstrip("/")) for name in names for pattern in patterns
-    )
-
-
-# ----------------------------------------------------------------------------
-# Files of one kind as one table, or why they are not.
+    names = [path.name, *(p.as_posix() for p in (path, *path.parents) if p.as_posix() != ".")]
+    globs = [pattern.rstrip("/") for pattern in patterns]
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in globs)
 
 
 _PART = 65_536
 _SHOWN = 3
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Gathering:
-    """Puts the files of one kind together; what is left aside and what is noted goes to the
-    listing, what is wrong to ``faults``.
-    """
-
-    listing: Listing
-    recogniser: Recogniser
-    faults: list[str]
-
-    def gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
-        """The sources, in the order of kinds."""
-        try:
-            return self._gather(seen)
-        except EvidenceError as error:
-            self.faults += error.faults
-        except OSError as error:  # a file that was there a moment ago
-            self.faults.append(
-                fault(
-                    f"file {error.filename!r}",
-                    "must stay where it is",
-                    error.strerror,
-                    remedy="Look again.",
-                )
-            )
-        return ()
-
-    def _gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
-        sources = []
-        for kind in SOURCE_KINDS:
-            files = self._once(
-                sorted((s for s in seen if s.kind == kind), key=lambda s: PurePath(s.path).parts)
-            )
-            groups: dict[str, list[Seen]] = {}
-            for file in files:
-                groups.setdefault(file.sort, []).append(file)
-            if len(groups) > 1 and kind != "counts":
-                first, second = list(groups.values())[:2]
-                self._apart(kind, first[0], _form_of(first[0]), second[0], _form_of(second[0]))
-                continue
-            sources += [self._source(kind, group) for group in groups.values()]
-        return tuple(sources)
-
-    def _once(self, files: list[Seen]) -> list[Seen]:
-        """The files without copies. A folder may say what the file does not (``system=a``, or a
-        model of lm-eval): these are no copies.
-        """
-        kept = []
-        alike: dict[object, list[str]] = {}
-        for file in files:
-            place = (
-                PurePath(file.path).parent
-                if file.form == "log"
-                else tuple(_hive(file.path).items())
-            )
-            others = alike.setdefault((place, _ends(file.path)), [])
-            copy = next(
-                (other for other in others if filecmp.cmp(other, file.path, shallow=False)), None
-            )
-            if copy is None:
-                others.append(file.path)
-                kept.append(file)
-            else:
-                reason = f"the same bytes as {self.listing.relative(copy)}, which is used"
-                self.listing.unused.append(Unused(path=file.path, reason=reason))
-        return kept
-
-    def _apart(self, kind: str, one: Seen, this: str, other: Seen, that: str) -> None:
-        """Two files of one kind that are no parts of one table."""
-        came = f"{this} in {self.listing.relative(one.path)!r} and {that} in {self.listing.relative(other.path)!r}"
-        remedy = f"Name the files of one table under [files] {kind} in {SETTINGS_FILE}, and the others under ignore."
-        self.faults.append(fault(kind, "must be one table", came, remedy=remedy))
-
-    def _source(self, kind: SourceKind, files: list[Seen]) -> Source:
-        first = files[0]
-        if len(files) > 1:
-            self._check_parts(kind, files)
-        columns = tuple(dict.fromkeys(c for file in files for c in file.columns))
-        if len(files) > 1:
-            partly = [c for c in columns if any(c not in file.columns for file in files)]
-            more = f"; not all of them have the columns {', '.join(partly)}" if partly else ""
-            some = ", ".join(self.listing.relative(f.path) for f in files[:_SHOWN]) + (
-                ", …" if len(files) > _SHOWN else ""
-            )
-            what = "added" if kind == "counts" else f"one table of {kind}"
-            self.listing.notes.append(f"{len(files)} files are {what}: {some}{more}")
-        stem = stem_of(first.path)
-        if len(files) == 1 and stem != kind and stem in SOURCE_KINDS:
-            self.listing.notes.append(
-                f"{self.listing.relative(first.path)} holds {kind}, by its columns"
-            )
-        paths = tuple(f.path for f in files)
-        rows = (
-            None if self.faults or first.form in ("log", "json") else self.recogniser.n_rows(paths)
-        )
-        form: Any = first.form
-        return Source(
-            kind=kind,
-            paths=paths,
-            why=first.why,
-            columns=columns,
-            form=form,
-            options=first.options,
-            n_rows=rows,
-        )
-
-    def _check_parts(self, kind: SourceKind, files: list[Seen]) -> None:
-        """Refuse files that cannot be read as one table: other formats, other folders of
-        partitions, other types.
-        """
-        first = files[0]
-        for file in files[1:]:
-            formats = [_format(f.path) for f in (first, file)]
-            folders = [list(_hive(f.path)) for f in (first, file)]
-            if kind == "prices":
-                self._apart(kind, first, "prices", file, "prices")
-                return
-            if formats[0] != formats[1] and first.form not in ("log", "json"):
-                self._apart(kind, first, formats[0], file, formats[1])
-                return
-            if first.separator != file.separator:
-                self._apart(
-                    kind,
-                    first,
-                    f"fields separated by {first.separator!r}",
-                    file,
-                    f"by {file.separator!r}",
-                )
-                return
-            if folders[0] != folders[1] and first.form not in ("log", "json"):
-                self._apart(kind, first, _folders(folders[0]), file, _folders(folders[1]))
-                return
-        for column in _needed(kind, first):
-            self._check_type(kind, column, files)
-
-    def _check_type(self, kind: SourceKind, column: str, files: list[Seen]) -> None:
-        """A column that is needed must hold numbers in all files or text in all files; one without
-        values fits both.
-        """
-        words = {"whole": "whole numbers", "float": "numbers"}
-        held: dict[str, Seen] = {}
-        for file in files:
-            word = words.get(file.types.get(column, "null"), file.types.get(column, "null"))
-            held.setdefault("numbers" if word in words.values() else word, file)
-        held.pop("null", None)
-        if (
-            len(held) > 1
-            and "text" in held
-            and not any(
-                self.recogniser.has_values(f.path, column)
-                for f in files
-                if f.types.get(column) == "text"
-            )
-        ):
-            del held["text"]
-        if len(held) > 1:
-            (this, one), (that, other) = list(held.items())[:2]
-            self._apart(kind, one, f"{column} holds {this}", other, that)
-
-
 def _needed(kind: SourceKind, seen: Seen) -> list[str]:
     """The columns of a table whose types must be the same in all its files."""
     if seen.form == "wide":
-        return [
-            name
-            for value in seen.options.values()
-            for name in ((value,) if isinstance(value, str) else value)
-        ]
+        return named_columns(seen.options)
     if seen.form == "votes":
         return VOTES.names(required=True)
     return TABLES[kind].names(required=True) if kind in TABLES and seen.form == "long" else []
@@ -424,10 +204,6 @@ def _format(path: str) -> str:
     return kind + (suffixes[-1] if suffixes and suffixes[-1] != kind else "")
 
 
-def _folders(keys: Sequence[str]) -> str:
-    return f"folders by {', '.join(keys)}" if keys else "no such folders"
-
-
 def _hive(path: str) -> Mapping[str, str]:
     """What the names of folders say, as in ``system=a/day=1/part.parquet``."""
     parts = [part.partition("=") for part in PurePath(path).parts[:-1] if "=" in part]
@@ -443,10 +219,6 @@ def _ends(path: str) -> object:
         first = file.read(_PART)
         file.seek(max(0, size - _PART))
         return size, hashlib.blake2b(first + file.read(_PART), digest_size=16).digest()
-
-
-# ----------------------------------------------------------------------------
-# What evidence a folder holds: every file is either part of a table or left aside with a reason.
 
 
 _SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores", "counts")
@@ -517,36 +289,29 @@ def find_evidence(
     listing = list_files(place)
     settings = _settings(listing, settings)
     if grades is not None:
-        settings = dataclasses.replace(
-            settings,
-            files={**settings.files, "grades": (os.path.abspath(grades),)},  # noqa: PTH100
-        )
+        files = {**settings.files, "grades": (_whole(grades),)}
+        settings = dataclasses.replace(settings, files=files)
     if chosen:
         columns = {**settings.columns, **chosen.get("columns", {})}
         settings = dataclasses.replace(settings, **{**chosen, "columns": columns})
     with Recogniser(settings) as recogniser:
-        search = _Search(listing=listing, settings=settings, recogniser=recogniser)
-        seen = search.look()
-        sources = Gathering(listing=listing, recogniser=recogniser, faults=search.faults).gather(
-            seen
-        )
+        search = _FolderSearch(listing=listing, settings=settings, recogniser=recogniser)
+        sources = search.gather(search.look())
     if grades is not None:
-        told = (
+        sources = tuple(
             dataclasses.replace(s, why=s.why.replace("named in noracle.toml", "named"))
             if s.kind == "grades"
             else s
             for s in sources
         )
-        sources = tuple(told)
     if not search.faults and not any(s.kind in _SAYS for s in sources):
         search.faults.append(_nothing(listing, sources))
     if search.faults:
         raise EvidenceError(*search.faults)
-    unused = tuple(sorted(listing.unused, key=lambda u: PurePath(u.path).parts))
     return Inventory(
         place=listing.place,
         sources=sources,
-        unused=unused,
+        unused=tuple(sorted(listing.unused, key=lambda u: PurePath(u.path).parts)),
         settings=settings,
         notes=tuple(listing.notes),
     )
@@ -559,12 +324,8 @@ def _settings(listing: Listing, given: Settings | None) -> Settings:
     home = [p for p in paths if PurePath(p).parent == listing.root] if listing.is_folder else paths
     read = home[0] if home and given is None else None
     for path in paths:
-        reason = (
-            "the settings, which were read"
-            if path == read
-            else "settings of another folder, or others were given; not read"
-        )
-        listing.unused.append(Unused(path=path, reason=reason))
+        other = "settings of another folder, or others were given; not read"
+        listing.leave(path, "the settings, which were read" if path == read else other)
     if read is None:
         return _checked(given or Settings())
     listing.root = Path(read).parent
@@ -573,45 +334,37 @@ def _settings(listing: Listing, given: Settings | None) -> Settings:
 
 def _checked(settings: Settings) -> Settings:
     """Settings that were made in Python, if they name kinds that exist, and lists of paths."""
-    for name, table, kinds in (
-        ("files", settings.files, SOURCE_KINDS),
-        ("wide", settings.wide, tuple(WIDE)),
-    ):
-        other = [kind for kind in table if kind not in kinds]
-        if other:
-            raise ArgumentError(
-                f"settings.{name} must have keys among {', '.join(kinds)}; got {other[0]!r}."
-            )
-    lists: dict[str, object] = {
-        **{f"files[{kind!r}]": paths for kind, paths in settings.files.items()},
-        "ignore": settings.ignore,
+    told: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
+        "files": (settings.files, SOURCE_KINDS),
+        "wide": (settings.wide, tuple(WIDE)),
     }
-    for name, paths in lists.items():
-        if isinstance(paths, str):
-            raise ArgumentError(
-                f"settings.{name} must be a tuple of paths; got {paths!r}. Write ({paths!r},)."
-            )
+    rules: dict[str, object] = {}
+    for name, (table, kinds) in told.items():
+        rule = f"settings.{name} must have keys among {', '.join(kinds)}"
+        rules |= {f"{rule}; got {kind!r}.": kind not in kinds for kind in table}
+    lists = {f"files[{kind!r}]": paths for kind, paths in settings.files.items()}
+    for name, paths in {**lists, "ignore": settings.ignore}.items():
+        rule = f"settings.{name} must be a tuple of paths; got {paths!r}. Write ({paths!r},)."
+        rules[rule] = isinstance(paths, str)
+    refuse(rules)
     return settings
 
 
 def _nothing(listing: Listing, sources: Sequence[Source]) -> str:
-    kinds = ", ".join(_SAYS[:-1])
+    came, unused = "no file", listing.unused
     if sources:
         came = f"only {' and '.join(s.kind for s in sources)}"
-    elif listing.unused:
-        some = "; ".join(f"{listing.relative(u.path)}: {u.reason}" for u in listing.unused[:_SHOWN])
-        came = f"{len(listing.unused)} files of other kinds ({some}{' …' if len(listing.unused) > _SHOWN else ''})"
-    else:
-        came = "no file"
+    elif unused:
+        some = "; ".join(f"{listing.relative(u.path)}: {u.reason}" for u in unused[:_SHOWN])
+        came = f"{len(unused)} files of other kinds ({some}{' …' if len(unused) > _SHOWN else ''})"
+    rule = f"must have {', '.join(_SAYS[:-1])} or stored counts"
     remedy = "Add a table such as item, system, answer, or say in noracle.toml which file is what."
-    return fault(
-        f"evidence in {listing.place!r}", f"must have {kinds} or stored counts", came, remedy=remedy
-    )
+    return fault(f"evidence in {listing.place!r}", rule, came, remedy=remedy)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class _Search:
-    """One search: looks at every file and says what it is."""
+class _FolderSearch:
+    """Looks at every file, says what it is, and puts the files of one kind together."""
 
     listing: Listing
     settings: Settings
@@ -619,21 +372,15 @@ class _Search:
     faults: list[str] = dataclasses.field(default_factory=list)
     metrics: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def leave(self, path: str, reason: str) -> None:
-        """Leave a file aside."""
-        self.listing.unused.append(Unused(path=path, reason=reason))
-
     def look(self) -> list[Seen]:
         """What every file is; those that are no evidence are left aside."""
-        named = self._named()
+        named, listing = self._named(), self.listing
         found = [seen for kind, path in named if (seen := self._look(path, kind)) is not None]
         taken = {_whole(path) for _, path in named}
-        self.listing.unused = [u for u in self.listing.unused if _whole(u.path) not in taken]
-        for path in self.listing.files:
-            if _whole(path) in taken:
-                continue
-            if is_ignored(self.listing.relative(path), self.settings.ignore):
-                self.leave(path, "ignore of noracle.toml names it")
+        listing.unused = [u for u in listing.unused if _whole(u.path) not in taken]
+        for path in [f for f in listing.files if _whole(f) not in taken]:
+            if is_ignored(listing.relative(path), self.settings.ignore):
+                listing.leave(path, "ignore of noracle.toml names it")
                 continue
             seen = self._look(path, None)
             if seen is not None and seen.kind is None:
@@ -646,90 +393,62 @@ class _Search:
         """The files that the settings name, each with its kind."""
         found: dict[tuple[SourceKind, str], None] = {}
         inside = self.listing.root.resolve()
-        for kind in SOURCE_KINDS:
-            for pattern in self.settings.files.get(kind, ()):
-                place, metric = split_metric(pattern) if kind == "grades" else (pattern, None)
-                paths = self.listing.matching(str(place))
-                if not paths:
-                    remedy = self.listing.nearest(pattern)
-                    self.faults.append(
-                        fault(
-                            f"{SETTINGS_FILE}: files.{kind}",
-                            "must name a file",
-                            repr(pattern),
-                            remedy=remedy,
-                        )
-                    )
-                for path in paths:
-                    found[kind, path] = None
-                    if metric is not None:
-                        self.metrics[path] = metric
-                    if "://" not in path and not Path(path).resolve().is_relative_to(inside):
-                        self.listing.notes.append(
-                            f"{path} lies outside of the folder; {SETTINGS_FILE} names it"
-                        )
+        wanted = [(kind, p) for kind in SOURCE_KINDS for p in self.settings.files.get(kind, ())]
+        for kind, pattern in wanted:
+            place, metric = split_metric(pattern) if kind == "grades" else (pattern, None)
+            paths = self.listing.matching(str(place))
+            if not paths:
+                where, remedy = f"{SETTINGS_FILE}: files.{kind}", self.listing.nearest(pattern)
+                self.faults.append(fault(where, "must name a file", repr(pattern), remedy=remedy))
+            for path in paths:
+                found[kind, path] = None
+                if metric is not None:
+                    self.metrics[path] = metric
+                if "://" not in path and not Path(path).resolve().is_relative_to(inside):
+                    note = f"{path} lies outside of the folder; {SETTINGS_FILE} names it"
+                    self.listing.notes.append(note)
         return list(found)
 
     def _look(self, path: str, kind: SourceKind | None) -> Seen | None:
         """What the file is; None where it is left aside or broken."""
+        name = f"file {path!r}"
         try:
             if "://" not in path and not Path(path).stat().st_size:
                 if kind is None and stem_of(path) not in SOURCE_KINDS:
-                    self.leave(path, "empty: it has no bytes")
-                else:
-                    self.faults.append(
-                        fault(
-                            f"file {path!r}",
-                            "must not be empty",
-                            "no bytes",
-                            remedy="Write a header and rows into it.",
-                        )
-                    )
+                    self.listing.leave(path, "empty: it has no bytes")
+                    return None
+                remedy = "Write a header and rows into it."
+                self.faults.append(fault(name, "must not be empty", "no bytes", remedy=remedy))
                 return None
-            others = mistaken_for(path)
-            if others:
-                came = f"one that also names {self.listing.relative(others[0])!r}"
-                self.faults.append(
-                    fault(
-                        f"file {path!r}",
-                        "must have a name without * ? [ ]",
-                        came,
-                        remedy="Rename it.",
-                    )
-                )
+            for other in mistaken_for(path):
+                came = f"one that also names {self.listing.relative(other)!r}"
+                rule = "must have a name without * ? [ ]"
+                self.faults.append(fault(name, rule, came, remedy="Rename it."))
                 return None
             seen = self.recogniser.look(path, named=kind)
-            return (
-                seen
-                if path not in self.metrics
-                else dataclasses.replace(seen, options={"metric": self.metrics[path]})
-            )
+            if path in self.metrics:
+                seen = dataclasses.replace(seen, options={"metric": self.metrics[path]})
+            return seen
         except EvidenceError as error:
-            self.faults += [
-                f if kind else f"{f} If it is no evidence, add it to ignore in {SETTINGS_FILE}."
-                for f in error.faults
-            ]
+            more = "" if kind else f" If it is no evidence, add it to ignore in {SETTINGS_FILE}."
+            self.faults += [f"{line}{more}" for line in error.faults]
         except OSError as error:
             remedy = f"Ask for the right to read it, or add it to ignore in {SETTINGS_FILE}."
-            self.faults.append(
-                fault(f"file {path!r}", "must be readable", error.strerror, remedy=remedy)
-            )
+            self.faults.append(fault(name, "must be readable", error.strerror, remedy=remedy))
         return None
 
     def _leave_unknown(self, seen: Seen) -> None:
-        """A table that is called after a kind of evidence, and does not have its columns, is a
-        fault; other files are left aside.
-        """
+        """A table called after a kind without its columns is a fault; others are left aside."""
         stem = stem_of(seen.path)
         kind = next((k for k in SOURCE_KINDS if k == stem and k != "counts"), None)
         if kind is not None and table_suffix(seen.path):
             self.faults.append(kind_fault(seen, kind))
         else:
-            self.leave(seen.path, seen.why)
+            self.listing.leave(seen.path, seen.why)
 
     def _without_counts_of_tables(self, found: list[Seen], named: set[str]) -> list[Seen]:
         """Leave stored counts aside where tables lie beside them whose counts they may be."""
-        kinds = {seen.kind for seen in found}
+        kinds = {str(seen.kind) for seen in found}
         rivals = {
             "counts/1": {"answers", "judgements", "grades"} & kinds,
             "rating-counts/1": {"ratings"} & kinds,
@@ -737,12 +456,122 @@ class _Search:
         kept = []
         for seen in found:
             if seen.kind == "counts" and rivals[seen.sort] and _whole(seen.path) not in named:
-                tables = " and ".join(sorted(str(k) for k in rivals[seen.sort]))
+                tables = " and ".join(sorted(rivals[seen.sort]))
                 reason = f"may be counts of the {tables} beside it, which would count twice; if not, name it in [files] counts"
-                self.leave(seen.path, reason)
+                self.listing.leave(seen.path, reason)
             else:
                 kept.append(seen)
         return kept
+
+    def gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
+        """The sources, in the order of kinds."""
+        try:
+            return self._gather(seen)
+        except EvidenceError as error:
+            self.faults += error.faults
+        except OSError as error:  # a file that was there a moment ago
+            name, rule = f"file {error.filename!r}", "must stay where it is"
+            self.faults.append(fault(name, rule, error.strerror, remedy="Look again."))
+        return ()
+
+    def _gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
+        sources = []
+        ordered = sorted(seen, key=lambda s: PurePath(s.path).parts)
+        for kind in SOURCE_KINDS:
+            groups: dict[str, list[Seen]] = {}
+            for file in self._once([s for s in ordered if s.kind == kind]):
+                groups.setdefault(file.sort, []).append(file)
+            if len(groups) > 1 and kind != "counts":
+                (first, *_), (second, *_) = list(groups.values())[:2]
+                self._apart(kind, first, _form_of(first), second, _form_of(second))
+                continue
+            sources += [self._source(kind, group) for group in groups.values()]
+        return tuple(sources)
+
+    def _once(self, files: list[Seen]) -> list[Seen]:
+        """The files without copies, which the same folders or the same log lie beside."""
+        kept = []
+        alike: dict[object, list[str]] = {}
+        for file in files:
+            log = file.form == "log"
+            place = PurePath(file.path).parent if log else tuple(_hive(file.path).items())
+            others = alike.setdefault((place, _ends(file.path)), [])
+            same = (other for other in others if filecmp.cmp(other, file.path, shallow=False))
+            copy = next(same, None)
+            if copy is None:
+                others.append(file.path)
+                kept.append(file)
+            else:
+                copy = self.listing.relative(copy)
+                self.listing.leave(file.path, f"the same bytes as {copy}, which is used")
+        return kept
+
+    def _apart(self, kind: str, one: Seen, this: str, other: Seen, that: str) -> None:
+        """Two files of one kind that are no parts of one table."""
+        came = f"{this} in {self.listing.relative(one.path)!r} and {that} in {self.listing.relative(other.path)!r}"
+        remedy = f"Name the files of one table under [files] {kind} in {SETTINGS_FILE}, and the others under ignore."
+        self.faults.append(fault(kind, "must be one table", came, remedy=remedy))
+
+    def _source(self, kind: SourceKind, files: list[Seen]) -> Source:
+        first, listing = files[0], self.listing
+        names = [listing.relative(f.path) for f in files]
+        columns = tuple(dict.fromkeys(c for file in files for c in file.columns))
+        stem = stem_of(first.path)
+        if len(files) > 1:
+            self._check_parts(kind, files)
+            partly = [c for c in columns if any(c not in file.columns for file in files)]
+            more = f"; not all of them have the columns {', '.join(partly)}" if partly else ""
+            some = ", ".join(names[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
+            what = "added" if kind == "counts" else f"one table of {kind}"
+            listing.notes.append(f"{len(files)} files are {what}: {some}{more}")
+        elif stem != kind and stem in SOURCE_KINDS:
+            listing.notes.append(f"{names[0]} holds {kind}, by its columns")
+        paths = tuple(f.path for f in files)
+        unread = self.faults or first.form in ("log", "json")
+        return Source(
+            kind=kind,
+            paths=paths,
+            why=first.why,
+            columns=columns,
+            form=first.form,
+            options=first.options,
+            n_rows=None if unread else self.recogniser.n_rows(paths),
+        )
+
+    def _check_parts(self, kind: SourceKind, files: list[Seen]) -> None:
+        """Refuse files that cannot be read as one table."""
+        first, ours = files[0], self._traits(kind, files[0])
+        for file in files[1:]:
+            for this, that in zip(ours, self._traits(kind, file), strict=False):
+                if this != that or kind == "prices":
+                    self._apart(kind, first, this, file, that.removeprefix("fields separated "))
+                    return
+        for column in _needed(kind, first):
+            self._check_type(kind, column, files)
+
+    @staticmethod
+    def _traits(kind: SourceKind, file: Seen) -> list[str]:
+        """What all files of one table must share, in words."""
+        if kind == "prices":
+            return ["prices"]
+        keys = list(_hive(file.path))
+        folders = f"folders by {', '.join(keys)}" if keys else "no such folders"
+        ends = [] if file.form in ("log", "json") else [_format(file.path), folders]
+        return [*ends[:1], f"fields separated by {file.separator!r}", *ends[1:]]
+
+    def _check_type(self, kind: SourceKind, column: str, files: list[Seen]) -> None:
+        """A needed column must hold numbers or text in all files, where it has values."""
+        held: dict[str, list[Seen]] = {}
+        for file in files:
+            word = file.types.get(column, "null")
+            held.setdefault("numbers" if word in ("whole", "float") else word, []).append(file)
+        held.pop("null", None)
+        if len(held) > 1 and "text" in held:
+            filled = (self.recogniser.has_values(f.path, column) for f in held["text"])
+            held = held if any(filled) else {k: v for k, v in held.items() if k != "text"}
+        if len(held) > 1:
+            (this, (one, *_)), (that, (other, *_)) = list(held.items())[:2]
+            self._apart(kind, one, f"{column} holds {this}", other, that)
 
 
 def _whole(path: str) -> str:

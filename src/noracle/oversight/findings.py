@@ -50,18 +50,19 @@ class Parts:
     logic: Guarantee | None
 
 
-def _results(of: Mapping[str, Step], name: str, kind: type[R]) -> list[R]:
+def results_of(of: Mapping[str, Step], name: str, kind: type[R]) -> list[R]:
+    """The results of this kind of the step of this name."""
     return [r for r in (of[name].results if name in of else ()) if isinstance(r, kind)]
 
 
 def first_of(of: Mapping[str, Step], name: str, kind: type[R]) -> R | None:
     """The first result of this kind of the step of this name."""
-    return next(iter(_results(of, name, kind)), None)
+    return next(iter(results_of(of, name, kind)), None)
 
 
 def by_subject(of: Mapping[str, Step], name: str, kind: type[R]) -> dict[str, R]:
     """The results of this kind of the step of this name, by what they are about."""
-    results: Any = _results(of, name, kind)
+    results: Any = results_of(of, name, kind)
     return {r.subject: r for r in results}
 
 
@@ -69,11 +70,9 @@ def parts_of(steps: Sequence[Step]) -> Parts:
     """What the steps say, by kind of statement."""
     of = {step.name: step for step in steps}
     accuracies = by_subject(of, "accuracy", Estimate)
-    ranges = _results(of, "ranges", Ranges)
+    ranges = results_of(of, "ranges", Ranges)
     named = {range_.name: range_ for r in ranges for range_ in r.ranges}
-    grades = {
-        name: named.get(f"grade of {name}", named.get(f"grade of {name!r}")) for name in accuracies
-    }
+    grades = {n: named.get(f"grade of {n}", named.get(f"grade of {n!r}")) for n in accuracies}
     return Parts(
         accuracies=accuracies,
         grades={name: range_ for name, range_ in grades.items() if range_ is not None},
@@ -81,7 +80,7 @@ def parts_of(steps: Sequence[Step]) -> Parts:
         proof=first_of(of, "alarm", Proof),
         certificates=by_subject(of, "certificate", Certificate),
         ceiling=first_of(of, "ceiling", Estimate),
-        checks=tuple(_results(of, "checks", Check)),
+        checks=tuple(results_of(of, "checks", Check)),
         logic=ranges[0].guarantee if ranges else None,
     )
 
@@ -95,9 +94,7 @@ def answered_share(estimate: Estimate) -> float | None:
 
 
 def claims_of(proof: Proof) -> list[tuple[str, str, float, bool]] | None:
-    """(kind, classifier, p, strict) of every statement, one for each classifier; None where one is
-    not an accuracy or grade.
-    """
+    """(kind, classifier, p, strict) of all statements; None where one is no accuracy or grade."""
     names = list(proof.sketch.get("classifiers", ()))
     found: list[tuple[str, str, float, bool]] = []
     for s in proof.spec.get("statements", ()):
@@ -198,13 +195,7 @@ def find_contradictions(
 
 
 def _failed_checks(parts: Parts) -> Iterator[Finding]:
-    """A test of an assumption that rejects at p < 0.001 speaks against every statement that rests
-    on it.
-
-    Proof: if the assumption is true, one of its tests rejects after Holm's correction with
-    probability of at most 0.001 (simulated and normal ones nearly). Nothing else is used.
-    Sensitivity is a diagnostic and no test.
-    """
+    """A test of an assumption that rejects at p < 0.001 speaks against what rests on it."""
     for check in failed_checks(c for c in parts.checks if c.name != "sensitivity"):
         bears = bears_on_estimates(check)
         on = {"accuracy": bears and parts.accuracies, "comparison": parts.comparison}
@@ -212,20 +203,12 @@ def _failed_checks(parts: Parts) -> Iterator[Finding]:
         if resting or bears:
             said = f"The check of {check.name} failed (p = {check.p_value:.2g}): {check.finding}. What rests on "
             said += f"'{check.assumption}' is therefore a guess and no promise, until the labels are collected as assumed."
-            yield Finding(
-                name=f"failed check: {check.name}",
-                agrees=False,
-                statement=said,
-                between=("checks", *resting),
-            )
+            name, between = f"failed check: {check.name}", ("checks", *resting)
+            yield Finding(name=name, agrees=False, statement=said, between=between)
 
 
 def _impossible_labels(parts: Parts) -> Iterator[Finding]:
-    """Labels that no accuracy in [0, 1] fits at the stated confidence.
-
-    Proof: the interval holds every accuracy that the labels do not reject. If it is empty, all are
-    rejected, and one of them is true where the assumptions are.
-    """
+    """Labels that no accuracy in [0, 1] fits: where the assumptions are true, one does."""
     for name, estimate in parts.accuracies.items():
         if estimate.diagnostics.get("routing_alarm"):
             said = f"No accuracy of {name} in [0, 1] fits its labels, if {named_in(estimate.guarantee)}. At least one of these "
@@ -236,12 +219,8 @@ def _impossible_labels(parts: Parts) -> Iterator[Finding]:
 def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
     """The interval of an accuracy against what every answer key allows.
 
-    Let R be the right answers of a system, r the items it was asked about and a those it answered.
-    Its accuracy is R/r, since an item without an answer is wrong; its grade is R/a. So accuracy =
-    grade·a/r. If every key that fits answers and judgements gives a grade in [l, h], then the
-    accuracy lies in [l·a/r, h·a/r], without any probability. The interval holds the accuracy with
-    its confidence. If both are right they share a point, and the shared part holds the accuracy
-    with the confidence of the interval.
+    R right of a answered among r items asked about: accuracy R/r = grade·a/r, so that grades in [l,
+    h] put it into [l·a/r, h·a/r] without any probability, and both share a point if both are right.
     """
     for name, estimate in parts.accuracies.items():
         share, grade = answered_share(estimate), parts.grades.get(name)
@@ -264,11 +243,8 @@ def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
 
 
 def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
-    """The difference of two accuracies against their intervals.
-
-    If A is in [l1, h1] and B in [l2, h2], then A - B is in [l1 - h2, h1 - l2]. The comparison puts
-    it into [d, e]. Where the systems were asked about the same items both speak of the same A and
-    B, so the two intervals share a point if all three are right.
+    """A in [l1, h1] and B in [l2, h2] put A - B into [l1 - h2, h1 - l2], which shares a point with
+    the interval of the comparison, where the systems were asked about the same items.
     """
     comparison = parts.comparison
     items = {e.counts.get("items") for e in parts.accuracies.values()}
@@ -297,16 +273,10 @@ def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
 def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
     """A claim about all graders, refuted or not, against what is known of each.
 
-    Fired, claim "the grade of each is more than p": for every key some grade is at most p. If
-    intervals (accuracy·r/a, as above) and certificates (accuracy > margin, since annotators are
-    right with probability of at least 0; only on the same items) put *every* grade above p, then no
-    key fits all of them. Fired, claim about each label: a grade is a mean of the accuracies on the
-    labels and can be above p while one of them is not, so nothing follows from intervals of
-    accuracies over all labels.
-
-    Silent: that proves nothing. But if the interval of a system lies at or below p, the claim is
-    false with the confidence of the interval, for grades and for labels: if all accuracies on
-    labels were above p, so would be their mean.
+    Fired, for grades: no key lets every grade be above p, so intervals and certificates that put
+    all of them above it contradict the proof. A claim about each label says nothing of accuracies
+    over all. Silent: that proves nothing, but an interval at or below p breaks the claim with its
+    confidence.
     """
     proof = parts.proof
     claims = None if proof is None else claims_of(proof)
@@ -342,15 +312,10 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
 def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
     """Certificates and the ceiling on annotators against accuracies, on the same items.
 
-    Let A be the accuracy of a system and H that of the average annotation, both on these items. A
-    certificate says A > H + margin, and H ≥ 0, so A > margin: an interval of A that ends at or
-    below the margin contradicts it. The ceiling says H ≤ U. If the interval of A starts above U +
-    margin, then A > H + margin: the system is better than the annotators by labels and ceiling
-    alone, without what a certificate assumes of its errors, and with both error rates added. Not
-    certified is not a statement: nothing contradicts it. And no part bounds H from below by more
-    than 0, so a low accuracy alone never contradicts a certificate. Judgements of rated items never
-    contradict the ceiling: on every item the votes for the confirmed label are at most those of the
-    most frequent one.
+    With A of a system and H of the average annotation, a certificate says A > H + margin ≥ margin,
+    and the ceiling H ≤ U: A ≤ margin contradicts the one, and A > U + margin is a certificate by
+    labels and ceiling alone, both error rates added. Not certified is no statement, and no part
+    bounds H below.
     """
     for name, certificate in parts.certificates.items():
         estimate = parts.accuracies.get(name)
@@ -418,16 +383,13 @@ def joint_guarantee(steps: Sequence[Step], *, every: bool = False) -> Guarantee:
     >>> round(joint_guarantee([step]).error_rate, 3)
     0.05
     """
-    found = [
-        g for step in steps for g in promises(step.results) if every or g.kind >= Kind.FINITE_SAMPLE
-    ]
+    stated = [g for step in steps for g in promises(step.results)]
+    found = [g for g in stated if every or g.kind >= Kind.FINITE_SAMPLE]
     return functools.reduce(operator.and_, found) if found else NOTHING
 
 
 def left_out(steps: Sequence[Step]) -> dict[str, Kind]:
-    """The steps with a statement that the finite-sample promise leaves out, and the weakest kind of
-    promise that it has.
-    """
+    """The steps with a statement outside the finite-sample promise, and its weakest kind."""
     kinds = {step.name: [g.kind for g in promises(step.results)] for step in steps}
     weakest = {name: min(found) for name, found in kinds.items() if found}
     return {name: kind for name, kind in weakest.items() if kind < Kind.FINITE_SAMPLE}
@@ -544,9 +506,7 @@ def _training(of: Mapping[str, Step]) -> Iterator[NextStep]:
 
 
 def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
-    """Questions that the evidence nearly answers; of those whose whole table is absent only
-    accuracy. A claim that nobody stated is not asked for: that is not ours to propose.
-    """
+    """Questions that the evidence nearly answers. A claim is not ours to propose."""
     for name, statement in _MISSING.items():
         step, first = of.get(name), name == "accuracy"
         if step is None or step.status != "not possible":
@@ -561,9 +521,7 @@ def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
 
 
 def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
-    """Labels that separate the leaders: the half-width shrinks as 1/√n, so that
-    n·(half-width/difference)² labels would be needed.
-    """
+    """Labels that separate the two leading systems."""
     comparison = first_of(of, "comparison", Comparison)
     if comparison is None or len(comparison.leaders) < 2:
         return
@@ -631,9 +589,7 @@ def _most_classes(plan: Plan) -> int:
 
 
 def _questions(of: Mapping[str, Step]) -> str:
-    """The command that draws as many questions as the plan needs and the items allow, into a file;
-    "" where the plan must draw them.
-    """
+    """The command that draws as many questions as are needed, or "" where the plan draws them."""
     routing, plan = first_of(of, "route", Routing), first_of(of, "labels", Plan)
     if routing is None:
         return ""

@@ -113,9 +113,8 @@ def joined_prices(file: Prices, told: Mapping[str, float]) -> Prices:
     """The prices of a file and those that were told beside it, which win."""
     labels = {k: float(v) for k, v in told.items() if is_label(k)}
     raters = {k: float(v) for k, v in told.items() if not is_label(k)}
-    return dataclasses.replace(
-        file, labels={**file.labels, **labels}, raters={**file.raters, **raters}
-    )
+    labels, raters = {**file.labels, **labels}, {**file.raters, **raters}
+    return dataclasses.replace(file, labels=labels, raters=raters)
 
 
 def is_label(name: str) -> bool:
@@ -245,9 +244,8 @@ class Loaded:
         self.stored_paths: list[str] = []
         self.stored_rating_paths: list[str] = []
         self.stored: AccuracyCounts | None = self._stored(AccuracyCounts, self.stored_paths)
-        self.stored_ratings: RatingCounts | None = self._stored(
-            RatingCounts, self.stored_rating_paths
-        )
+        paths = self.stored_rating_paths
+        self.stored_ratings: RatingCounts | None = self._stored(RatingCounts, paths)
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", EvidenceWarning)
             self.evidence = self._open_evidence()
@@ -275,10 +273,8 @@ class Loaded:
         """Whether answers can be read beside ratings: wide tables need a named item column."""
         if self.answers is None or self.rated is None:
             return False
-        named = [
-            s.form != "wide" or s.options.get("item") is not None
-            for s in (self.answers, self.rated)
-        ]
+        tables = (self.answers, self.rated)
+        named = [s.form != "wide" or s.options.get("item") is not None for s in tables]
         return all(named) and not (self.rated.form == "wide" and self.rated.options.get("systems"))
 
     @property
@@ -295,9 +291,7 @@ class Loaded:
         return [*o.get("raters", ()), *o.get("systems", ())]
 
     def command(self, verb: str, *groups: Sequence[str]) -> str:
-        """A command line that can be pasted into a shell; the whole report again, where no pattern
-        names the files of one table.
-        """
+        """A command line for a shell; the whole report again where no pattern names a table."""
         words = ["noracle", verb, *(word for group in groups for word in group)]
         whole = ["noracle", "report", self.inventory.place]
         return shlex.join(whole if _UNNAMED in words else words)
@@ -312,9 +306,7 @@ class Loaded:
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
     def table_words(self, *, systems: bool = True) -> list[str]:
-        """The tables of the evidence, and how they are read; without ``systems`` their columns must
-        tell themselves.
-        """
+        """The tables, and how they are read; without ``systems`` columns tell themselves."""
         words = [word for s in self._tables for word in (f"--{s.kind}", self.path(s))]
         o, columns = self._wide_answers, {}
         if o and systems:
@@ -385,9 +377,7 @@ class Loaded:
         return {} if self.answers is None or self.answers.form != "wide" else self.answers.options
 
     def _one(self, kind: Any) -> Source | None:
-        """The table of a kind; further ones of the same kind and form are parts of it, others are
-        named in the notes.
-        """
+        """The table of a kind, with all files of the same form; others are named in the notes."""
         found = self.inventory.of(kind)
         if not found:
             return None
@@ -396,16 +386,13 @@ class Loaded:
             if (source.form, dict(source.options)) == (first.form, dict(first.options)):
                 same.append(source)
             else:
-                self.notes.append(
-                    f"not used: {', '.join(source.paths)}, since {kind} of another form were taken from {first.paths[0]}"
-                )
+                why = f"since {kind} of another form were taken from {first.paths[0]}"
+                self.notes.append(f"not used: {', '.join(source.paths)}, {why}")
         paths = tuple(dict.fromkeys(p for s in same for p in s.paths))
         return dataclasses.replace(first, paths=paths, n_rows=None)
 
     def table(self, source: Source) -> str | list[str]:
-        """What a reader of tables is given: one path or pattern, or all paths; with the metric of
-        results of a tool, where one is named.
-        """
+        """What a reader of tables is given, with the metric where one is named."""
         if "metric" in source.options:
             return [f"{path}#{source.options['metric']}" for path in source.paths]
         return find_pattern(source.paths) or list(source.paths)
@@ -493,9 +480,7 @@ class Loaded:
     def _count_partitions(
         self, store: str | os.PathLike[str], progress: Callable[[str], None] | None
     ) -> Counted | None:
-        """The counts of all partitions; None, with a note that says why, where the tables must be
-        counted as one.
-        """
+        """The counts of all partitions; None, with a note, where the tables are counted as one."""
         evidence, sources = self.evidence, (self.answers, self.judgements, self.items)
         why = self._why_whole()
         if evidence is None or why:
@@ -520,20 +505,17 @@ class Loaded:
         except EvidenceError as error:
             if any(line.startswith("store ") for line in error.faults):
                 raise
-            self.notes.append(
-                f"{STORE}not used, since the tables cannot be counted by partition: {error.faults[0]}"
-            )
+            why = f"the tables cannot be counted by partition: {error.faults[0]}"
+            self.notes.append(f"{STORE}not used, since {why}")
             return None
         remember(evidence, counted)
         beside = {"patterns of answers": not few, "ratings": self.rated, "scores": self.scores}
         others = ["the questions to ask next", *(name for name, there in beside.items() if there)]
-        self.notes.append(
-            f"{STORE}{counted.reading.line()} Read from the tables themselves: {', '.join(others)}."
-        )
+        whole = f"Read from the tables themselves: {', '.join(others)}."
+        self.notes.append(f"{STORE}{counted.reading.line()} {whole}")
         if len(parts) == 1 and any(len(paths) > 1 for paths in files):
-            self.notes.append(
-                f"{STORE}the files are one partition: give those that belong together one folder (day=1) or one name each"
-            )
+            told = "give those that belong together one folder (day=1) or one name each"
+            self.notes.append(f"{STORE}the files are one partition: {told}")
         return counted
 
     def _why_whole(self) -> str:
@@ -547,9 +529,7 @@ class Loaded:
         return "grades are counted over all rows" if self.inventory.of("grades") else ""
 
     def _read_as(self) -> dict[str, Any]:
-        """All that reading a partition depends on beside its files: what is kept was counted with
-        the same settings and types.
-        """
+        """All that reading a partition depends on beside its files."""
         about = {name: getattr(self.settings, name) for name in _READING}
         tables = [(s.kind, s.form, s.options, self._kinds) for s in self._parted]
         from_one = self.evidence is not None and self.evidence._from_one
@@ -588,11 +568,8 @@ class Loaded:
     @functools.cached_property
     def _kinds(self) -> dict[str, dict[str, str]]:
         """What the columns of each table hold, where the reader has to find out (CSV, JSON)."""
-        return {
-            source.kind: {name: kind for name, (kind, _) in self._held(source).items()}
-            for source in self._parted
-            if _is_guessed(source)
-        }
+        held = {s.kind: self._held(s) for s in self._parted if _is_guessed(s)}
+        return {table: {n: kind for n, (kind, _) in of.items()} for table, of in held.items()}
 
     def _held(self, source: Source) -> dict[str, tuple[str, Any]]:
         """The kind of every known column of a table, with the frame and the connection it lives on."""
@@ -604,9 +581,7 @@ class Loaded:
         return {n: (kind_of(t), (frame, connection)) for n, t in schema if n in named}
 
     def _require_same_kinds(self, source: Source) -> None:
-        """Refuse a file whose columns were taken for other types than those of the whole table: 01
-        is a number here and a text there.
-        """
+        """Refuse a file whose columns have other types: 01 is a number here and a text there."""
         for name, (kind, (frame, _)) in self._held(source).items() if _is_guessed(source) else ():
             whole = self._kinds[source.kind].get(name, kind)
             if kind != whole and fetch(frame.filter(~nw.col(name).is_null()).select(name).head(1)):
@@ -677,17 +652,13 @@ class Loaded:
 
     @functools.cached_property
     def graders(self) -> Evidence | None:
-        """Whose answers a proof looks at: the systems; or the raters of a wide table, where no
-        system answered.
-        """
+        """Whose answers a proof looks at: the systems, else the raters of a wide table."""
         if self.evidence is not None and self.evidence.answers is not None:
             return self.evidence
         if self.rated is None or self.rated.form != "wide":
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", EvidenceWarning
-            )  # the number of classes is told elsewhere
+            warnings.simplefilter("ignore", EvidenceWarning)  # the classes are told elsewhere
             return Evidence.from_wide(
                 self.table(self.rated),
                 systems=self.grader_names,
@@ -698,9 +669,7 @@ class Loaded:
 
     @functools.cached_property
     def votes(self) -> RatingCounts | None:
-        """How raters voted and systems answered beside them, stored counts included; None without
-        ratings.
-        """
+        """Votes and answers beside them, stored counts included; None without ratings."""
         counted = None if self.ratings is None else count_ratings(self.ratings)
         return _added(self.stored_ratings, counted)
 
@@ -732,9 +701,7 @@ class Loaded:
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes; the largest where items differ, None where nothing tells, as of
-        free text that was graded.
-        """
+        """The number of classes, the largest where items differ; None where nothing tells."""
         if self.accuracy is not None:
             return max((c.n_classes for c in self.accuracy.items), default=0) or None
         return None if self.evidence is None else self.evidence.n_classes
@@ -758,9 +725,7 @@ class Loaded:
 
     @functools.cached_property
     def same_items(self) -> bool:
-        """Whether the rated items are exactly the items with answers; False where that is not
-        known.
-        """
+        """Whether the rated items are known to be exactly the items with answers."""
         from noracle.evidence.labels import count
 
         e = self.evidence

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from noracle.results import Guarantee, NaN, Result
 
@@ -22,17 +22,9 @@ SourceKind = Literal[
 """What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of
 raters; ``counts`` are stored counts.
 """
-SOURCE_KINDS: tuple[SourceKind, ...] = (
-    "answers",
-    "judgements",
-    "grades",
-    "items",
-    "ratings",
-    "scores",
-    "prices",
-    "counts",
-)
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
+Form = Literal["long", "wide", "votes", "log", "json"]
 Status = Literal["done", "not possible", "failed"]
 """``not possible``: the evidence does not allow it, and ``reason`` says what is missing.
 ``failed``: it stopped with an error.
@@ -110,7 +102,7 @@ class Source:
     why: str
     """In plain words, as 'columns item, system, answer' or 'named in noracle.toml'."""
     columns: tuple[str, ...] = ()
-    form: Literal["long", "wide", "votes", "log", "json"] = "long"
+    form: Form = "long"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What a reader must know beside the path: for wide tables item, systems or raters, label,
     ruled_out.

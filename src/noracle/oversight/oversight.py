@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noracle._version import __version__
-from noracle.errors import EvidenceError, fault
+from noracle.errors import broken
 from noracle.oversight.findings import find_contradictions, joint_guarantee, left_out, next_steps
 from noracle.oversight.load import Loaded
 from noracle.oversight.model import (
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TITLE = "Oversight report"
+_NOT_COVERED = {
+    Kind.ASYMPTOTIC: "its promise is asymptotic: it holds for many items",
+    Kind.HEURISTIC: "its promise is heuristic: a check failed or an assumption is known to be false",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -77,30 +81,41 @@ class Oversight(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with ``"schema"`` first; results inside carry their own schema."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain["steps"] = [_step_dict(step) for step in self.steps]
+        plain = _values(self)
+        plain["steps"] = [
+            {**_values(step), "results": [result.to_dict() for result in step.results]}
+            for step in self.steps
+        ]
         found = {"schema": self.schema, **encode(plain)}
         told = found["inventory"]["settings"]
-        for (
-            name,
-            default,
-        ) in _LATER.items():  # not in files of 0.1: there only where somebody said them
+        for name, default in _LATER.items():  # only where somebody said them: 0.1 did not have them
             if told.get(name) == default:
                 del told[name]
         return found
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values["inventory"] = _inventory(values["inventory"])
+        found, made = values["inventory"], _known
+        settings = found["settings"]
+        files = {"files": _frozen(settings.get("files", {}))}
+        files["wide"] = {kind: _frozen(row) for kind, row in settings.get("wide", {}).items()}
+        values["inventory"] = Inventory(
+            place=found["place"],
+            sources=tuple(
+                made(Source, row, options=_frozen(row.get("options", {})))
+                for row in found["sources"]
+            ),
+            unused=tuple(made(Unused, row) for row in found["unused"]),
+            settings=made(Settings, settings, **files),
+            notes=tuple(found["notes"]),
+        )
         values["systems"] = tuple(_line(row) for row in values["systems"])
-        values["steps"] = tuple(_step(row) for row in values["steps"])
-        values["findings"] = tuple(
-            Finding(**{**_known(Finding, row), "between": tuple(row["between"])})
-            for row in values["findings"]
+        values["steps"] = tuple(
+            made(Step, row, results=tuple(read_result(r) for r in row["results"]))
+            for row in values["steps"]
         )
-        values["next_steps"] = tuple(
-            NextStep(**_known(NextStep, row)) for row in values["next_steps"]
-        )
+        for name, kind in (("findings", Finding), ("next_steps", NextStep)):
+            values[name] = tuple(made(kind, row) for row in values[name])
         return values
 
     def __repr__(self) -> str:
@@ -112,17 +127,10 @@ class Oversight(Result):
         from noracle.report import plots
 
         ax = plots.new_axes(ax, len(self.systems))
+        dot: dict[str, Any] = {"marker": "o", "markersize": 5, "linestyle": "none"}
         for y, line in enumerate(self.systems):
             ax.plot([line.low, line.high], [y, y], color=plots.LINE, linewidth=2, zorder=1)
-            ax.plot(
-                [line.value],
-                [y],
-                marker="o",
-                markersize=5,
-                color=plots.BLUE,
-                linestyle="none",
-                zorder=2,
-            )
+            ax.plot([line.value], [y], color=plots.BLUE, zorder=2, **dot)
         ax.set_yticks(range(len(self.systems)), [line.system for line in self.systems])
         ax.invert_yaxis()
         ax.set_xlim(0, 1)
@@ -201,39 +209,31 @@ def oversee(
     >>> report.systems[0].system, report.systems[0].value, report.guarantee.kind.label
     ('a', 1.0, 'finite-sample')
     """
-    inventory = _inventory_of(place, settings)
-    changes: dict[str, Any] = {}
-    if confidence is not None:
-        changes["confidence"] = confidence
-    if seed is not None:
-        changes["seed"] = seed
-    inventory = dataclasses.replace(
-        inventory, settings=dataclasses.replace(inventory.settings, **changes)
-    )
-    told = inventory.settings
+    from noracle.oversight.find import find_evidence
+
+    if not isinstance(place, Inventory):
+        inventory = find_evidence(place, settings=settings)
+    else:
+        inventory = place if settings is None else dataclasses.replace(place, settings=settings)
+    given = {"confidence": confidence, "seed": seed}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    told = dataclasses.replace(inventory.settings, **changes)
+    inventory = dataclasses.replace(inventory, settings=told)
     check_confidence(told.confidence)
     if not inventory.sources:
         remedy = "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
-        raise EvidenceError(
-            fault("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy)
-        )
+        raise broken("place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy)
     if progress is not None:
         progress("Reading the evidence")
     loaded = Loaded(inventory, store=store, progress=progress)
-    _ = (
-        loaded.accuracy,
-        loaded.asked,
-        loaded.votes,
-    )  # evidence that breaks a rule stops here, with all its faults
+    # Evidence that breaks a rule stops here, with all its faults.
+    _ = (loaded.accuracy, loaded.asked, loaded.votes)
     planned = count_statements(loaded)
     k = sum(planned.values())
     level = 1 - (1 - told.confidence) / k if k else told.confidence
-    asking = Asking(loaded, level=level, seed=told.seed)
+    asking = Asking(loaded=loaded, level=level, seed=told.seed)
     steps = take_steps(asking, progress)
-    comparable = _of_the_same_items(loaded, steps)
-    findings = find_contradictions(
-        comparable, weighted=loaded.weighted, same_items=_same_items(loaded, steps)
-    )
+    findings = _findings(loaded, steps)
     following = next_steps(inventory, steps, findings)
     names = tuple(dict.fromkeys((*loaded.systems, *loaded.judged_systems)))
     return Oversight(
@@ -250,115 +250,66 @@ def oversee(
     )
 
 
-def _inventory_of(place: Any, settings: Settings | None) -> Inventory:
-    if isinstance(place, Inventory):
-        return place if settings is None else dataclasses.replace(place, settings=settings)
-    from noracle.oversight.find import find_evidence
-
-    return find_evidence(place, settings=settings)
-
-
-def _of_the_same_items(loaded: Loaded, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps that may be held against accuracies; stored counts add items to these that tables,
-    comparison and proofs do not see.
+def _findings(loaded: Loaded, steps: Sequence[Step]) -> tuple[Finding, ...]:
+    """What the steps say of each other. Stored counts add items to accuracies that comparison and
+    proofs do not see, so these are not held against them; whether ratings and answers are about the
+    same items is looked up only where something depends on it.
     """
     mixed = loaded.stored is not None and loaded.evidence is not None
-    return tuple(
-        step for step in steps if not mixed or step.name not in {"comparison", "ranges", "alarm"}
-    )
-
-
-def _same_items(loaded: Loaded, steps: Sequence[Step]) -> bool:
-    """Whether ratings and answers are about the same items; looked up only where something depends
-    on it.
-    """
+    others = {"comparison", "ranges", "alarm"} if mixed else set()
     done = {step.name for step in steps if step.status == "done"}
-    return "accuracy" in done and bool(done & {"certificate", "ceiling"}) and loaded.same_items
+    both = "accuracy" in done and bool(done & {"certificate", "ceiling"})
+    return find_contradictions(
+        [step for step in steps if step.name not in others],
+        weighted=loaded.weighted,
+        same_items=both and loaded.same_items,
+    )
 
 
 def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
     loaded, steps = asking.loaded, tuple(asking.done.values())
     notes = [*loaded.inventory.notes, *loaded.notes, *asking.heard]
-    k = sum(planned.values())
+    k, weak = sum(planned.values()), left_out(steps)
     if k:
         said = ", ".join(f"{n} of {name}" for name, n in planned.items())
-        level = f"{asking.level:.6g}"
-        notes.append(
-            f"{k} statements ({said}) share the error rate: each is made at confidence {level}, so that all hold together."
-        )
-    for name, kind in left_out(steps).items():
-        if kind is Kind.ASYMPTOTIC:
-            why = "its promise is asymptotic: it holds for many items, and the joint promise does not cover it"
-        else:
-            why = "its promise is heuristic: a check failed or an assumption is known to be false, and the joint promise does not cover it"
-        notes.append(f"{name}: {why}.")
-    if left_out(steps):
+        each = f"each is made at confidence {asking.level:.6g}, so that all hold together"
+        notes.append(f"{k} statements ({said}) share the error rate: {each}.")
+    for name, kind in weak.items():
+        notes.append(f"{name}: {_NOT_COVERED[kind]}, and the joint promise does not cover it.")
+    if weak:
         rate = joint_guarantee(steps, every=True).error_rate
-        notes.append(
-            f"All statements, also those not covered, have a joint error rate of {rate:.4g}, where their own promises hold."
-        )
+        every = f"a joint error rate of {rate:.4g}, where their own promises hold"
+        notes.append(f"All statements, also those not covered, have {every}.")
     if not joint_guarantee(steps).assumptions and not k:
         notes.append("Nothing in this report carries a promise with a probability.")
     return tuple(dict.fromkeys(notes))
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# JSON
+def _values(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
 
 
-def _step_dict(step: Step) -> dict[str, Any]:
-    plain = {f.name: getattr(step, f.name) for f in dataclasses.fields(step)}
-    return {**plain, "results": [result.to_dict() for result in step.results]}
-
-
-def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of this version; those of later minor versions are left out."""
+def _known(kind: type[Any], row: Mapping[str, Any], **changed: Any) -> Any:
+    """A record with the fields of this version, without those of later ones; lists as tuples."""
     names = {f.name for f in dataclasses.fields(kind)}
-    return {k: v for k, v in row.items() if k in names}
-
-
-def _step(row: Mapping[str, Any]) -> Step:
-    return Step(**{**_known(Step, row), "results": tuple(read_result(r) for r in row["results"])})
+    return kind(**{**_frozen({k: v for k, v in row.items() if k in names}), **changed})
 
 
 def _line(row: Mapping[str, Any]) -> SystemLine:
-    values = _known(SystemLine, row)
-    values |= {name: number(values.get(name)) for name in ("value", "low", "high")}
-    if values.get("guarantee") is not None:
-        g = values["guarantee"]
-        assumptions = tuple(Assumption(**a) for a in g["assumptions"])
-        kind = Kind[str(g["kind"]).upper().replace("-", "_")]
+    values: dict[str, Any] = {name: number(row.get(name)) for name in ("value", "low", "high")}
+    if row.get("guarantee") is not None:
+        g = row["guarantee"]
         values["guarantee"] = Guarantee(
-            kind=kind, error_rate=g["error_rate"], anytime=g["anytime"], assumptions=assumptions
+            kind=Kind[str(g["kind"]).upper().replace("-", "_")],
+            error_rate=g["error_rate"],
+            anytime=g["anytime"],
+            assumptions=tuple(Assumption(**a) for a in g["assumptions"]),
         )
-    return SystemLine(**values)
+    line: SystemLine = _known(SystemLine, row, **values)
+    return line
 
 
 _LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "repeats": "mean"}
-
-
-def _inventory(row: Mapping[str, Any]) -> Inventory:
-    told = _known(Settings, row["settings"])
-    told |= {
-        "classes": None if told.get("classes") is None else tuple(told["classes"]),
-        "ignore": tuple(told.get("ignore", ())),
-    }
-    told["no_answer"] = tuple(told.get("no_answer", ()))
-    told["files"] = {k: tuple(v) for k, v in told.get("files", {}).items()}
-    told["wide"] = {kind: _frozen(columns) for kind, columns in told.get("wide", {}).items()}
-    sources = []
-    for source in row["sources"]:
-        values = _known(Source, source)
-        values |= {"paths": tuple(values["paths"]), "columns": tuple(values.get("columns", ()))}
-        values["options"] = _frozen(values.get("options", {}))
-        sources.append(Source(**values))
-    return Inventory(
-        place=row["place"],
-        sources=tuple(sources),
-        unused=tuple(Unused(**_known(Unused, u)) for u in row["unused"]),
-        settings=Settings(**told),
-        notes=tuple(row["notes"]),
-    )
 
 
 def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.oversight import words as plain
-from noracle.oversight.findings import joint_guarantee, left_out
+from noracle.oversight.findings import first_of, joint_guarantee, left_out
 from noracle.oversight.model import Finding, Inventory, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.report import words
@@ -46,23 +46,16 @@ def describe(report: Oversight) -> Content:
     >>> describe(report).headline[0]
     'Demo'
     """
-    done = [s for s in report.steps if s.status == "done"]
-    failed = [s.name for s in report.steps if s.status == "failed"]
-    missing = [s.name for s in report.steps if s.status == "not possible"]
-    against = report.contradictions
-    first = report.next_steps[0] if report.next_steps else None
-    rate = report.guarantee.error_rate
-    holds = (
-        f"all {words.kind(report.guarantee)} statements hold together at {words.percent(1 - rate)}"
-        if done
-        else ""
-    )
+    states = ("done", "failed", "not possible")
+    done, failed, missing = [[s.name for s in report.steps if s.status == x] for x in states]
+    against, first = report.contradictions, next(iter(report.next_steps), None)
+    holds = ""
+    if done:
+        share = words.percent(1 - report.guarantee.error_rate)
+        holds = f"all {words.kind(report.guarantee)} statements hold together at {share}"
+    answered = f"{len(done)} of {len(report.steps)} questions answered"
     return Content(
-        headline=(
-            report.title,
-            f"{len(report.systems)} systems",
-            f"{len(done)} of {len(report.steps)} questions answered",
-        ),
+        headline=(report.title, f"{len(report.systems)} systems", answered),
         alerts=tuple(f"{f.name}{f' ({f.subject})' if f.subject else ''}" for f in against),
         lines=labelled(
             *((line.system, line.statement) for line in report.systems[: 2 * _SHOWN]),
@@ -92,10 +85,6 @@ def _table(report: Oversight) -> Table:
         numeric=(False, True, True, True, False, False),
         shown=(),
     )
-
-
-# ----------------------------------------------------------------------------
-# The oversight report as one self-contained HTML page.
 
 
 _MOST_PLOTS = 12
@@ -166,39 +155,31 @@ def write_oversight(
 def render_oversight(oversight: Oversight, *, command: str | None = None) -> str:
     """Return the text that :func:`write_oversight` writes."""
     shown = _shown(oversight.steps)
-    sections = [s for one in shown for s in one.sections]
-    text = (
-        templates()
-        .get_template("oversight.html")
-        .render(
-            title=oversight.title,
-            lead=lead(oversight),
-            alerts=_first(alerts(oversight.steps, oversight.findings), _MOST_ALERTS),
-            systems=[_system(line, shown) for line in oversight.systems],
-            facts=_facts(shown),
-            joint=joint_sentence(oversight),
-            inventory=oversight.inventory,
-            found=_found_table(oversight.inventory),
-            unused=_unused_table(oversight.inventory),
-            shown=shown,
-            findings=_findings_table(oversight.findings),
-            against=[f for f in oversight.findings if not f.agrees],
-            kinds=kinds_of(sections),
-            assumptions=_assumptions(shown),
-            not_said=sorted(
-                (s for s in oversight.steps if s.status != "done"),
-                key=lambda s: s.status != "failed",
-            ),
-            next_steps=[
-                dataclasses.replace(n, statement=sentence(n.statement))
-                for n in oversight.next_steps
-            ],
-            notes=oversight.notes,
-            command=command,
-            seed=oversight.seed,
-            confidence=words.percent(oversight.confidence),
-            version=oversight.version,
-        )
+    not_said = [s for s in oversight.steps if s.status != "done"]
+    following = oversight.next_steps
+    template = templates().get_template("oversight.html")
+    text = template.render(
+        title=oversight.title,
+        lead=lead(oversight),
+        alerts=_first(alerts(oversight.steps, oversight.findings), _MOST_ALERTS),
+        systems=[_system(line, shown) for line in oversight.systems],
+        facts=_facts(shown),
+        joint=joint_sentence(oversight),
+        inventory=oversight.inventory,
+        found=_found_table(oversight.inventory),
+        unused=_unused_table(oversight.inventory),
+        shown=shown,
+        findings=_findings_table(oversight.findings),
+        against=oversight.contradictions,
+        kinds=kinds_of([s for one in shown for s in one.sections]),
+        assumptions=_assumptions(shown),
+        not_said=sorted(not_said, key=lambda s: s.status != "failed"),
+        next_steps=[dataclasses.replace(n, statement=sentence(n.statement)) for n in following],
+        notes=oversight.notes,
+        command=command,
+        seed=oversight.seed,
+        confidence=words.percent(oversight.confidence),
+        version=oversight.version,
     )
     return text.translate(_UNSEEN)
 
@@ -207,59 +188,37 @@ def lead(oversight: Oversight) -> str:
     """One sentence: the most that can be said."""
     if contradictions(oversight.findings):
         return "Parts of this evidence contradict each other. Do not rely on the numbers before that is settled."
-    if any(not f.agrees for f in oversight.findings):
-        return (
-            "The labels failed a check. Read what rests on them as a guess before that is repaired."
-        )
-    known = [
-        s
-        for s in oversight.systems
-        if math.isfinite(s.low) and math.isfinite(s.high) and s.high - s.low < 1
-    ]
-    best = next(
-        (
-            r
-            for s in oversight.steps
-            if s.name == "comparison"
-            for r in s.results
-            if isinstance(r, Comparison)
-        ),
-        None,
-    )
-    plural = "system" if len(oversight.systems) == 1 else "systems"
-    if (
-        best is not None
-        and best.guarantee.kind > Kind.HEURISTIC
-        and len(best.leaders) < len(best.systems)
-    ):
-        verdict = (
-            f"{best.leaders[0]!r} is the best"
-            if len(best.leaders) == 1
-            else f"the best is one of {words.listed(best.leaders, 3)}"
-        )
+    if oversight.contradictions:
+        guess = "Read what rests on them as a guess before that is repaired."
+        return f"The labels failed a check. {guess}"
+    systems, steps = oversight.systems, oversight.steps
+    known = sum(math.isfinite(s.low) and s.high - s.low < 1 for s in systems)
+    best = first_of({s.name: s for s in steps}, "comparison", Comparison)
+    plural = "system" if len(systems) == 1 else "systems"
+    led = best is not None and len(best.leaders) < len(best.systems)
+    if led and best is not None and best.guarantee.kind > Kind.HEURISTIC:
+        verdict = f"the best is one of {words.listed(best.leaders, 3)}"
+        if len(best.leaders) == 1:
+            verdict = f"{best.leaders[0]!r} is the best"
         return f"Of {len(best.systems):,} systems {verdict}, as far as this evidence can say without an answer key."
     if known:
-        return f"The accuracy of {len(known):,} of {len(oversight.systems):,} {plural} can be narrowed down without an answer key."
-    done = sum(s.status == "done" for s in oversight.steps)
-    if oversight.systems:
-        return f"Nothing can be said yet about how accurate the {len(oversight.systems):,} {plural} are; see what would change that."
-    return f"{done:,} of {len(oversight.steps):,} questions can be answered from this evidence, which judges no system."
+        return f"The accuracy of {known:,} of {len(systems):,} {plural} can be narrowed down without an answer key."
+    if systems:
+        return f"Nothing can be said yet about how accurate the {len(systems):,} {plural} are; see what would change that."
+    done = sum(s.status == "done" for s in steps)
+    return f"{done:,} of {len(steps):,} questions can be answered from this evidence, which judges no system."
 
 
 def alerts(steps: Sequence[Step], findings: Sequence[Finding]) -> list[str]:
     """What must not be missed: contradictions first, then alarms, then checks that failed."""
-    clashes = [
-        f"Contradiction: {f.statement.removeprefix('CONTRADICTION: ')}"
-        for f in contradictions(findings)
-    ]
-    failed = [f"Failed check: {f.statement}" for f in findings if _is_failed_check(f)]
+    clashes = [f.statement.removeprefix("CONTRADICTION: ") for f in contradictions(findings)]
+    found = [f"Contradiction: {said}" for said in clashes]
     proof = fired_alarm(steps)
-    alarms = (
-        []
-        if proof is None
-        else [f"Alarm: not every grader can keep '{proof.claim}', whatever the answer key is."]
-    )
-    return list(dict.fromkeys([*clashes, *alarms, *failed]))
+    if proof is not None:
+        claim = f"not every grader can keep '{proof.claim}'"
+        found.append(f"Alarm: {claim}, whatever the answer key is.")
+    found += [f"Failed check: {f.statement}" for f in findings if _is_failed_check(f)]
+    return list(dict.fromkeys(found))
 
 
 def contradictions(findings: Iterable[Finding]) -> list[Finding]:
@@ -281,17 +240,12 @@ def joint_sentence(oversight: Oversight) -> str:
     """The joint guarantee in one sentence, and which statements are not part of it."""
     if contradictions(oversight.findings):
         return "There is no joint promise: the parts contradict each other, so something that they rest on is not true."
-    weak = left_out(oversight.steps)
-    joint = joint_guarantee(oversight.steps)
+    weak, joint = left_out(oversight.steps), joint_guarantee(oversight.steps)
     if joint.kind == Kind.HEURISTIC:
-        return (
-            "There is no joint promise: no statement here has one."
-            if weak
-            else "Nothing is stated, so nothing is promised."
-        )
-    if joint.error_rate <= 0:
-        said = "All statements hold without any probability, if what they rest on is true."
-    else:
+        nothing = "Nothing is stated, so nothing is promised."
+        return "There is no joint promise: no statement here has one." if weak else nothing
+    said = "All statements hold without any probability, if what they rest on is true."
+    if joint.error_rate > 0:
         confidence = plain.confidence_of(joint.error_rate)
         said = f"Taken together, all statements hold with at least {confidence} confidence, if what they rest on is true."
     reasons = {
@@ -310,48 +264,34 @@ def limits(line: SystemLine) -> tuple[str, str]:
     value = "—" if math.isnan(line.value) else words.number(line.value, digits)
     if math.isnan(line.low) or math.isnan(line.high):
         return value, "unknown"
-    return (
-        value,
-        "anything from 0 to 1"
-        if line.low <= 0 and line.high >= 1
-        else f"{words.number(line.low, digits)} to {words.number(line.high, digits)}",
-    )
+    if line.low <= 0 and line.high >= 1:
+        return value, "anything from 0 to 1"
+    return value, f"{words.number(line.low, digits)} to {words.number(line.high, digits)}"
 
 
 def _system(line: SystemLine, shown: Sequence[_Shown]) -> dict[str, Any]:
     value, interval = limits(line)
-    promise = (
-        "nothing is promised"
-        if line.guarantee is None
-        else plain.promised(line.guarantee).replace(" %", "\u00a0%")
-    )
+    promise = "nothing is promised"
+    if line.guarantee is not None:
+        promise = plain.promised(line.guarantee).replace(" %", "\u00a0%")
     source = _source(line, shown)
-    return {
-        "line": line,
-        "value": value,
-        "interval": interval,
-        "promise": promise,
-        "command_id": source.command_id if source else "",
-    }
+    command = source.command_id if source else ""
+    found = {"line": line, "value": value, "interval": interval, "promise": promise}
+    return {**found, "command_id": command}
 
 
 def _source(line: SystemLine, shown: Sequence[_Shown]) -> _Shown | None:
     """The question that the numbers of a system come from."""
+    wanted = (line.system, line.low, line.high)
     for one in shown:
-        for r in one.step.results:
-            if (
-                isinstance(r, Estimate)
-                and r.subject == line.system
-                and (r.low, r.high) == (line.low, line.high)
-            ):
-                return one
+        estimates = [r for r in one.step.results if isinstance(r, Estimate)]
+        if any((r.subject, r.low, r.high) == wanted for r in estimates):
+            return one
     return next((one for one in shown if one.step.name in ("accuracy", "ranges")), None)
 
 
 def _facts(shown: Sequence[_Shown]) -> list[tuple[str, str]]:
-    """Headlines of the answers, each with where it is: what the first screen says where no system
-    is judged.
-    """
+    """Headlines of the answers and where they are, for a page that judges no system."""
     return [
         (one.anchor, f"{s.said.title}: {', '.join(s.said.headline[1:])}")
         for one in shown
@@ -374,9 +314,9 @@ def _show(step: Step, name: str) -> _Shown:
     anchor = f"step-{name}"
     estimates = [r for r in step.results if isinstance(r, Estimate)]
     together = len(estimates) > 1 and len({(e.quantity, e.side) for e in estimates}) == 1
-    overview, table = (
-        estimates_overview(f"{anchor}-overview", estimates) if together else (None, None)
-    )
+    overview, table = None, None
+    if together:
+        overview, table = estimates_overview(f"{anchor}-overview", estimates)
     sections: list[Section] = []
     undrawn = plots = 0
     for i, result in enumerate(step.results, start=1):
@@ -384,11 +324,11 @@ def _show(step: Step, name: str) -> _Shown:
         drawn = not in_overview and plots < _MOST_PLOTS
         plots += drawn
         undrawn += not drawn and not in_overview
-        sections.append(
-            _few_rows(
-                make_section(f"{anchor}-{i}", result, drawn=drawn), but=1 if in_overview else 0
-            )
-        )
+        section = make_section(f"{anchor}-{i}", result, drawn=drawn)
+        # Long tables are cut, and a first one that stands in the overview is left out.
+        tables = tuple(_capped(table) for table in section.said.tables[int(in_overview) :])
+        said = dataclasses.replace(section.said, tables=tables)
+        sections.append(dataclasses.replace(section, said=said))
     return _Shown(
         anchor=anchor,
         command_id=f"command-{name}" if step.command else "",
@@ -401,22 +341,16 @@ def _show(step: Step, name: str) -> _Shown:
     )
 
 
-def _few_rows(section: Section, *, but: int = 0) -> Section:
-    """The section with its long tables cut, and without the first ones, which stand elsewhere."""
-    tables = tuple(_capped(table) for table in section.said.tables[but:])
-    return dataclasses.replace(section, said=dataclasses.replace(section.said, tables=tables))
-
-
 def _capped(table: Table) -> Table:
     """The first rows of a long table; the JSON of the report has all of them."""
-    left = len(table.rows) - _MOST_TABLE_ROWS
-    return (
-        table
-        if left <= 0
-        else dataclasses.replace(
-            table, rows=table.rows[:_MOST_TABLE_ROWS], left_out=table.left_out + left
-        )
-    )
+    left = max(0, len(table.rows) - _MOST_TABLE_ROWS)
+    rows = table.rows[:_MOST_TABLE_ROWS]
+    return dataclasses.replace(table, rows=rows, left_out=table.left_out + left)
+
+
+def _text_table(caption: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
+    numeric = tuple(name == "rows" for name in header)
+    return _capped(Table(caption=caption, header=header, rows=tuple(rows), numeric=numeric))
 
 
 def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
@@ -436,52 +370,29 @@ def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
 
 
 def _found_table(inventory: Inventory) -> Table:
-    def row(kind: str, paths: Sequence[str], n_rows: int | None, why: str) -> tuple[str, ...]:
-        more = f" and {len(paths) - _MOST_PATHS:,} more" if len(paths) > _MOST_PATHS else ""
-        return (
-            kind,
-            ", ".join(paths[:_MOST_PATHS]) + more,
-            "—" if n_rows is None else words.count(n_rows),
-            why,
-        )
-
-    table = Table(
-        caption="Evidence",
-        header=("what", "files", "rows", "recognised by"),
-        rows=tuple(row(s.kind, s.paths, s.n_rows, s.why) for s in inventory.sources),
-        numeric=(False, False, True, False),
-    )
-    if all(
-        s.n_rows is None for s in inventory.sources
-    ):  # only some formats know before they are read
-        kept = tuple((what, files, why) for what, files, _, why in table.rows)
-        table = dataclasses.replace(
-            table, header=("what", "files", "recognised by"), rows=kept, numeric=(False,) * 3
-        )
-    return _capped(table)
+    header, rows = ("what", "files", "rows", "recognised by"), []
+    for s in inventory.sources:
+        more = f" and {len(s.paths) - _MOST_PATHS:,} more" if len(s.paths) > _MOST_PATHS else ""
+        n = "—" if s.n_rows is None else words.count(s.n_rows)
+        rows.append((s.kind, ", ".join(s.paths[:_MOST_PATHS]) + more, n, s.why))
+    if any(s.n_rows is not None for s in inventory.sources):
+        return _text_table("Evidence", header, rows)
+    # Only some formats know how many rows they have before they are read.
+    kept = [(what, files, why) for what, files, _, why in rows]
+    return _text_table("Evidence", ("what", "files", "recognised by"), kept)
 
 
 def _unused_table(inventory: Inventory) -> Table:
-    rows = tuple((u.path, u.reason) for u in inventory.unused)
-    return _capped(
-        Table(caption="Left aside", header=("file", "why"), rows=rows, numeric=(False, False))
-    )
+    rows = ((u.path, u.reason) for u in inventory.unused)
+    return _text_table("Left aside", ("file", "why"), rows)
 
 
 def _findings_table(findings: Sequence[Finding]) -> Table:
     ordered = sorted(findings, key=lambda f: f.agrees)
-    rows = tuple(
-        ("yes" if f.agrees else "NO", " and ".join(f.between), f.subject, f.statement)
-        for f in ordered
-    )
-    return _capped(
-        Table(
-            caption="Parts held against each other",
-            header=("agree", "parts", "about", "what follows"),
-            rows=rows,
-            numeric=(False,) * 4,
-        )
-    )
+    said = {True: "yes", False: "NO"}
+    rows = [(said[f.agrees], " and ".join(f.between), f.subject, f.statement) for f in ordered]
+    header = ("agree", "parts", "about", "what follows")
+    return _text_table("Parts held against each other", header, rows)
 
 
 def sentence(text: str) -> str:
@@ -490,8 +401,5 @@ def sentence(text: str) -> str:
 
 
 def _first(lines: list[str], most: int) -> list[str]:
-    return (
-        lines
-        if len(lines) <= most
-        else [*lines[:most], f"… and {len(lines) - most:,} more; see below."]
-    )
+    more = [f"… and {len(lines) - most:,} more; see below."] if len(lines) > most else []
+    return [*lines[:most], *more]

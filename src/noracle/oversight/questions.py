@@ -43,13 +43,14 @@ from noracle.superhuman.certify import certify_superhuman
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """Results and the command that makes them again."""
 
     results: tuple[Result, ...]
     command: str
 
 
+@dataclasses.dataclass(kw_only=True)
 class Asking:
     """What every question is given.
 
@@ -65,19 +66,16 @@ class Asking:
         The steps so far, by name, and what was warned about.
     """
 
-    def __init__(self, loaded: Loaded, *, level: float, seed: int) -> None:
-        self.loaded = loaded
-        self.level = level
-        self.seed = seed
-        self.done: dict[str, Step] = {}
-        self.heard: list[str] = []
+    loaded: Loaded
+    level: float
+    seed: int
+    done: dict[str, Step] = dataclasses.field(default_factory=dict)
+    heard: list[str] = dataclasses.field(default_factory=list)
 
     def outcome(
         self, results: Sequence[Result], verb: str, words: Sequence[str], *said: str
-    ) -> Outcome:
-        """The results, with the command of this verb that makes them again; ``said`` names what of
-        repeats, protocol, level and seed it must say.
-        """
+    ) -> StepOutcome:
+        """The results, and the command that makes them again with the options that are ``said``."""
         s = self.loaded.settings
         known = {
             "repeats": flags(repeats=None if s.repeats == "mean" else s.repeats),
@@ -85,9 +83,8 @@ class Asking:
             "level": flags(confidence=self.level),
             "seed": flags(seed=self.seed),
         }
-        return Outcome(
-            tuple(results), self.loaded.command(verb, words, *(known[name] for name in said))
-        )
+        command = self.loaded.command(verb, words, *(known[name] for name in said))
+        return StepOutcome(tuple(results), command)
 
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
@@ -118,7 +115,7 @@ class Analysis:
     name: str
     question: str
     needs: Callable[[Loaded], str]
-    run: Callable[[Asking], Outcome | str]
+    run: Callable[[Asking], StepOutcome | str]
     statements: Callable[[Loaded], int] = lambda _: 0
 
 
@@ -141,16 +138,13 @@ def needs_labels(loaded: Loaded) -> str:
         )
     if loaded.has_labels:
         return ""
-    unsure = any(t.verdict == "unsure" for t in loaded.accuracy.tallies)
-    why = (
-        "Every judgement of an answered item is unsure."
-        if unsure
-        else "No item has both an answer and a judgement or grade."
-    )
+    why = "No item has both an answer and a judgement or grade."
+    if any(t.verdict == "unsure" for t in loaded.accuracy.tallies):
+        why = "Every judgement of an answered item is unsure."
     return f"{why} Judge items that the systems answered; 'noracle route' draws them."
 
 
-def accuracy(asking: Asking) -> Outcome | str:
+def accuracy(asking: Asking) -> StepOutcome | str:
     """The accuracy of each system, with the checks of the labels written into its guarantee."""
     loaded = asking.loaded
     counts = loaded.accuracy_by_cluster
@@ -186,7 +180,7 @@ def needs_pairs(loaded: Loaded) -> str:
     return ""
 
 
-def comparison(asking: Asking) -> Outcome | str:
+def comparison(asking: Asking) -> StepOutcome | str:
     """All differences of accuracies together, on the labels that all systems share."""
     patterns = asking.loaded.patterns
     if not any(p.verdict != "unsure" for p in patterns.patterns):
@@ -200,9 +194,8 @@ def comparison(asking: Asking) -> Outcome | str:
 def needs_judgements(loaded: Loaded) -> str:
     """Judgements, or stored counts of them."""
     e = loaded.evidence
-    if loaded.stored is not None or (
-        e is not None and (e.judgements is not None or e.grades is not None)
-    ):
+    said = e is not None and (e.judgements is not None or e.grades is not None)
+    if said or loaded.stored is not None:
         return ""
     return "There are no judgements to check. Add a table with columns item, class, verdict."
 
@@ -213,17 +206,12 @@ def unsure_systems(loaded: Loaded) -> tuple[str, ...]:
     if counts is None or any(t.hit_share is not None for t in counts.tallies):
         return ()
     of = {name: counts.of(name) for name in loaded.systems}
-    return tuple(
-        s
-        for s, c in of.items()
-        if c.total(verdict="unsure") and not any(t.design == "recorded" for t in c.tallies)
-    )
+    uniform = [s for s, c in of.items() if all(t.design != "recorded" for t in c.tallies)]
+    return tuple(s for s in uniform if of[s].total(verdict="unsure"))
 
 
-def checks(asking: Asking) -> Outcome | str:
-    """The checks of the labels; how many wrong verdicts overturn the accuracies; what unsure
-    verdicts can hide.
-    """
+def checks(asking: Asking) -> StepOutcome | str:
+    """The checks of the labels, how robust accuracies are, and what unsure verdicts can hide."""
     loaded, counts = asking.loaded, asking.loaded.accuracy
     results: list[Result] = list(asking.label_checks)
     words = loaded.evidence_words(stored=True)
@@ -244,9 +232,7 @@ def checks(asking: Asking) -> Outcome | str:
 
 
 def _sensitivity(asking: Asking) -> tuple[float, list[Result]]:
-    """How wrong verdicts may be before all accuracies are no longer at least their smallest lower
-    limit (two digits, rounded down).
-    """
+    """How wrong verdicts may be until an accuracy may be below the smallest lower limit."""
     counts, step = asking.loaded.accuracy, asking.done.get("accuracy")
     lows = [r.low for r in (step.results if step else ()) if isinstance(r, Estimate)]
     if counts is None or not lows or len(lows) > _MOST_SENSITIVE:
@@ -255,10 +241,8 @@ def _sensitivity(asking: Asking) -> tuple[float, list[Result]]:
     if at_least <= 0 or asking.loaded.stored is not None:
         return 0.0, []
     try:
-        results = [
-            check_sensitivity(counts.of(name), at_least=at_least, confidence=asking.level)
-            for name in asking.loaded.systems
-        ]
+        options: dict[str, Any] = {"at_least": at_least, "confidence": asking.level}
+        results = [check_sensitivity(counts.of(s), **options) for s in asking.loaded.systems]
     except ArgumentError:  # labels that are not uniform questions, one per item
         return 0.0, []
     return (at_least, [*results]) if all(r.passed for r in results) else (0.0, [])
@@ -277,20 +261,15 @@ _MOST_LABELS = 200
 def needs_answers(loaded: Loaded) -> str:
     """Answers of systems, or of raters in a wide table."""
     if loaded.graders is not None:
-        return (
-            "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
-            if loaded.free_text
-            else ""
-        )
+        graded = "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
+        return graded if loaded.free_text else ""
     if loaded.rated is not None:
         return "There are no answers of systems, and raters can be graders only in a wide table, with one column a rater."
     return "There are no answers. Add a table with columns item, system, answer."
 
 
-def ranges(asking: Asking) -> Outcome | str:
-    """What each accuracy can still be: exact ends where there are few, outer bounds from linear
-    programs where there are many.
-    """
+def ranges(asking: Asking) -> StepOutcome | str:
+    """What each accuracy can still be: exact ends where there are few, else outer bounds."""
     loaded = asking.loaded
     too_large = _too_large(loaded)
     if too_large:
@@ -303,7 +282,7 @@ def ranges(asking: Asking) -> Outcome | str:
     grades = [name for (_, label), name in quantities(sketch).items() if label is None]
     found = [range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades]
     lines = [loaded.command("ranges", words, ["--outer", "--only", name]) for name in grades]
-    return Outcome(tuple(found), "\n".join(lines))
+    return StepOutcome(tuple(found), "\n".join(lines))
 
 
 def needs_claim(loaded: Loaded) -> str:
@@ -316,13 +295,12 @@ def needs_claim(loaded: Loaded) -> str:
     e = loaded.evidence
     n = len(loaded.systems if e is not None and e.answers is not None else loaded.grader_names)
     if n < 2 and (e is None or e.judgements is None):
-        return (
-            "One grader alone contradicts nobody. Add the answers of another system, or judgements."
-        )
+        other = "Add the answers of another system, or judgements."
+        return f"One grader alone contradicts nobody. {other}"
     return ""
 
 
-def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> Outcome:
+def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcome:
     """The proof of the stated claim. A large one leaves out what judgements rule out, which weakens
     a proof and never makes it wrong.
     """
@@ -341,12 +319,12 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> Outcome:
     return asking.outcome([proof], verb, [*flags(spec=claim), *words, *flags(time_limit=limit)])
 
 
-def alarm(asking: Asking) -> Outcome | str:
+def alarm(asking: Asking) -> StepOutcome | str:
     """Can all graders be as good as somebody claimed?"""
     return _too_large(asking.loaded) or _prove(asking, "alarm", prove_malfunction)
 
 
-def conflict(asking: Asking) -> Outcome | str:
+def conflict(asking: Asking) -> StepOutcome | str:
     """A smallest set of graders that cannot all be as good as claimed, where the alarm fired."""
     claimed = first_of(asking.done, "alarm", Proof)
     if claimed is None or claimed.status != "alarm":
@@ -387,7 +365,7 @@ def needs_target(loaded: Loaded) -> str:
     return ""
 
 
-def mean(asking: Asking) -> Outcome:
+def mean(asking: Asking) -> StepOutcome:
     """The mean of the gold rater, with the help of the others; asymptotic."""
     scores, target = asking.loaded.scores, asking.loaded.settings.target
     raters = list(asking.loaded.score_raters) or None
@@ -404,10 +382,8 @@ def needs_classes(loaded: Loaded) -> str:
     return ""
 
 
-def labels(asking: Asking) -> Outcome:
-    """How many labels are missing for intervals as narrow as wanted: those that are there count,
-    and every system gets its interval.
-    """
+def labels(asking: Asking) -> StepOutcome:
+    """How many labels are missing for intervals as narrow as wanted."""
     loaded, width = asking.loaded, float(asking.loaded.settings.half_width)
     counts = loaded.accuracy
     known = counts is not None and any(counts.items.values())
@@ -434,10 +410,8 @@ def needs_prices(loaded: Loaded) -> str:
     return "There are no prices of raters. Add a file prices.toml with a table [raters], or [prices] to noracle.toml."
 
 
-def budget(asking: Asking) -> Outcome:
-    """Which raters to ask about how many items: the best within the budget, or the cheapest for the
-    half-width.
-    """
+def budget(asking: Asking) -> StepOutcome:
+    """Which raters to ask about how many items, for the budget or for the half-width."""
     from noracle.ppi.expected import make_label
 
     loaded, s, p = asking.loaded, asking.loaded.settings, asking.loaded.prices
@@ -483,7 +457,7 @@ def needs_routable(loaded: Loaded) -> str:
     return ""
 
 
-def route(asking: Asking) -> Outcome | str:
+def route(asking: Asking) -> StepOutcome | str:
     """The next questions, drawn with their probabilities."""
     loaded, counts, evidence = asking.loaded, asking.loaded.accuracy, asking.loaded.evidence
     if evidence is not None and evidence.grades is not None:
@@ -500,9 +474,8 @@ def route(asking: Asking) -> Outcome | str:
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
-        return (
-            f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals."
-        )
+        more = "Bring more items, or ask for wider intervals."
+        return f"All {items:,} items have a judgement. {more}"
     # As the plan would ask; without a plan about the answers of all, which needs fewer labels.
     plan, targets = first_of(asking.done, "labels", Plan), None
     design: Any = "targeted"
@@ -516,15 +489,13 @@ def route(asking: Asking) -> Outcome | str:
     return asking.outcome([result], "route", words, "seed")
 
 
-def _route_grades(asking: Asking, evidence: Evidence) -> Outcome | str:
+def _route_grades(asking: Asking, evidence: Evidence) -> StepOutcome | str:
     """The next answers to grade, drawn with their probabilities."""
     labelled = {item for (item,) in evidence.rows("judgements", "item")}
     labelled |= {item for (item,) in evidence.rows("grades", "item")}
-    rows = (
-        evidence.rows("items", "item")
-        if evidence.answers is None
-        else evidence.rows("answers", "item", "answer")
-    )
+    rows = evidence.rows("items", "item")
+    if evidence.answers is not None:
+        rows = evidence.rows("answers", "item", "answer")
     n = min(N_ROUTED, len({row[0] for row in rows if row[-1] is not None} - labelled))
     if n < 1:
         return "All items have a grade or a judgement. Bring more items, or grade further systems on these."
@@ -548,7 +519,7 @@ def needs_two(loaded: Loaded) -> str:
     return ""
 
 
-def ceiling(asking: Asking) -> Outcome | str:
+def ceiling(asking: Asking) -> StepOutcome | str:
     """How accurate the average annotator can be at most."""
     votes = asking.loaded.votes_alone
     if votes is None:
@@ -557,15 +528,13 @@ def ceiling(asking: Asking) -> Outcome | str:
     return asking.outcome([result], "ceiling", asking.loaded.rating_words(), "level")
 
 
-def agreement(asking: Asking) -> Outcome | str:
+def agreement(asking: Asking) -> StepOutcome | str:
     """How much the raters agree; asymptotic."""
     votes = asking.loaded.votes_alone
     if votes is None:
         return _NO_RATINGS
-    results = [
-        estimate_agreement(votes, statistic=s, confidence=asking.level, seed=asking.seed)
-        for s in STATISTICS
-    ]
+    options: dict[str, Any] = {"confidence": asking.level, "seed": asking.seed}
+    results = [estimate_agreement(votes, statistic=s, **options) for s in STATISTICS]
     words = [*asking.loaded.rating_words(), *flags(statistic=STATISTICS)]
     return asking.outcome(results, "agreement", words, "level", "seed")
 
@@ -586,10 +555,8 @@ def needs_judged(loaded: Loaded) -> str:
     return ""
 
 
-def certificate(asking: Asking) -> Outcome | str:
-    """Is a system better than the average annotation? A system whose training is not stated is
-    never certified.
-    """
+def certificate(asking: Asking) -> StepOutcome | str:
+    """Is a system better than the average annotation?"""
     loaded, s = asking.loaded, asking.loaded.settings
     clustered = loaded.ratings_name_clusters and loaded.stored_ratings is None
     together = loaded.ratings if clustered else loaded.votes
@@ -597,9 +564,7 @@ def certificate(asking: Asking) -> Outcome | str:
         return _NO_RATINGS
     told: dict[str, Any] = {"margin": s.margin, "trained_on_annotators": s.trained_on_annotators}
     options = {**told, "confidence": asking.level, "seed": asking.seed}
-    results = [
-        certify_superhuman(together, system=name, **options) for name in loaded.judged_systems
-    ]
+    results = [certify_superhuman(together, system=s, **options) for s in loaded.judged_systems]
     told["margin"] = float(s.margin)
     words = [*loaded.rating_words(answers=True), *flags(**told)]
     return asking.outcome(results, "certify", words, "level", "seed")
@@ -607,50 +572,34 @@ def certificate(asking: Asking) -> Outcome | str:
 
 # Every question.
 
-
-def _one(_: Loaded) -> int:
-    return 1
-
-
-ANALYSES: tuple[Analysis, ...] = (
-    Analysis(
-        "accuracy",
-        "How accurate is each system?",
-        needs_labels,
-        accuracy,
-        lambda loaded: len(loaded.systems),
-    ),
-    Analysis("comparison", "Which system is better?", needs_pairs, comparison, _one),
-    Analysis(
+_QUESTIONS: tuple[tuple[Any, ...], ...] = (
+    ("accuracy", "How accurate is each system?", needs_labels, accuracy, lambda x: len(x.systems)),
+    ("comparison", "Which system is better?", needs_pairs, comparison, lambda _: 1),
+    (
         "checks",
         "Were the labels collected fairly?",
         needs_judgements,
         checks,
-        lambda loaded: len(unsure_systems(loaded)),
+        lambda x: len(unsure_systems(x)),
     ),
-    Analysis("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
-    Analysis("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
-    Analysis("conflict", "Who cannot all be right?", needs_claim, conflict),
-    Analysis("ceiling", "How accurate can the average annotator be?", needs_two, ceiling, _one),
-    Analysis(
-        "agreement",
-        "How much do the raters agree?",
-        needs_two,
-        agreement,
-        lambda _: len(STATISTICS),
-    ),
-    Analysis(
+    ("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
+    ("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
+    ("conflict", "Who cannot all be right?", needs_claim, conflict),
+    ("ceiling", "How accurate can the average annotator be?", needs_two, ceiling, lambda _: 1),
+    ("agreement", "How much do the raters agree?", needs_two, agreement, lambda _: len(STATISTICS)),
+    (
         "certificate",
         "Is a system better than its annotators?",
         needs_judged,
         certificate,
-        lambda loaded: len(loaded.judged_systems),
+        lambda x: len(x.judged_systems),
     ),
-    Analysis("mean", "What is the mean of the gold rater?", needs_target, mean, _one),
-    Analysis("labels", "How many labels are still needed?", needs_classes, labels),
-    Analysis("budget", "Which raters should be paid?", needs_prices, budget),
-    Analysis("route", "What should be asked next?", needs_routable, route),
+    ("mean", "What is the mean of the gold rater?", needs_target, mean, lambda _: 1),
+    ("labels", "How many labels are still needed?", needs_classes, labels),
+    ("budget", "Which raters should be paid?", needs_prices, budget),
+    ("route", "What should be asked next?", needs_routable, route),
 )
+ANALYSES = tuple(Analysis(*row) for row in _QUESTIONS)
 """What can be asked, in the order in which it is asked: a later analysis may use the results of an
 earlier one.
 """
@@ -687,9 +636,8 @@ def _take_step(analysis: Analysis, asking: Asking) -> Step:
             warnings.simplefilter("always")
             outcome = analysis.needs(asking.loaded) or analysis.run(asking)
         kinds = (EvidenceWarning, GuaranteeWarning)
-        asking.heard += [
-            f"{analysis.name}: {w.message}" for w in heard if issubclass(w.category, kinds)
-        ]
+        told = [w.message for w in heard if issubclass(w.category, kinds)]
+        asking.heard += [f"{analysis.name}: {message}" for message in told]
     except NoracleError as error:
         return step(status="failed", reason=f"It stopped with an error: {error}")
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError) as error:

@@ -22,7 +22,7 @@ invalid = "wrong"                  # or "refuse": an answer that is no class of 
 answers = "run-7/*.parquet"
 judgements = ["monday.csv", "tuesday.csv"]
 
-[wide.ratings]                     # columns of a table with one row an item
+[wide.ratings]                     # columns of a table with one row per item
 item = "question"
 raters = ["ann", "bob"]
 
@@ -42,12 +42,12 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, broken, fault
 from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import MAX_CLASSES
 from noracle.oversight.model import SOURCE_KINDS, Settings
@@ -67,7 +67,7 @@ _CHOICES = {
     "repeats": ("mean", "all", "any"),
     "trained_on_annotators": ("yes", "no", "unknown"),
 }
-_TEXTS = ("title", "claim", "target")
+
 _WHOLES = {"seed": (0, 2**63 - 1), "n_classes": (2, MAX_CLASSES)}
 WIDE = {
     "answers": ("item", "systems", "label", "ruled_out"),
@@ -123,19 +123,12 @@ def read_settings(path: str | PathLike[str]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key in known:
-            found, problems = _read(key, value)
-            values[key] = found
+            values[key], problems = _read(key, value)
             faults += problems
     n_classes, classes = values.get("n_classes"), values.get("classes")
     if not faults and n_classes is not None and classes is not None and n_classes != len(classes):
-        faults.append(
-            _fault(
-                "n_classes",
-                f"must be the number of classes, {len(classes)}",
-                n_classes,
-                "Leave it out.",
-            )
-        )
+        rule = f"must be the number of classes, {len(classes)}"
+        faults.append(_fault("n_classes", rule, n_classes, "Leave it out."))
     if faults:
         raise EvidenceError(*faults)
     return Settings(**values)
@@ -157,22 +150,14 @@ def _parsed(path: str | PathLike[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise EvidenceError(
-            fault(
-                "settings",
-                "must be a readable file",
-                f"{name!r} ({error.strerror})",
-                remedy="Check the path.",
-            )
-        ) from None
+        came = f"{name!r} ({error.strerror})"
+        rule, remedy = "must be a readable file", "Check the path."
+        raise broken("settings", rule, came, remedy=remedy) from None
     except UnicodeDecodeError:
-        raise EvidenceError(
-            fault(f"file {name!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8.")
-        ) from None
+        rule, remedy = "must be UTF-8 text", "Save it as UTF-8."
+        raise broken(f"file {name!r}", rule, "other bytes", remedy=remedy) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise EvidenceError(
-            fault(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200])
-        ) from None
+        raise broken(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200]) from None
 
 
 def _fault(key: str, rule: str, value: object, remedy: str = "") -> str:
@@ -189,39 +174,36 @@ def _unknown(where: str, key: str, known: Iterable[str]) -> str:
 
 def _read(key: str, value: Any) -> tuple[Any, list[str]]:
     """The value of a known key as a setting, and what is wrong with it."""
+    if key in _STRUCTURES:
+        return _STRUCTURES[key](value)
+    if key == "claim" and isinstance(value, str):
+        return value, _claim_faults(value)
     if key in _NUMBERS:
         rule, allowed = _NUMBERS[key]
         sound = _is_number(value) and allowed(value)
-        return (float(value), []) if sound else (None, [_fault(key, rule, value)])
-    if key in _WHOLES:
+        value = float(value) if sound else value
+    elif key in _WHOLES:
         low, high = _WHOLES[key]
+        rule = f"must be a whole number from {low} to {high}"
         sound = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return value, [] if sound else [
-            _fault(key, f"must be a whole number from {low} to {high}", value)
-        ]
-    if key in _CHOICES:
+    elif key in _CHOICES:
         rule = f"must be one of {', '.join(map(repr, _CHOICES[key]))}"
-        return value, [] if isinstance(value, str) and value in _CHOICES[key] else [
-            _fault(key, rule, value)
-        ]
-    if key in _TEXTS:
-        return value, _claim_faults(key, value) if isinstance(value, str) else [
-            _fault(key, "must be text", value)
-        ]
-    return _STRUCTURES[key](value)
+        sound = isinstance(value, str) and value in _CHOICES[key]
+    else:
+        rule, sound = "must be text", isinstance(value, str)
+    return value, [] if sound else [_fault(key, rule, value)]
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _claim_faults(key: str, value: str) -> list[str]:
-    if key != "claim" or not value.strip():
-        return []
+def _claim_faults(claim: str) -> list[str]:
     from noracle.logic.spec import Spec
 
     try:
-        Spec.parse(value)
+        if claim.strip():
+            Spec.parse(claim)
     except ArgumentError as error:
         return [f"{SETTINGS_FILE}: claim: {error}"]
     return []
@@ -230,40 +212,24 @@ def _claim_faults(key: str, value: str) -> list[str]:
 def _texts(key: str, value: Any, what: str) -> tuple[tuple[str, ...], list[str]]:
     """One text or a list of different texts."""
     given = [value] if isinstance(value, str) else value
-    if (
-        not isinstance(given, list)
-        or not given
-        or not all(isinstance(v, str) and v.strip() for v in given)
-        or len(set(given)) != len(given)
-    ):
+    sound = isinstance(given, list) and all(isinstance(v, str) and v.strip() for v in given)
+    if not sound or not given or len(set(given)) != len(given):
         return (), [_fault(key, f"must be {what}, or a list of different ones", value)]
     return tuple(given), []
 
 
 def _classes(value: Any) -> tuple[Any, list[str]]:
-    whole = isinstance(value, list) and all(
-        isinstance(c, int) and not isinstance(c, bool) for c in value
-    )
-    text = isinstance(value, list) and all(isinstance(c, str) for c in value)
-    if not (whole or text) or len(value) < 2 or len(set(value)) != len(value):
-        return None, [
-            _fault(
-                "classes", "must be a list of at least two different texts or whole numbers", value
-            )
-        ]
+    kinds = {type(c) for c in value} if isinstance(value, list) else set()
+    if kinds not in ({int}, {str}) or len(value) < 2 or len(set(value)) != len(value):
+        rule = "must be a list of at least two different texts or whole numbers"
+        return None, [_fault("classes", rule, value)]
     return tuple(value), []
 
 
-def _ignore(value: Any) -> tuple[Any, list[str]]:
-    return ((), []) if value == [] else _texts("ignore", value, "a path or glob")
-
-
 def _table(key: str, value: Any) -> tuple[Mapping[str, Any], list[str]]:
-    return (
-        (value, [])
-        if isinstance(value, dict)
-        else ({}, [_fault(key, f"must be a table: [{key}]", value)])
-    )
+    if isinstance(value, dict):
+        return value, []
+    return {}, [_fault(key, f"must be a table: [{key}]", value)]
 
 
 def _files(value: Any) -> tuple[Any, list[str]]:
@@ -305,31 +271,22 @@ def _wide(value: Any) -> tuple[Any, list[str]]:
 
 def _wide_faults(kind: str, columns: Mapping[str, Any]) -> list[str]:
     """What a wide table of this kind must name, and columns that are named twice."""
-    needed = {"answers": ("systems",), "ratings": ("raters",)}.get(kind, ())
+    where = f"{SETTINGS_FILE}: [wide.{kind}]"
+    needed = {"answers": "systems", "ratings": "raters"}.get(kind)
     faults = []
-    if needed and not any(key in columns for key in needed):
-        faults.append(
-            fault(
-                f"{SETTINGS_FILE}: [wide.{kind}]",
-                f"must name {' or '.join(needed)}",
-                ", ".join(columns) or "nothing",
-            )
-        )
-    named = [
-        name
-        for value in columns.values()
-        for name in ((value,) if isinstance(value, str) else value)
-    ]
+    if needed and needed not in columns:
+        faults.append(fault(where, f"must name {needed}", ", ".join(columns) or "nothing"))
+    named = named_columns(columns)
     twice = sorted({name for name in named if named.count(name) > 1})
     if twice:
-        faults.append(
-            fault(
-                f"{SETTINGS_FILE}: [wide.{kind}]",
-                "must name a column once",
-                ", ".join(map(repr, twice)),
-            )
-        )
+        faults.append(fault(where, "must name a column once", ", ".join(map(repr, twice))))
     return faults
+
+
+def named_columns(columns: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """All columns that the options of a wide table name."""
+    lists = [(value,) if isinstance(value, str) else value for value in columns.values()]
+    return [name for names in lists for name in names]
 
 
 def _columns(value: Any) -> tuple[Any, list[str]]:
@@ -343,20 +300,14 @@ def _columns(value: Any) -> tuple[Any, list[str]]:
 def _no_answer(value: Any) -> tuple[Any, list[str]]:
     words = value if isinstance(value, list) else [value]
     sound = all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words)
-    return (
-        (tuple(str(w) for w in words), [])
-        if sound
-        else ((), [_fault("no_answer", "must be texts or numbers", value)])
-    )
+    faults = [] if sound else [_fault("no_answer", "must be texts or numbers", value)]
+    return tuple(map(str, words)) if sound else (), faults
 
 
 def _prices(value: Any) -> tuple[Any, list[str]]:
     table, faults = _table("prices", value)
-    faults += [
-        _fault(f"prices.{k}", "must be a number above 0", v)
-        for k, v in table.items()
-        if not (_is_number(v) and v > 0)
-    ]
+    wrong = {k: v for k, v in table.items() if not (_is_number(v) and v > 0)}
+    faults += [_fault(f"prices.{k}", "must be a number above 0", v) for k, v in wrong.items()]
     return {} if faults else {k: float(v) for k, v in table.items()}, faults
 
 
@@ -365,7 +316,7 @@ _STRUCTURES: dict[str, Callable[[Any], tuple[Any, list[str]]]] = {
     "columns": _columns,
     "no_answer": _no_answer,
     "files": _files,
-    "ignore": _ignore,
+    "ignore": lambda value: ((), []) if value == [] else _texts("ignore", value, "a path or glob"),
     "prices": _prices,
     "wide": _wide,
 }

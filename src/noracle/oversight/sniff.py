@@ -1,4 +1,4 @@
-"""What the name and the first bytes of a file say."""
+"""What is in one file: told by its name and content, of which only the head is read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Self
 
+import duckdb
+import narwhals as nw
+
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import connect, log_format, scan, unreadable
 from noracle.evidence.grade_logs import TOOLS, grades_log_format
@@ -17,7 +20,8 @@ from noracle.evidence.ratings import VOTES
 from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among
 from noracle.evidence.shapes import WIDE as WIDE_TABLES
 from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown, verdict_column
-from noracle.oversight.model import Settings, SourceKind
+from noracle.oversight.model import Form, Settings, SourceKind
+from noracle.oversight.settings import named_columns
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 """How the names of tables end; ``.gz`` or ``.zst`` may follow."""
@@ -34,9 +38,8 @@ def table_suffix(path: str) -> str:
     >>> table_suffix("answers.CSV.gz"), table_suffix("notes.txt")
     ('.csv', '')
     """
-    suffixes = [
-        s.lower() for s in PurePath(path.split("?", 1)[0] if "://" in path else path).suffixes
-    ]
+    name = path.split("?", 1)[0] if "://" in path else path
+    suffixes = [s.lower() for s in PurePath(name).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes and suffixes[-1] in SUFFIXES else ""
@@ -49,20 +52,15 @@ def stem_of(path: str) -> str:
 
 def header_of(path: str) -> bytes:
     """The first line of a plain CSV file; empty for other files."""
-    if (
-        table_suffix(path) not in (".csv", ".tsv")
-        or path.lower().endswith(_COMPRESSED)
-        or "://" in path
-    ):
+    packed = path.lower().endswith(_COMPRESSED)
+    if table_suffix(path) not in (".csv", ".tsv") or packed or "://" in path:
         return b""
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
         return file.readline(100_000)
 
 
 def schema_of(path: str) -> str | None:
-    """The schema that a JSON file names; None where it is one object without a schema, empty where
-    it may be a table.
-    """
+    """The schema of a JSON file; None for an object without one, empty for a table."""
     if "://" in path:
         return ""
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
@@ -81,41 +79,26 @@ def schema_of(path: str) -> str | None:
     return schema if isinstance(schema, str) and 0 < len(schema) <= 60 else None
 
 
-# ----------------------------------------------------------------------------
-# What is in one file: told by its content, of which only the head is read.
-
-
 COUNTS = ("counts/1", "rating-counts/1")
 _LONG: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores")
-_KEYS = (
-    "label",
-    "class",
-    "key",
-    "truth",
-    "target",
-    "gold",
-    "correct",
-    "correct_answer",
-    "answer_key",
-)
+_KEYS = {"label", "class", "key", "truth", "target", "gold"}
+_KEYS |= {"correct", "correct_answer", "answer_key"}
 _SAID = {"system", "answer", "class", "verdict", "rater", "value", *GRADE_COLUMNS, *_KEYS}
+_PRICE_TABLES = {"labels", "caps", "raters", "costs", "lengths", "budgets"}
 _PRICED, _PRICE = ("kind", "rater"), ("price", "cost")
+_DATABASE = "a database, which is not read; write its tables out as CSV or Parquet"
 _OTHERS = {
     (".html", ".htm"): "a page, not a table",
     (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet, which is not read; save it as CSV",
     (".zip", ".tar", ".tgz", ".7z"): "an archive, which is not read; unpack it",
-    (
-        ".db",
-        ".sqlite",
-        ".duckdb",
-    ): "a database, which is not read; write its tables out as CSV or Parquet",
+    (".db", ".sqlite", ".duckdb"): _DATABASE,
 }
 _PEOPLE = (".md", ".txt", ".rst", ".pdf", ".doc", ".docx", ".ipynb")
 _MOST_SNIFFED = 200
 _SEPARATORS = (",", ";", "\t", "|")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
     """What a file is. Without ``kind`` it is no evidence, and ``why`` is the reason.
 
@@ -127,7 +110,7 @@ class Seen:
     path: str
     kind: SourceKind | None
     why: str
-    form: str = "long"
+    form: Form = "long"
     columns: tuple[str, ...] = ()
     types: Mapping[str, str] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -150,80 +133,46 @@ class Recogniser:
         self._connection.close()
 
     def look(self, path: str, *, named: SourceKind | None = None) -> Seen:
-        """What the file is; ``named`` is the kind that the settings say, which must fit.
-
-        Raises
-        ------
-        EvidenceError
-            If a table cannot be read, or is not of the kind that it is named.
-        """
+        """What the file is; ``named`` is the kind that the settings say, which must fit."""
         seen = self._look(path, named)
-        if named is None:
-            return seen
-        if seen.kind != named:
+        if named is not None and seen.kind != named:
             raise EvidenceError(kind_fault(seen, named))
-        return (
-            seen
-            if "noracle.toml" in seen.why
-            else dataclasses.replace(seen, why=f"named in noracle.toml; {seen.why}")
-        )
+        if named is None or "noracle.toml" in seen.why:
+            return seen
+        return dataclasses.replace(seen, why=f"named in noracle.toml; {seen.why}")
 
     def _look(self, path: str, named: SourceKind | None) -> Seen:
         name = PurePath(path)
         log = log_format(path)
         if log is not None and named != "grades":
-            return Seen(
-                path=path, kind="answers", why=f"a log of {TOOLS[log]}", form="log", sort=log
-            )
+            return Seen(path, "answers", f"a log of {TOOLS[log]}", form="log", sort=log)
         results = told_by_tool(path, logs=named == "grades")
         if results is not None:
             return results
         if name.suffix.lower() == ".json":
             schema = schema_of(path)
             if schema is None:
-                return Seen(
-                    path=path, kind=None, why="one JSON object without a known schema, not a table"
-                )
+                return Seen(path, None, "one JSON object without a known schema, not a table")
             if schema in COUNTS:
-                return Seen(
-                    path=path,
-                    kind="counts",
-                    why=f"stored counts, {schema}",
-                    form="json",
-                    options={"schema": schema},
-                    sort=schema,
-                )
+                why, o = f"stored counts, {schema}", {"schema": schema}
+                return Seen(path, "counts", why, form="json", options=o, sort=schema)
             if schema:
-                return Seen(
-                    path=path,
-                    kind=None,
-                    why=f"a result that noracle wrote ({schema}), not evidence",
-                )
+                return Seen(path, None, f"a result that noracle wrote ({schema}), not evidence")
         if name.suffix.lower() == ".toml":
             return _toml(path)
         if not table_suffix(path):
-            return Seen(path=path, kind=None, why=_no_table(name))
+            return Seen(path, None, _no_table(name))
         header = header_of(path)
-        seen = told_by_columns(
-            path, self._types(path, header), settings=self._settings, named=named
-        )
-        return (
-            dataclasses.replace(
-                seen, separator=max(_SEPARATORS, key=lambda mark: header.count(mark.encode()))
-            )
-            if header
-            else seen
-        )
+        types = self._types(path, header)
+        seen = told_by_columns(path, types, settings=self._settings, named=named)
+        mark = max(_SEPARATORS, key=lambda mark: header.count(mark.encode())) if header else ""
+        return dataclasses.replace(seen, separator=mark)
 
     def _types(self, path: str, header: bytes) -> dict[str, str]:
-        """The columns of a table and the kind of their values. Of very many CSV files with one
-        header only the first are sampled.
-        """
+        """The columns and their kinds; of very many files with one header the first are sampled."""
         n, known = self._headers.get(header, (0, {}))
         if header and n >= _MOST_SNIFFED:
             return known
-        import narwhals as nw
-
         schema = nw.from_native(scan(path, "table", self._connection.sql)).collect_schema()
         types = {column: kind_of(dtype) for column, dtype in schema.items()}
         self._headers[header] = (n + 1 if types == known or not n else 0, types)
@@ -232,15 +181,9 @@ class Recogniser:
     def has_values(self, path: str, column: str) -> bool:
         """Whether a column holds anything."""
         quoted = column.replace('"', '""')
-        import duckdb
-
         try:
-            return bool(
-                scan(path, "table", self._connection.sql)
-                .filter(f'"{quoted}" IS NOT NULL')
-                .limit(1)
-                .fetchall()
-            )
+            rows = scan(path, "table", self._connection.sql).filter(f'"{quoted}" IS NOT NULL')
+            return bool(rows.limit(1).fetchall())
         except duckdb.Error as error:
             raise unreadable(error, f"file {path!r}") from None
 
@@ -248,12 +191,9 @@ class Recogniser:
         """Rows of Parquet files, from their footers; None for other files."""
         if not all(table_suffix(p) in (".parquet", ".pq") for p in paths):
             return None
-        import duckdb
-
-        listed = ", ".join("'" + p.replace("'", "''") + "'" for p in paths)
-        query = f"SELECT sum(num_rows) FROM parquet_file_metadata([{listed}])"  # noqa: S608 (names are quoted)
+        query = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
         try:
-            return int(self._connection.sql(query).fetchall()[0][0])
+            return int(self._connection.execute(query, [list(paths)]).fetchall()[0][0])
         except duckdb.Error as error:
             raise unreadable(error, f"file {paths[0]!r}") from None
 
@@ -272,7 +212,7 @@ def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
     tool = grades_log_format(path)
     if tool is None or (tool in ("inspect", "lm-eval") and not logs):
         return None
-    return Seen(path=path, kind="grades", why=f"results of {TOOLS[tool]}", form="log", sort=tool)
+    return Seen(path, "grades", f"results of {TOOLS[tool]}", form="log", sort=tool)
 
 
 def told_by_columns(
@@ -290,20 +230,9 @@ def told_by_columns(
     """
     columns = tuple(types)
 
-    def known(
-        kind: SourceKind, why: str, form: str = "long", options: Mapping[str, Any] | None = None
-    ) -> Seen:
-        o = dict(options or {})
-        return Seen(
-            path=path,
-            kind=kind,
-            why=why,
-            form=form,
-            columns=columns,
-            types=types,
-            options=o,
-            sort=f"{form} {sorted(o.items())}",
-        )
+    def known(kind: Any, why: str, form: Form = "long", **o: Any) -> Seen:
+        about: dict[str, Any] = {"columns": columns, "types": types, "options": o}
+        return Seen(path, kind, why, form=form, sort=f"{form} {sorted(o.items())}", **about)
 
     candidates = _long_kinds(columns)
     if named in candidates:
@@ -311,37 +240,26 @@ def told_by_columns(
     if len(candidates) == 1 and named in (None, candidates[0]):
         names, form = _long_columns(candidates[0], columns)
         return known(candidates[0], f"columns {', '.join(names)}", form)
-    wide = [
-        kind
-        for kind in settings.wide
-        if _named_columns(settings, kind) <= set(columns) and named in (None, kind)
-    ]
+    there = [k for k, o in settings.wide.items() if set(named_columns(o)) <= set(columns)]
+    wide = [kind for kind in there if named in (None, kind)]
     if not candidates and not wide:
         other = _by_other_names(columns, settings, named)
         if len(other) == 1:
             meant, found = next(iter(other.items()))
             seen = known(meant, f"columns {', '.join(found.values())}, read as {', '.join(found)}")
             plain = {name: column.strip().lower() for name, column in found.items()}
-            return (
-                seen
-                if all(name == column for name, column in plain.items())
-                else dataclasses.replace(seen, sort=f"{plain}")
-            )
+            same = all(name == column for name, column in plain.items())
+            return seen if same else dataclasses.replace(seen, sort=f"{plain}")
         candidates = list(other)
     if len(wide) == 1 and not candidates:
-        kind: Any = wide[0]
-        return known(
-            kind, f"columns named in [wide.{kind}] of noracle.toml", "wide", settings.wide[kind]
-        )
+        why = f"columns named in [wide.{wide[0]}] of noracle.toml"
+        return known(wide[0], why, "wide", **settings.wide[wide[0]])
     if len(candidates) + len(wide) > 1:
-        return Seen(
-            path=path, kind=None, why=_ambiguous(path, [*candidates, *wide]), columns=columns
-        )
-    told: Any = named or next(
-        (kind for kind in WIDE_TABLES if kind in TABLES and stem_of(path).startswith(kind[:-1])),
-        None,
-    )
-    if not candidates and not wide and told in ("answers", "ratings", "grades"):
+        return Seen(path, None, _ambiguous(path, [*candidates, *wide]), columns=columns)
+    stem = stem_of(path)
+    by_name = (kind for kind in WIDE_TABLES if kind in TABLES and stem.startswith(kind[:-1]))
+    told: Any = named or next(by_name, None)
+    if not candidates and told in ("answers", "ratings", "grades"):
         broad = _wide(types, told, settings, known)
         if broad is not None:
             return broad
@@ -349,44 +267,29 @@ def told_by_columns(
         return _as_named(path, types, named, known)
     priced, price = [[c for c in group if c in columns] for group in (_PRICED, _PRICE)]
     if len(priced) == len(price) == 1 and "item" not in columns:
-        return known(
-            "prices",
-            f"columns {priced[0]}, {price[0]}",
-            options={"name": priced[0], "price": price[0]},
-        )
+        why = f"columns {priced[0]}, {price[0]}"
+        return known("prices", why, name=priced[0], price=price[0])
     if _is_items(path, columns, settings):
         about = [c for c in TABLES["items"].names(required=False) if c in columns]
         return known("items", f"columns {', '.join(['item', *about])}")
-    raters = _score_columns(types)
-    if stem_of(path).startswith(("pilot", "scores")) and raters:
-        return known(
-            "scores",
-            "named as scores, with a column of numbers for each rater",
-            "wide",
-            _score_options(columns, raters),
-        )
-    return Seen(path=path, kind=None, why=_unknown(types), columns=columns)
+    if stem.startswith(("pilot", "scores")) and _score_options(types):
+        why = "named as scores, with a column of numbers for each rater"
+        return known("scores", why, "wide", **_score_options(types))
+    return Seen(path, None, _unknown(types), columns=columns)
 
 
 def _long_kinds(columns: Collection[str]) -> list[SourceKind]:
     """The kinds whose required columns are all there."""
-    found = [kind for kind in _LONG if set(TABLES[kind].names(required=True)) <= set(columns)]
-    if (
-        "grades" not in found
-        and {"item", "system"} <= set(columns)
-        and "answer" not in columns
-        and verdict_column(columns)
-    ):
+    there = set(columns)
+    found = [kind for kind in _LONG if set(TABLES[kind].names(required=True)) <= there]
+    graded = {"item", "system"} <= there and "answer" not in there and verdict_column(columns)
+    if graded and "grades" not in found:
         found.append("grades")
-    votes = set(VOTES.names(required=True)) <= set(columns) and not set(columns) & {
-        "rater",
-        "system",
-        "class",
-    }
+    votes = set(VOTES.names(required=True)) <= there and not there & {"rater", "system", "class"}
     return ["ratings"] if votes and not found else found
 
 
-def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str], str]:
+def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str], Form]:
     """The columns that make a table one of this kind, as they are called in it, and its form."""
     if kind == "ratings" and "rater" not in columns:
         return VOTES.names(required=True), "votes"
@@ -401,7 +304,7 @@ def _by_other_names(
 ) -> dict[SourceKind, dict[str, str]]:
     """The kinds whose required columns are there under other names, with those columns."""
     found: dict[SourceKind, dict[str, str]] = {}
-    for kind in _LONG if named is None else [k for k in _LONG if k == named]:
+    for kind in [k for k in _LONG if named in (None, k)]:
         names, _, faults = resolve(columns, TABLES[kind], settings.columns)
         needed = TABLES[kind].names(required=True)
         if not faults and all(name in names for name in needed):
@@ -413,82 +316,64 @@ def _wide(
     types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]
 ) -> Seen | None:
     """A wide table of a kind that its name or the settings tell; None where it is none."""
-    names, _, faults = resolve(
-        list(types), Table(name=kind, columns=TABLES[kind].columns[:1]), settings.columns
-    )
+    item = Table(name=kind, columns=TABLES[kind].columns[:1])
+    names, _, faults = resolve(list(types), item, settings.columns)
     if faults or "item" not in names:
         return None
+    shape = Shape(columns=settings.columns)
     try:
-        columns, _ = wide_among(
-            types, kind, Shape(columns=settings.columns), names["item"], lambda _: True
-        )
+        columns, _ = wide_among(types, kind, shape, names["item"], lambda _: True)
     except EvidenceError:
         return None
     who = f"{WIDE_TABLES[kind][0]}s"
     if len(columns) < 2:
         return None
     why = f"one row per item, with a column for each of {len(columns)} {who}"
-    return known(kind, why, "wide", {"item": names["item"], who: tuple(columns)})
-
-
-def _named_columns(settings: Settings, kind: str) -> set[str]:
-    values = settings.wide[kind].values()
-    return {name for value in values for name in ((value,) if isinstance(value, str) else value)}
+    return known(kind, why, "wide", **{"item": names["item"], who: tuple(columns)})
 
 
 def _as_named(
     path: str, types: Mapping[str, str], named: SourceKind, known: Callable[..., Seen]
 ) -> Seen:
     """A table that the settings name, and whose columns alone do not tell."""
-    columns = tuple(types)
     why = "named in noracle.toml"
-    if named == "items" and "item" in columns:
+    if named == "items" and "item" in types:
         return known("items", why)
-    if named == "scores" and _score_columns(types):
-        return known("scores", why, "wide", _score_options(columns, _score_columns(types)))
+    if named == "scores" and _score_options(types):
+        return known("scores", why, "wide", **_score_options(types))
     if named == "prices":
         seen = told_by_columns(path, types, settings=Settings())
         if seen.kind == "prices":
             return seen
-    return Seen(path=path, kind=None, why=f"columns {', '.join(shown(columns))}", columns=columns)
+    return Seen(path, None, f"columns {', '.join(shown(list(types)))}", columns=tuple(types))
 
 
 def _is_items(path: str, given: Sequence[str], settings: Settings) -> bool:
     names, _, faults = resolve(given, TABLES["items"], settings.columns)
-    columns = {*given, *names} if not faults else set(given)
-    about = set(TABLES["items"].names(required=False)) & set(columns)
-    said = set(columns) & (_SAID | {*ALIASES["answers.answer"], *ALIASES["grades.verdict"]})
-    return (
-        "item" in columns
-        and not said
-        and bool(about or (stem_of(path) == "items" and len(given) == 1))
-    )
+    columns = {*given} if faults else {*given, *names}
+    about = set(TABLES["items"].names(required=False)) & columns
+    said = columns & (_SAID | {*ALIASES["answers.answer"], *ALIASES["grades.verdict"]})
+    alone = stem_of(path) == "items" and len(given) == 1
+    return "item" in columns and not said and bool(about or alone)
 
 
-def _score_columns(types: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(c for c, kind in types.items() if kind in ("whole", "float") and c != "item")
-
-
-def _score_options(columns: Collection[str], raters: Sequence[str]) -> dict[str, Any]:
-    return {**({"item": "item"} if "item" in columns else {}), "raters": tuple(raters)}
-
-
-# -------------------------------------------------------------------------------------------------------------
-# what to say of the others
+def _score_options(types: Mapping[str, str]) -> dict[str, Any]:
+    """The columns of a table of scores; empty where none holds numbers."""
+    raters = tuple(c for c, kind in types.items() if kind in ("whole", "float") and c != "item")
+    item = {"item": "item"} if "item" in types else {}
+    return {**item, "raters": raters} if raters else {}
 
 
 def _ambiguous(path: str, kinds: Sequence[str]) -> str:
     first = f'[files] {kinds[0]} = "{PurePath(path).name}"'
-    return (
-        f"fits {' and '.join(kinds)}; not guessed. Say which it is in noracle.toml, as in {first}"
-    )
+    fits = " and ".join(kinds)
+    return f"fits {fits}; not guessed. Say which it is in noracle.toml, as in {first}"
 
 
 def _unknown(types: Mapping[str, str]) -> str:
     columns = list(types)
-    plain = {c.strip().lower() for c in columns}
     listed = ", ".join(shown(columns)) + (", …" if len(columns) > 12 else "")
-    kinds = _long_kinds(plain)
+    kinds = _long_kinds({c.strip().lower() for c in columns})
     if kinds and not _long_kinds(columns):
         needed = ", ".join(TABLES[kinds[0]].names(required=True))
         return f"columns {listed} would be {kinds[0]} if they were called {needed}; rename them"
@@ -496,10 +381,8 @@ def _unknown(types: Mapping[str, str]) -> str:
     if "item" in columns and len(keys) == 1 and not {"rater", "system", "verdict"} & set(columns):
         return f"item and {keys[0]} alone look like an answer key, which is not used; what people said is item, class, verdict (yes)"
     if "item" in columns:
-        near = {
-            kind: [c for c in TABLES[kind].names(required=True) if c not in columns]
-            for kind in _LONG
-        }
+        needs = {kind: TABLES[kind].names(required=True) for kind in _LONG}
+        near = {kind: [c for c in names if c not in columns] for kind, names in needs.items()}
         kind, missing = min(near.items(), key=lambda pair: len(pair[1]))
         if len(missing) == 1:
             return f"columns {listed} are not {kind}: no {missing[0]}. Rename or add the column"
@@ -509,49 +392,32 @@ def _unknown(types: Mapping[str, str]) -> str:
 
 
 def kind_fault(seen: Seen, kind: SourceKind) -> str:
-    """One line about a file that is called after a kind of evidence, or named as it, and is not of
-    that kind.
-    """
+    """One line about a file that is called or named as a kind of evidence and is not of it."""
     needed = TABLES[kind].names(required=True) if kind in TABLES else []
-    missing = [c for c in needed if c not in seen.columns]
+    missing = [c for c in needed if c not in seen.columns] if seen.columns else []
     if seen.columns and needed and not missing:
         return fault(f"file {seen.path!r}", "must be of one kind", seen.why)
-    came = (
-        f"no {', '.join(missing)} in {shown(seen.columns)}"
-        if seen.columns and missing
-        else seen.why
-    )
-    return fault(f"{kind} file {seen.path!r}", _rule(kind), came, remedy=_remedy(kind))
-
-
-def _rule(kind: SourceKind) -> str:
+    came = f"no {', '.join(missing)} in {shown(seen.columns)}" if missing else seen.why
+    rule = f"must have columns {', '.join(needed)}"
     if kind == "counts":
-        return f"must be JSON with schema {' or '.join(COUNTS)}"
-    if kind == "prices":
-        return "must have columns kind or rater, and price or cost, or be TOML with tables labels or raters"
-    needed = ", ".join(TABLES[kind].names(required=True))
-    return f"must have columns {needed}" + (", or item, label, n" if kind == "ratings" else "")
-
-
-def _remedy(kind: SourceKind) -> str:
+        rule = f"must be JSON with schema {' or '.join(COUNTS)}"
+    elif kind == "prices":
+        rule = "must have columns kind or rater, and price or cost, or be TOML with tables labels or raters"
+    elif kind == "ratings":
+        rule += ", or item, label, n"
+    remedy = "Rename the columns."
     wide = {"answers": "systems", "ratings": "raters"}.get(kind)
-    return (
-        "Rename the columns."
-        if wide is None
-        else f"Rename the columns; for one row an item write [wide.{kind}] with {wide} into noracle.toml."
-    )
+    if wide is not None:
+        remedy = f"Rename the columns; for one row an item write [wide.{kind}] with {wide} into noracle.toml."
+    return fault(f"{kind} file {seen.path!r}", rule, came, remedy=remedy)
 
 
 def _no_table(name: PurePath) -> str:
+    suffix = name.suffix.lower()
     for suffixes, reason in _OTHERS.items():
-        if name.suffix.lower() in suffixes:
+        if suffix in suffixes:
             return reason
-    if name.suffix.lower() in _PEOPLE or name.stem.lower() in (
-        "readme",
-        "license",
-        "licence",
-        "changelog",
-    ):
+    if suffix in _PEOPLE or name.stem.lower() in ("readme", "license", "licence", "changelog"):
         return "a text for people, not a table"
     return f"not a table ({', '.join(SUFFIXES)}), a log or stored counts"
 
@@ -562,20 +428,8 @@ def _toml(path: str) -> Seen:
         with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
             tables = set(tomllib.load(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return Seen(path=path, kind=None, why="TOML that cannot be read")
-    if tables & {"labels", "raters"} and tables <= {
-        "labels",
-        "caps",
-        "raters",
-        "costs",
-        "lengths",
-        "budgets",
-    }:
-        return Seen(
-            path=path,
-            kind="prices",
-            why=f"TOML with tables {', '.join(sorted(tables))}",
-            options={"format": "toml"},
-            sort="toml",
-        )
-    return Seen(path=path, kind=None, why="TOML that holds no prices")
+        return Seen(path, None, "TOML that cannot be read")
+    if not tables & {"labels", "raters"} or tables - _PRICE_TABLES:
+        return Seen(path, None, "TOML that holds no prices")
+    why = f"TOML with tables {', '.join(sorted(tables))}"
+    return Seen(path, "prices", why, options={"format": "toml"}, sort="toml")

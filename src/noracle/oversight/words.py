@@ -6,11 +6,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from noracle.oversight.findings import by_subject, first_of, results_of
 from noracle.oversight.model import Finding, NextStep, Settings, Step, SystemLine
 from noracle.report import words
 from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
-
-__all__ = ["clause", "confidence_of", "meaning", "promised"]
 
 _MEANINGS = {
     "iid items": "The items are a fair sample of the work that you care about.",
@@ -51,24 +50,12 @@ _MEANINGS = {
     "labels fit the design": "The labels can have come about in the way that was stated.",
     "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
 }
-_PATTERNS = (
-    (
-        re.compile(r"^\d+ ratings on every item by design$"),
-        "Every item got so many ratings by plan, not by chance.",
-    ),
-    (
-        re.compile(r"^at least \d+ labelled rows$"),
-        "A rule of thumb: with fewer labelled items the interval is not to be trusted.",
-    ),
-    (
-        re.compile(r"p_i·p_j ≤ P_ij"),
-        "No two annotators agree less often than they would if each erred for themselves.",
-    ),
-    (
-        re.compile(r"^where the vote is wrong, the system is right"),
-        "Where people are wrong, the system does not mostly repeat their error.",
-    ),
-)
+_PATTERNS = {
+    r"^\d+ ratings on every item by design$": "Every item got so many ratings by plan, not by chance.",
+    r"^at least \d+ labelled rows$": "A rule of thumb: with fewer labelled items the interval is not to be trusted.",
+    r"p_i·p_j ≤ P_ij": "No two annotators agree less often than they would if each erred for themselves.",
+    r"^where the vote is wrong, the system is right": "Where people are wrong, the system does not mostly repeat their error.",
+}
 _KINDS = {
     Kind.LOGICAL: "holds for every possible answer key",
     Kind.FINITE_SAMPLE: "holds with at least {confidence} confidence, however few the labels",
@@ -87,10 +74,8 @@ def meaning(assumption: str) -> str:
     >>> meaning("10 classes inferred: those that were seen")
     ''
     """
-    known = _MEANINGS.get(assumption)
-    if known is not None:
-        return known
-    return next((text for pattern, text in _PATTERNS if pattern.search(assumption)), "")
+    matching = (text for pattern, text in _PATTERNS.items() if re.search(pattern, assumption))
+    return _MEANINGS.get(assumption) or next(matching, "")
 
 
 def clause(assumption: str) -> str:
@@ -129,17 +114,13 @@ def confidence_of(error_rate: float) -> str:
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
 
 
-# ----------------------------------------------------------------------------
-# One line for each system: what can truthfully be said of it, in plain words.
-
-
 _STATUS = {
     "failed": "REFUTED by a check",
     "assumed": "assumed",
     "checked": "checked",
     "by-design": "ensured",
 }
-_ORDER = {"failed": 0, "assumed": 1, "checked": 2, "by-design": 3}
+"""The weakest first."""
 
 
 def rests_on(guarantee: Guarantee) -> str:
@@ -151,7 +132,7 @@ def rests_on(guarantee: Guarantee) -> str:
     >>> rests_on(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name="right verdicts"),)))
     'nobody gave a wrong verdict (assumed)'
     """
-    ordered = sorted(guarantee.assumptions, key=lambda a: _ORDER[a.status])
+    ordered = sorted(guarantee.assumptions, key=lambda a: [*_STATUS].index(a.status))
     return "; ".join(f"{clause(a.name)} ({_STATUS[a.status]})" for a in ordered)
 
 
@@ -164,72 +145,53 @@ def system_lines(
 ) -> tuple[SystemLine, ...]:
     """One line for each system, in their order."""
     of = {step.name: step for step in steps}
-    return tuple(_line(name, of, findings, next_steps, settings) for name in systems)
+    first = next_steps[0].statement if next_steps else ""
+    lines = []
+    for name in systems:
+        broken = [f for f in findings if not f.agrees and _is_about(f, name)]
+        lines.append(_line(name, of, first, settings, broken=bool(broken)))
+    return tuple(lines)
+
+
+def _is_about(finding: Finding, name: str) -> bool:
+    subject = finding.subject
+    return not subject or name == subject or name in subject.split(" and ")
 
 
 def _line(
-    name: str,
-    of: Mapping[str, Step],
-    findings: Sequence[Finding],
-    next_steps: Sequence[NextStep],
-    settings: Settings,
+    name: str, of: Mapping[str, Step], first: str, settings: Settings, *, broken: bool
 ) -> SystemLine:
-    broken = [
-        f
-        for f in findings
-        if not f.agrees and (not f.subject or name == f.subject or name in f.subject.split(" and "))
-    ]
-    estimate = next(
-        (r for r in _results(of, "accuracy") if isinstance(r, Estimate) and r.subject == name), None
-    )
-    certificate = next(
-        (
-            r
-            for r in _results(of, "certificate")
-            if isinstance(r, Certificate) and r.subject == name
-        ),
-        None,
-    )
-    beside = _better(certificate)
+    estimate = by_subject(of, "accuracy", Estimate).get(name)
+    certificate = by_subject(of, "certificate", Certificate).get(name)
+    beside, possible = _better(certificate), _possible(name, of)
+    value = low = high = math.nan
+    guarantee = None if certificate is None else certificate.guarantee
     if estimate is not None and not (math.isnan(estimate.low) or math.isnan(estimate.high)):
-        return SystemLine(
-            system=name,
-            value=estimate.value,
-            low=estimate.low,
-            high=estimate.high,
-            guarantee=estimate.guarantee,
-            rests_on=rests_on(estimate.guarantee),
-            statement=_said(estimate, broken) + beside,
-            next_step=_next(estimate, broken, next_steps, of, settings),
-        )
-    first = next_steps[0].statement if next_steps else ""
-    possible = _possible(name, of)
-    if possible is not None:
+        value, low, high = estimate.value, estimate.low, estimate.high
+        guarantee = estimate.guarantee
+        said = _said(estimate, broken=broken)
+        first = _next(estimate, first, of, settings.half_width, broken=broken)
+    elif possible is not None:
         low, high, guarantee = possible
-        words = f"Without labels: whatever is true, between {_percent(low)} and {_percent(high)} of the answers that it gave are right."
+        said = f"Without labels: whatever is true, between {_percent(low)} and {_percent(high)} of the answers that it gave are right."
         if low <= 0 and high >= 1:
-            words = "Nothing can be said of its accuracy yet: without labels everything from 0 % to 100 % is possible."
-        return SystemLine(
-            system=name,
-            low=low,
-            high=high,
-            guarantee=guarantee,
-            rests_on=rests_on(guarantee),
-            statement=words + beside,
-            next_step=first,
-        )
-    reason = of["accuracy"].reason if "accuracy" in of else ""
-    promise = certificate.guarantee if certificate is not None else None
+            said = "Nothing can be said of its accuracy yet: without labels everything from 0 % to 100 % is possible."
+    else:
+        reason = of["accuracy"].reason if "accuracy" in of else ""
+        said = f"Its accuracy is not known. {reason}".strip()
     return SystemLine(
         system=name,
-        guarantee=promise,
-        rests_on="" if promise is None else rests_on(promise),
-        statement=f"Its accuracy is not known. {reason}".strip() + beside,
+        value=value,
+        low=low,
+        high=high,
+        guarantee=guarantee,
+        rests_on="" if guarantee is None else rests_on(guarantee),
+        statement=said + beside,
         next_step=first,
     )
 
 
-def _said(estimate: Estimate, broken: Sequence[Finding]) -> str:
+def _said(estimate: Estimate, *, broken: bool) -> str:
     span = f"{_percent(estimate.low)} and {_percent(estimate.high)}"
     value = "" if math.isnan(estimate.value) else f", best estimate {_percent(estimate.value)}"
     if estimate.guarantee.kind is Kind.HEURISTIC:
@@ -251,48 +213,33 @@ def _better(certificate: Certificate | None) -> str:
 
 
 def _next(
-    estimate: Estimate,
-    broken: Sequence[Finding],
-    next_steps: Sequence[NextStep],
-    of: Mapping[str, Step],
-    settings: Settings,
+    estimate: Estimate, first: str, of: Mapping[str, Step], wanted: float, *, broken: bool
 ) -> str:
     if broken:
-        return next_steps[0].statement if next_steps else "Repair the contradiction."
+        return first or "Repair the contradiction."
     half = (estimate.high - estimate.low) / 2
-    if half <= settings.half_width:
-        return f"No more labels are needed for ± {settings.half_width:g}."
-    plan = next((r for r in _results(of, "labels") if isinstance(r, Plan)), None)
+    if half <= wanted:
+        return f"No more labels are needed for ± {wanted:g}."
+    plan, now = first_of(of, "labels", Plan), f"the interval is ± {half:.3f}"
     if plan is None:
-        return (
-            f"Label more items: the interval is ± {half:.3f}, wanted is ± {settings.half_width:g}."
-        )
+        return f"Label more items: {now}, wanted is ± {wanted:g}."
     own = plan.inputs.get("by_system", {}).get(estimate.subject)
     if own is None:
         buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
-        return f"Label more items: the interval is ± {half:.3f}; {buy} labels in all give about ± {settings.half_width:g}."
+        return f"Label more items: {now}; {buy} labels in all give about ± {wanted:g}."
     if not plan.buy:
-        return (
-            f"Bring more items: the interval is ± {half:.3f}, and no item without a label is left."
-        )
-    reached = (
-        settings.half_width if own["predicted"] <= settings.half_width * 1.001 else own["predicted"]
-    )
+        return f"Bring more items: {now}, and no item without a label is left."
+    reached = wanted if own["predicted"] <= wanted * 1.001 else own["predicted"]
     more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
-    return f"Label more items: the interval is ± {half:.3f}; {own['n']:,} more {more} give about ± {reached:.3g}."
+    return f"Label more items: {now}; {own['n']:,} more {more} give about ± {reached:.3g}."
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:
-    for result in _results(of, "ranges"):
-        if isinstance(result, Ranges):
-            for r in result.ranges:
-                if r.name in (f"grade of {name}", f"grade of {name!r}") and not math.isnan(r.low):
-                    return r.low, r.high, result.guarantee
+    for result in results_of(of, "ranges", Ranges):
+        for r in result.ranges:
+            if r.name in (f"grade of {name}", f"grade of {name!r}") and not math.isnan(r.low):
+                return r.low, r.high, result.guarantee
     return None
-
-
-def _results(of: Mapping[str, Step], name: str) -> tuple[object, ...]:
-    return of[name].results if name in of else ()
 
 
 def _percent(share: float) -> str:

@@ -420,7 +420,7 @@ def test_uniform_first_and_targeted_later_is_refused(folder: Folder) -> None:
 
 _CHILD = """
 import os, signal, sys
-from noracle.oversight import memory
+from noracle.oversight.watch import memory
 left = int(sys.argv[2])
 def deadly(function):
     def call(*a, **k):
@@ -432,9 +432,7 @@ def deadly(function):
     return call
 for name in ("put", "add_answers", "add_label", "mark", "remember", "note"):
     setattr(memory.Memory, name, deadly(getattr(memory.Memory, name)))
-from noracle.oversight.settings import NO_CLAIM
 from noracle.oversight.watch import Watch
-from noracle.oversight.watch import as_oversight
 with Watch(sys.argv[1]) as watch:
     watch.look()
 """

@@ -1,11 +1,10 @@
-"""What is new in a file: bytes that were appended to it, or all of it; and whether what was read
-before is still the same.
+"""What is new in a file, and what a watch remembers between looks.
 
 A table that grows at its end (CSV, JSON lines) is read from where the last look ended, up to its
 last whole record. The bytes that were used before are hashed again, not parsed again: so that a
-verdict which was changed in the middle of a file is noticed, whatever the size and the time of the
-file say. Other files (Parquet, compressed) are partitions: they are new as a whole, or they were
-rewritten.
+verdict which was changed in the middle of a file is noticed. Other files (Parquet, compressed) are
+partitions: they are new as a whole, or they were rewritten. The memory is one private SQLite file:
+files, evidence that still waits, counts, and a journal.
 """
 
 from __future__ import annotations
@@ -17,26 +16,25 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, broken
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.shapes import Shape
 
 GROWS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _BLOCK = 1 << 20
+_NAMING = ("item", "class", "answer", "label")
 _PRIVATE = frozenset({"text", "options", "image"})
 
 State = Literal["new", "grown", "same", "rewritten", "shrunk"]
 
 
-class Seen(NamedTuple):
-    """What is remembered of a file: its stamp at the last look, and how many of its bytes were
-    used, with their hash.
-    """
+class FileMark(NamedTuple):
+    """What is remembered of a file: its stamp, and the bytes that were used, with their hash."""
 
     inode: int
     mtime: int
@@ -44,24 +42,17 @@ class Seen(NamedTuple):
     used: int
     digest: str
 
-    @property
-    def stamp(self) -> tuple[int, int, int]:
-        """What a poll compares."""
-        return self.inode, self.mtime, self.size
-
 
 class Arrival(NamedTuple):
-    """A file at this look. ``data`` is a whole small table with the new rows only; None where there
-    are none.
+    """A file at this look: ``data`` is a whole small table with the new rows only, None where there
+    are none; ``waits``: the last line has no end yet; ``whole``: all rows of the file are new.
     """
 
     state: State
-    seen: Seen
+    seen: FileMark
     data: bytes | None = None
     waits: bool = False
-    """The last line has no end yet."""
     whole: bool = False
-    """All rows of the file are new."""
 
 
 def stamp_of(path: str | Path) -> tuple[int, int, int]:
@@ -76,9 +67,9 @@ def stamp_of(path: str | Path) -> tuple[int, int, int]:
     return at.st_ino, at.st_mtime_ns, at.st_size
 
 
-def look_at(path: str | Path, before: Seen | None) -> Arrival:
+def look_at(path: str | Path, before: FileMark | None) -> Arrival:
     """What a file holds that was not there before."""
-    if before is not None and stamp_of(path) == before.stamp:
+    if before is not None and stamp_of(path) == before[:3]:
         return Arrival("same", before)
     suffix = Path(path).suffix.lower()
     with Path(path).open("rb") as file:
@@ -88,14 +79,11 @@ def look_at(path: str | Path, before: Seen | None) -> Arrival:
         if before is not None and at.st_size < used:
             return Arrival("shrunk", before)
         if suffix not in GROWS:
-            seen = Seen(*stamp, at.st_size, _hash(file, at.st_size).hexdigest())
+            mark = FileMark(*stamp, at.st_size, _hash(file, at.st_size).hexdigest())
             if before is None:
-                return Arrival("new", seen, whole=True)
-            return (
-                Arrival("same", seen)
-                if seen.digest == before.digest
-                else Arrival("rewritten", before)
-            )
+                return Arrival("new", mark, whole=True)
+            same = mark.digest == before.digest
+            return Arrival("same", mark) if same else Arrival("rewritten", before)
         hashed = _hash(file, used)
         if before is not None and hashed.hexdigest() != before.digest:
             return Arrival("rewritten", before)
@@ -110,20 +98,13 @@ def look_at(path: str | Path, before: Seen | None) -> Arrival:
                 end = 0  # a header alone is read again with the first row
     hashed.update(rest[:end])
     data = header + rest[:end] if rest[:end].strip() else None
-    return Arrival(
-        "new" if before is None else "grown",
-        Seen(*stamp, used + end, hashed.hexdigest()),
-        data,
-        bool(rest[end:].strip()),
-    )
+    mark = FileMark(*stamp, used + end, hashed.hexdigest())
+    return Arrival("new" if before is None else "grown", mark, data, bool(rest[end:].strip()))
 
 
 def _hash(file: BinaryIO, length: int) -> Any:
     hashed = hashlib.sha256()
-    while length > 0:
-        block = file.read(min(_BLOCK, length))
-        if not block:
-            break
+    while length > 0 and (block := file.read(min(_BLOCK, length))):
         hashed.update(block)
         length -= len(block)
     return hashed
@@ -155,28 +136,18 @@ def rows_in(
     path: str | Path, data: bytes | None, table: str, shape: Shape | None = None
 ) -> list[dict[str, Any]]:
     """The rows of a table in ``data``, or in the whole file where that is None, checked; items and
-    classes are text.
-
-    Texts of items are never read.
+    classes are text. Texts of items are never read.
     """
-    if data is None:
-        return _rows(str(path), table, shape)
     with tempfile.TemporaryDirectory(prefix="noracle-") as folder:
-        part = Path(folder) / f"{Path(path).stem}-new{Path(path).suffix.lower()}"
-        part.write_bytes(data)
-        return _rows(str(part), table, shape)
-
-
-def _rows(path: str, table: str, shape: Shape | None) -> list[dict[str, Any]]:
-    frame = read_table(path, table, shape=shape)
-    names = [
-        name for name in frame.columns if name not in _PRIVATE and not name.startswith("_odd_")
-    ]
-    rows = [dict(zip(names, row, strict=True)) for row in fetch(frame.select(*names))]
+        part = Path(path)
+        if data is not None:
+            part = Path(folder) / f"{part.stem}-new{part.suffix.lower()}"
+            part.write_bytes(data)
+        frame = read_table(str(part), table, shape=shape)
+        names = [n for n in frame.columns if n not in _PRIVATE and not n.startswith("_odd_")]
+        rows = [dict(zip(names, row, strict=True)) for row in fetch(frame.select(*names))]
     for row in rows:
-        for name in ("item", "class", "answer", "label"):
-            if name in row:
-                row[name] = plain(row[name])
+        row |= {name: plain(row[name]) for name in _NAMING if name in row}
     return rows
 
 
@@ -193,11 +164,6 @@ def plain(value: Any) -> str | None:
         return None
     text = str(value)
     return str(int(text)) if text.isascii() and text.isdecimal() else text
-
-
-# ---------------------------------------------------------------------------- What a watch
-# remembers between looks, in one private SQLite file: files, evidence that still waits, counts, and
-# a journal.
 
 
 _VERSION = 1
@@ -237,28 +203,16 @@ class Memory:
         if not self.path.parent.exists():
             self.path.parent.mkdir(mode=0o700)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        what, remedy = "memory of the watch", "Move it away."
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=5)
             self._db.executescript(_TABLES)
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            version = self.query("PRAGMA user_version")[0][0]
         except sqlite3.DatabaseError as error:
-            raise EvidenceError(
-                fault(
-                    "memory of the watch",
-                    "must be a file that noracle wrote",
-                    f"{str(self.path)!r} ({error})",
-                    remedy="Move it away.",
-                )
-            ) from None
+            rule, came = "must be a file that noracle wrote", f"{str(self.path)!r} ({error})"
+            raise broken(what, rule, came, remedy=remedy) from None
         if version not in (0, _VERSION):
-            raise EvidenceError(
-                fault(
-                    "memory of the watch",
-                    f"must be of version {_VERSION}",
-                    version,
-                    remedy="Move it away.",
-                )
-            )
+            raise broken(what, f"must be of version {_VERSION}", version, remedy=remedy)
         self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def close(self) -> None:
@@ -277,9 +231,8 @@ class Memory:
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
-            raise ArgumentError(
-                f"folder must be watched by one process at a time; got a second one at {str(self.path)!r}."
-            ) from None
+            rule = "folder must be watched by one process at a time"
+            raise ArgumentError(f"{rule}; got a second one at {str(self.path)!r}.") from None
         try:
             self._db.execute("DELETE FROM touched")
             yield
@@ -288,32 +241,41 @@ class Memory:
             raise
         self._db.execute("COMMIT")
 
-    # ------------------------------------------------------------------------------------------------
     # values and journal
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return self._db.execute(sql, values).fetchall()
+
+    def _insert(self, into: str, *values: Any) -> bool:
+        """Insert a row that is not there yet; False where it is."""
+        sql = f"INSERT OR IGNORE INTO {into} VALUES ({', '.join('?' * len(values))})"  # noqa: S608 (fixed names)
+        return bool(self._db.execute(sql, values).rowcount)
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value that was set."""
-        row = self._db.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-        return default if row is None else json.loads(row[0])
+        rows = self.query("SELECT value FROM state WHERE name = ?", name)
+        return json.loads(rows[0][0]) if rows else default
 
     def put(self, name: str, value: Any) -> None:
         """Remember a value."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO state VALUES (?, ?)",
-            (name, json.dumps(value, allow_nan=False, sort_keys=True)),
-        )
+        text = json.dumps(value, allow_nan=False, sort_keys=True)
+        self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, text))
+
+    def add(self, name: str, n: int) -> int:
+        """Add to a number that is remembered; returns the sum."""
+        total = int(self.get(name, 0)) + n
+        self.put(name, total)
+        return total
 
     def note(self, event: str, detail: str) -> None:
         """Write to the journal, for ever."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        self._db.execute(
-            "INSERT INTO journal (at, run, event, detail) VALUES (?, ?, ?, ?)",
-            (now, self.run, event, detail),
-        )
+        self._insert("journal (at, run, event, detail)", now, self.run, event, detail)
 
-    def journal(self) -> list[tuple[str, int, str, str]]:
+    def journal(self) -> list[tuple[Any, ...]]:
         """Time, run, event and detail, oldest first."""
-        return self._db.execute("SELECT at, run, event, detail FROM journal ORDER BY n").fetchall()
+        return self.query("SELECT at, run, event, detail FROM journal ORDER BY n")
 
     @property
     def run(self) -> int:
@@ -328,152 +290,95 @@ class Memory:
         self.put("run", run + 1)
 
     def snapshot(self) -> dict[str, Any]:
-        """All that is remembered but stamps of files and times of the journal: two watches of the
-        same evidence have the same.
-        """
+        """All that is remembered, without stamps of files and times, to compare two watches."""
         found: dict[str, Any] = {"journal": [row[1:] for row in self.journal()]}
         for table in _FORGOTTEN:
             columns = "path, used, digest, gone" if table == "file" else "*"
-            found[table] = self._db.execute(
-                f"SELECT {columns} FROM {table} ORDER BY 1, 2"  # noqa: S608 (fixed names)
-            ).fetchall()
+            found[table] = self.query(f"SELECT {columns} FROM {table} ORDER BY 1, 2")  # noqa: S608 (fixed names)
         return found
 
-    # ------------------------------------------------------------------------------------------------
     # files
 
-    def files(self) -> dict[str, Seen]:
+    def files(self) -> dict[str, FileMark]:
         """The files that were read, by path; those that are gone too."""
-        rows = self._db.execute(
-            "SELECT path, inode, mtime, size, used, digest FROM file"
-        ).fetchall()
-        return {row[0]: Seen(*row[1:]) for row in rows}
+        rows = self.query("SELECT path, inode, mtime, size, used, digest FROM file")
+        return {path: FileMark(*mark) for path, *mark in rows}
 
-    def remember(self, path: str, seen: Seen) -> None:
+    def remember(self, path: str, mark: FileMark) -> None:
         """Remember how far a file was read."""
-        self._db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, 0)", (path, *seen))
+        self._db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, 0)", (path, *mark))
 
     def mark_gone(self, present: Iterable[str]) -> list[str]:
         """Mark files that are no longer there; returns those that were there at the last look."""
-        there = set(present)
-        rows = self._db.execute("SELECT path FROM file WHERE gone = 0").fetchall()
-        gone = sorted(path for (path,) in rows if path not in there)
+        known = {path for (path,) in self.query("SELECT path FROM file WHERE gone = 0")}
+        gone = sorted(known - set(present))
         self._db.executemany("UPDATE file SET gone = 1 WHERE path = ?", [(path,) for path in gone])
         return gone
 
-    # ------------------------------------------------------------------------------------------------
     # evidence
 
-    def touch(self, items: Iterable[str]) -> None:
-        """These items have new evidence in this look."""
-        self._db.executemany(
-            "INSERT OR IGNORE INTO touched VALUES (?)", ((item,) for item in items)
-        )
+    def touch(self, item: str) -> None:
+        """Say that an item has new evidence in this look."""
+        self._insert("touched", item)
 
     def add_answers(self, rows: Iterable[tuple[str, str, str | None]]) -> set[str]:
-        """Item, system, answer; returns the items with a new one. The same row twice is one row;
-        two different answers are a fault.
-        """
+        """Add answers; returns the items with a new one. Two different answers are a fault."""
         clashes: list[str] = []
         new: set[str] = set()
+        there = "SELECT answer FROM answer WHERE item = ? AND system = ?"
         for item, system, answer in rows:
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO answer (item, system, answer) VALUES (?, ?, ?)",
-                (item, system, answer),
-            )
-            if done.rowcount:
+            if self._insert("answer (item, system, answer)", item, system, answer):
                 new.add(item)
-                continue
-            known = self._db.execute(
-                "SELECT answer FROM answer WHERE item = ? AND system = ?", (item, system)
-            ).fetchone()[0]
-            if known != answer:
+                self.touch(item)
+            elif self.query(there, item, system)[0][0] != answer:
                 clashes.append(item)
         if clashes:
-            rule, remedy = (
-                "must have one row for each item and system",
-                "Correct the rows that were added.",
-            )
-            raise EvidenceError(
-                fault(
-                    "answers",
-                    rule,
-                    "different answers",
-                    where=clashes[:5],
-                    total=len(clashes),
-                    remedy=remedy,
-                )
-            )
-        self.touch(new)
+            rule, came = "must have one row for each item and system", "different answers"
+            more: dict[str, Any] = {"where": clashes[:5], "total": len(clashes)}
+            raise broken("answers", rule, came, **more, remedy="Correct the rows that were added.")
         return new
 
     def add_label(self, item: str, rows: list[list[Any]]) -> bool:
-        """The first judgements of an item; False where it has some already, for an item is counted
-        once.
-        """
-        done = self._db.execute(
-            "INSERT OR IGNORE INTO label VALUES (?, ?)", (item, json.dumps(rows))
-        )
-        if done.rowcount:
-            self.touch([item])
-        return bool(done.rowcount)
+        """The first judgements of an item, which is counted once; False where it has some."""
+        new = self._insert("label", item, json.dumps(rows))
+        if new:
+            self.touch(item)
+        return new
 
     def add_grade(self, item: str, system: str, verdict: str) -> str | None:
-        """The first grade of an answer; returns the one that is there already, for an answer is
-        counted once.
-        """
-        done = self._db.execute(
-            "INSERT OR IGNORE INTO grade (item, system, verdict) VALUES (?, ?, ?)",
-            (item, system, verdict),
-        )
-        if done.rowcount:
-            self.touch([item])
+        """The first grade of an answer, which is counted once; else the one that is there."""
+        if self._insert("grade (item, system, verdict)", item, system, verdict):
+            self.touch(item)
             return None
-        return str(
-            self._db.execute(
-                "SELECT verdict FROM grade WHERE item = ? AND system = ?", (item, system)
-            ).fetchone()[0]
-        )
+        there = "SELECT verdict FROM grade WHERE item = ? AND system = ?"
+        return str(self.query(there, item, system)[0][0])
 
     def open_label(self, path: str) -> tuple[str, list[list[Any]]] | None:
         """The judgements at the end of a file, whose item may get more in the next row."""
-        row = self._db.execute(
-            "SELECT item, rows FROM open_label WHERE path = ?", (path,)
-        ).fetchone()
-        return None if row is None else (row[0], json.loads(row[1]))
+        found = self.query("SELECT item, rows FROM open_label WHERE path = ?", path)
+        return (found[0][0], json.loads(found[0][1])) if found else None
 
     def hold_label(self, path: str, held: tuple[str, list[list[Any]]] | None) -> None:
         """Keep the judgements at the end of a file back."""
-        self._db.execute("DELETE FROM open_label WHERE path = ?", (path,))
+        self.query("DELETE FROM open_label WHERE path = ?", path)
         if held is not None:
-            self._db.execute(
-                "INSERT INTO open_label VALUES (?, ?, ?)", (path, held[0], json.dumps(held[1]))
-            )
+            self._insert("open_label", path, held[0], json.dumps(held[1]))
 
     def add_items(self, rows: Iterable[tuple[str, int | None]]) -> None:
         """Item and its number of classes."""
         for item, k in rows:
-            self._db.execute("INSERT OR IGNORE INTO item VALUES (?, ?)", (item, k))
-            self.touch([item])
+            self._insert("item", item, k)
+            self.touch(item)
 
     def add_ratings(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Item, rater, label; a rater's first rating of an item counts."""
-        place = self._db.execute("SELECT COALESCE(MAX(place), 0) FROM rating").fetchone()[0]
-        for item, rater, label in rows:
-            place += 1
-            self._db.execute(
-                "INSERT OR IGNORE INTO rating VALUES (?, ?, ?, ?)", (item, rater, label, place)
-            )
-            self.touch([item])
+        last = self.query("SELECT COALESCE(MAX(place), 0) FROM rating")[0][0]
+        for place, (item, rater, label) in enumerate(rows, start=last + 1):
+            self._insert("rating", item, rater, label, place)
+            self.touch(item)
 
-    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-        return self._db.execute(sql, values).fetchall()
-
-    def mark(self, column: str, pairs: Iterable[tuple[str, str]]) -> None:
+    def mark(self, column: Literal["met", "rated"], pairs: Sequence[tuple[str, str]]) -> None:
         """Mark answers as counted: ``met`` a label, or ``rated``."""
-        name = {"met": "met", "rated": "rated"}[column]
-        rows = list(pairs)
-        if name == "met":
-            self._db.executemany("UPDATE grade SET met = 1 WHERE item = ? AND system = ?", rows)
-        self._db.executemany(f"UPDATE answer SET {name} = 1 WHERE item = ? AND system = ?", rows)  # noqa: S608 (fixed names)
+        for table in ("answer", "grade") if column == "met" else ("answer",):
+            sql = f"UPDATE {table} SET {column} = 1 WHERE item = ? AND system = ?"  # noqa: S608 (fixed names)
+            self._db.executemany(sql, pairs)

@@ -1,15 +1,8 @@
 """Labels of a stream as scores, and the limits that hold at every look.
 
-Each item is counted once, with the judgements that came first. Its score x is unbiased for whether
-the answer is right: 1{answer = y} for a known class; 1 - (K-1)/m·1{answer among the m classes ruled
-out}; with recorded propensities p 1{asked the answer, yes}/p from below and 1 - 1{asked the answer,
-no}/p from above, of the first question. No answer scores 0. The limits are those of betting
-(:mod:`noracle.bounds.betting`): they hold at all looks together, at the error rate, for items that
-come in random order.
-
-Where items have different numbers of classes, the share of yes depends on the number, so that a
-kind of label is no random sample of the items. All scores are then bet on with the range of the
-largest number of classes, which does not depend on the item.
+Each item is counted once, with the judgements that came first. Where items have different numbers
+of classes, the share of yes depends on the number, so that a kind of label is no random sample of
+the items: all scores are then bet on with the range of the largest number of classes.
 """
 
 from __future__ import annotations
@@ -26,7 +19,7 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval
 from noracle.counts.sketch import Sketch
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
-from noracle.errors import EvidenceError, fault
+from noracle.errors import broken
 from noracle.evidence.tables import VERDICTS
 from noracle.oversight.model import Settings
 from noracle.oversight.watch.memory import Memory, plain
@@ -42,6 +35,7 @@ DEPENDENT = Assumption(
     status="failed",
     detail="items come in clusters, whose items depend on each other, and are counted one by one",
 )
+_GUESS = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, anytime=True, assumptions=(DEPENDENT,))
 
 
 def tally_of(
@@ -62,24 +56,12 @@ def tally_of(
     >>> tally_of("a", "2", [["2", "no", None], ["0", "no", None]], n_classes=5, recorded=False, drop=False, item="7").n_ruled_out
     2
     """
-    label = Label.of(
-        [(str(c), verdict, p) for c, verdict, p in rows], n_classes=n_classes, recorded=recorded
-    )
+    said = [(str(c), verdict, p) for c, verdict, p in rows]
+    label = Label.of(said, n_classes=n_classes, recorded=recorded)
     if label is None and not drop:
-        came, remedy = (
-            "different verdicts",
-            "Correct the labels, or set conflicts = 'drop' in noracle.toml.",
-        )
-        raise EvidenceError(
-            fault(
-                "judgements",
-                "must not contradict each other",
-                came,
-                where=[item],
-                total=1,
-                remedy=remedy,
-            )
-        )
+        rule, came = "must not contradict each other", "different verdicts"
+        remedy = "Correct the labels, or set conflicts = 'drop' in noracle.toml."
+        raise broken("judgements", rule, came, where=[item], total=1, remedy=remedy)
     return None if label is None else label.meet(answer, system=system)
 
 
@@ -133,37 +115,28 @@ def sequence_estimate(
     limits of the share that has an answer.
     """
     if asked is not None:
-        counts = dataclasses.replace(
-            counts,
-            tallies={t: n for t, n in counts.tallies.items() if t.answered},
-            items=counts.answered,
-            answered=counts.answered,
-        )
-    limits = sequence_limits(
-        counts.tallies, error=error * (1 - _SHARED) if asked else error, most_classes=most_classes
-    )
+        given = {t: n for t, n in counts.tallies.items() if t.answered}
+        counts = dataclasses.replace(counts, tallies=given, items=counts.answered)
+    own = error * (1 - _SHARED) if asked else error
+    limits = sequence_limits(counts.tallies, error=own, most_classes=most_classes)
     estimate = estimate_accuracy(counts, method="scores", interval="betting", confidence=1 - error)
+    notes, value = [note for note in estimate.notes if note != VACUOUS], estimate.value
     if asked is not None:
-        share = linear.anytime([linear.Cell(*asked)], error * _SHARED)
+        n, answered = asked
+        share = linear.anytime([linear.Cell(n, answered)], error * _SHARED)
         limits = linear.Limits(limits.low * share.low, limits.high * share.high, limits.empty)
-        estimate = dataclasses.replace(estimate, value=estimate.value * asked[1] / asked[0])
-    notes = [note for note in estimate.notes if note != VACUOUS]
-    if asked is not None and asked[1] < asked[0]:
-        notes.append(
-            f"{asked[0] - asked[1]:,} of {asked[0]:,} items have no answer, which counts as wrong"
-        )
+        value = value * answered / n
+        if answered < n:
+            notes.append(f"{n - answered:,} of {n:,} items have no answer, which counts as wrong")
     if limits.low <= 0 and limits.high >= 1:
         notes.append(VACUOUS)
-    guarantee = dataclasses.replace(
-        estimate.guarantee, assumptions=(*estimate.guarantee.assumptions, RANDOM_ORDER)
-    )
+    assumptions = (*estimate.guarantee.assumptions, RANDOM_ORDER)
+    guarantee = dataclasses.replace(estimate.guarantee, assumptions=assumptions)
     if clustered:
-        guarantee = (
-            guarantee
-            & Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, anytime=True, assumptions=(DEPENDENT,))
-        ).given()
+        guarantee = (guarantee & _GUESS).given()
     return dataclasses.replace(
         estimate,
+        value=value,
         low=limits.low,
         high=limits.high,
         notes=tuple(notes),
@@ -172,15 +145,12 @@ def sequence_estimate(
     )
 
 
-# ---------------------------------------------------------------------------- New rows into the
-# memory of a watch: what is fixed at the first judgement, and which judgements of an item count.
-
-
 CLUSTERED = (
     "heuristic: items of one cluster depend on each other, and a watch counts items one by one, whether or not the rest of their cluster "
     "has come; 'noracle estimate' takes whole clusters"
 )
 _BEGIN_AGAIN = "Write it so from the first judgement on, or begin a new watch."
+_AS_JUDGEMENTS = "Write these grades as judgements of the class that was answered, or use 'noracle estimate --grades'."
 LabelRows = tuple[str, list[list[Any]], Any]
 
 
@@ -199,64 +169,48 @@ class Feed:
 
     def take(self, kind: str, name: str, rows: list[dict[str, Any]], *, closed: bool) -> None:
         """Take the new rows of one file; ``closed`` where it cannot grow."""
+        memory = self.memory
+        if kind in ("items", "grades") and any(row.get("cluster") is not None for row in rows):
+            memory.put("clustered", True)
+        if kind in ("answers", "grades"):
+            systems = memory.get("systems", [])
+            new = sorted({str(row["system"]) for row in rows} - set(systems))
+            memory.put("systems", [*systems, *new])
         if kind == "items":
-            self._strata |= any(
-                row.get("stratum") is not None or row.get("weight") not in (None, 1.0)
-                for row in rows
-            )
-            if any(row.get("cluster") is not None for row in rows):
-                self.memory.put("clustered", True)
-            self.memory.add_items((row["item"], row.get("n_classes")) for row in rows)
+            weighted = (row.get("weight") not in (None, 1.0) for row in rows)
+            self._strata |= any(weighted) or any(row.get("stratum") is not None for row in rows)
+            memory.add_items((row["item"], row.get("n_classes")) for row in rows)
         elif kind == "answers":
-            self._name_systems(rows)
-            self._answered |= self.memory.add_answers(
-                (row["item"], str(row["system"]), row["answer"]) for row in rows
-            )
-            self._given |= {row["answer"] for row in rows if row["answer"] is not None}
+            given = [(row["item"], str(row["system"]), row["answer"]) for row in rows]
+            self._answered |= memory.add_answers(given)
+            self._given |= {answer for _, _, answer in given if answer is not None}
         elif kind == "judgements":
             self._judged.append((name, rows, closed))
             self._classes |= {row["class"] for row in rows}
         elif kind == "grades":
-            self._name_systems(rows)
             self._graded += rows
-            if any(row.get("cluster") is not None for row in rows):
-                self.memory.put("clustered", True)
         else:
-            labelled = [
-                (row["item"], str(row["rater"]), row["label"])
-                for row in rows
-                if row["label"] is not None
-            ]
-            self.memory.add_ratings(labelled)
-            self._ratings.update(item for item, _, _ in labelled)
-
-    def _name_systems(self, rows: Sequence[dict[str, Any]]) -> None:
-        systems = self.memory.get("systems", [])
-        new = sorted({str(row["system"]) for row in rows} - set(systems))
-        self.memory.put("systems", [*systems, *new])
+            told = [row for row in rows if row["label"] is not None]
+            memory.add_ratings((row["item"], str(row["rater"]), row["label"]) for row in told)
+            self._ratings.update(row["item"] for row in told)
 
     def finish(self) -> list[str]:
-        """Take the judgements, now that all answers of this look are there; returns what must be
-        said.
-        """
-        notes = []
+        """Take the judgements, now that all answers of this look are there; returns notes."""
+        notes, plan = [], self.memory.get("plan")
         if self._strata:
-            notes.append(
-                "strata and weights of items are not used by a watch: every item counts the same"
-            )
+            same = "every item counts the same"
+            notes.append(f"strata and weights of items are not used by a watch: {same}")
         if self.memory.get("clustered", False):
             notes.append(CLUSTERED)
-        plan = self.memory.get("plan")
         if self._ratings and "ratings_per_item" not in plan:
             usual = Counter(self._ratings.values())
-            often = max(usual.values())
-            m = self.ratings_per_item or min(n for n, times in usual.items() if times == often)
-            self.memory.put("plan", {**plan, "ratings_per_item": m})
-            self.memory.note(
-                "fixed", f"an item is held against its annotators when it has {m} ratings"
-            )
-        if self._judged and "protocol" not in self.memory.get("plan"):
-            self._fix_design()
+            m = self.ratings_per_item or min(usual, key=lambda n: (-usual[n], n))
+            plan["ratings_per_item"] = m
+            self.memory.put("plan", plan)
+            said = f"an item is held against its annotators when it has {m} ratings"
+            self.memory.note("fixed", said)
+        if self._judged and "protocol" not in plan:
+            self._fix_design(plan)
         notes += self._set_aside()
         self._check_classes()
         if self._judged:
@@ -265,15 +219,10 @@ class Feed:
             notes += self._take_grades()
         return notes
 
-    # ------------------------------------------------------------------------------------------------
-    # what is fixed beforehand
-
-    def _fix_design(self) -> None:
+    def _fix_design(self, plan: dict[str, Any]) -> None:
         """The number of classes, the design and the protocol, from the first judgements."""
-        s, plan = self.settings, self.memory.get("plan")
-        own = sorted(
-            k for (k,) in self.memory.query("SELECT DISTINCT k FROM item WHERE k IS NOT NULL")
-        )
+        s, distinct = self.settings, "SELECT DISTINCT k FROM item WHERE k IS NOT NULL"
+        own = sorted(k for (k,) in self.memory.query(distinct))
         inferred: list[str] = []
         declared = len(s.classes) if s.classes is not None else s.n_classes
         n_classes = None if own else declared
@@ -286,42 +235,26 @@ class Feed:
             "mixed": len(own) > 1 or bool(own and declared and declared != own[0]),
             "inferred": inferred,
         }
-        said = [
-            row
-            for _, rows, _ in self._judged
-            for row in rows
-            if VERDICTS.get(row["said"]) != "unsure"
-        ]
-        plan["recorded"] = any(self._is_recorded(row, plan) for row in said)
+        rows = [row for _, judged, _ in self._judged for row in judged]
+        said = [row for row in rows if VERDICTS.get(row["said"]) != "unsure"]
+        recorded = plan["recorded"] = any(self._is_recorded(row, plan) for row in said)
         several = max(Counter(row["item"] for row in said).values(), default=1) > 1
-        plan["protocol"] = s.protocol or (
-            "sets" if several and not plan["recorded"] else "question"
-        )
+        plan["protocol"] = s.protocol or ("sets" if several and not recorded else "question")
         self.memory.put("plan", plan)
-        told = "recorded propensities" if plan["recorded"] else "uniform questions"
-        self.memory.note(
-            "fixed", f"protocol {plan['protocol']}, {told}, {n_classes or 'own numbers of'} classes"
-        )
+        told = "recorded propensities" if recorded else "uniform questions"
+        many = n_classes or "own numbers of"
+        self.memory.note("fixed", f"protocol {plan['protocol']}, {told}, {many} classes")
 
     def _inferred_classes(self, inferred: list[str]) -> int:
-        seen = sorted(
-            self._classes
-            | self._given
-            | set(self.memory.get("classes", []))
-            | set(self.memory.get("given", []))
-        )
+        known = [*self.memory.get("classes", []), *self.memory.get("given", [])]
+        seen = self._classes | self._given | set(known)
         whole = all(_is_whole(c) for c in seen)
         k = max(map(int, seen)) + 1 if whole and seen else len(seen)
         how = "the largest class seen plus one" if whole else "the number of different classes seen"
         if k < 2:
-            raise EvidenceError(
-                fault(
-                    "n_classes",
-                    f"must be given unless {how} is at least 2",
-                    k,
-                    remedy="Write n_classes into noracle.toml.",
-                )
-            )
+            rule = f"must be given unless {how} is at least 2"
+            remedy = "Write n_classes into noracle.toml."
+            raise broken("n_classes", rule, k, remedy=remedy)
         inferred.append(f"n_classes = {k} inferred: {how} at the first look")
         return k
 
@@ -342,50 +275,40 @@ class Feed:
 
         Letters beside numbers are refused: what is read row by row cannot be told to mean the same.
         """
-        said, given = (
-            self._classes | set(self.memory.get("said", [])),
-            self._given | set(self.memory.get("given", [])),
-        )
-        self.memory.put("said", sorted(said))
-        plan, s = self.memory.get("plan"), self.settings
+        memory, plan, s = self.memory, self.memory.get("plan"), self.settings
+        said = self._classes | set(memory.get("said", []))
+        given = self._given | set(memory.get("given", []))
+        memory.put("said", sorted(said))
         k = plan.get("n_classes") or plan.get("most_classes")
         whole = all(_is_whole(c) for c in said)
         if said and given and whole != all(_is_whole(c) for c in given) and not said & given:
             came = f"{min(given)!r} in answers and {min(said)!r} in judgements"
-            raise EvidenceError(
-                fault(
-                    "answer and class",
-                    "must be written in one way",
-                    came,
-                    remedy="Write both as places, from 0.",
-                )
-            )
-        if (
-            s.invalid == "wrong"
-            and not plan.get("inferred")
-            and (s.classes is not None or (k is not None and whole))
-        ):
+            rule, remedy = "must be written in one way", "Write both as places, from 0."
+            raise broken("answer and class", rule, came, remedy=remedy)
+        known = s.classes is not None or (k is not None and whole)
+        if known and s.invalid == "wrong" and not plan.get("inferred"):
             allowed = None if s.classes is None else [plain(c) for c in s.classes]
             most = "coalesce((SELECT k FROM item WHERE item.item = answer.item), ?)"
-            broken = f"(CAST(answer AS INTEGER) < 0 OR CAST(answer AS INTEGER) >= {most})"
+            wrong = f"(CAST(answer AS INTEGER) < 0 OR CAST(answer AS INTEGER) >= {most})"
             values: list[Any] = [k]
             if allowed is not None:
-                broken, values = f"answer NOT IN ({', '.join('?' * len(allowed))})", allowed
-            where = f"answer IS NOT NULL AND met = 0 AND {broken}"
-            rows = self.memory.query(
-                f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer",  # noqa: S608
-                *values,
+                wrong, values = f"answer NOT IN ({', '.join('?' * len(allowed))})", allowed
+            # No name of a user is in these queries.
+            where = f"answer IS NOT NULL AND met = 0 AND {wrong}"
+            count = (
+                f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer"  # noqa: S608
             )
-            self.memory.query(f"UPDATE answer SET answer = NULL WHERE {where}", *values)  # noqa: S608 (no name of a user is in it)
-            bad = Counter(self.memory.get("invalid", {}))
+            rows = memory.query(count, *values)
+            memory.query(f"UPDATE answer SET answer = NULL WHERE {where}", *values)  # noqa: S608
+            bad = Counter(memory.get("invalid", {}))
             for system, answer, n in rows:
                 bad[system] += n
-                if allowed is not None or int(answer) >= (k or 0) or int(answer) < 0:
+                if allowed is not None or not 0 <= int(answer) < (k or 0):
                     given.discard(answer)
-            self.memory.put("invalid", dict(bad))
+            memory.put("invalid", dict(bad))
         self._classes |= self._given & given
-        self.memory.put("given", sorted(given))
-        bad = self.memory.get("invalid", {})
+        memory.put("given", sorted(given))
+        bad = memory.get("invalid", {})
         some = ", ".join(f"{system} {n:,}" for system, n in sorted(bad.items())[:5])
         return [f"answers that are no class of their item count as wrong: {some}"] if bad else []
 
@@ -395,215 +318,131 @@ class Feed:
         seen = known | self._classes
         if seen != known:
             self.memory.put("classes", sorted(seen))
-        plan, s = self.memory.get("plan"), self.settings
+        plan, s, wrong = self.memory.get("plan"), self.settings, []
         k = plan.get("n_classes") or plan.get("most_classes")
         if s.classes is not None:
-            allowed = {plain(c) for c in s.classes}
-            wrong = sorted(c for c in self._classes if c not in allowed)
-        elif k is None:
-            wrong = []
-        elif all(c.isdecimal() for c in seen):
+            k = len(s.classes)
+            wrong = sorted(self._classes - {plain(c) for c in s.classes})
+        elif k is not None and all(c.isdecimal() for c in seen):
             wrong = sorted((c for c in self._classes if int(c) >= k), key=int)
-        else:
-            wrong = sorted(seen) if len(seen) > k else []
+        elif k is not None and len(seen) > k:
+            wrong = sorted(seen)
         if wrong:
-            rule = f"must be among the {k if s.classes is None else len(s.classes)} classes"
-            raise EvidenceError(
-                fault(
-                    "answer and class",
-                    rule,
-                    repr(wrong[0]),
-                    remedy="Write classes or n_classes into noracle.toml.",
-                )
-            )
-        own = sorted(
-            k
-            for (k,) in self.memory.query(
-                "SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"
-            )
-        )
-        if (
-            plan.get("own_classes")
-            and not plan["mixed"]
-            and any(k != plan["most_classes"] for k in own)
-        ):
-            came = f"{plan['most_classes']} at first, now {own}"
-            raise EvidenceError(
-                fault(
-                    "items.n_classes",
-                    "must differ from the first look on, or not at all",
-                    came,
-                    remedy=_BEGIN_AGAIN,
-                )
-            )
-        if plan.get("mixed") and own and own[-1] > plan["most_classes"]:
-            rule = f"must be at most {plan['most_classes']}, the largest at the first look"
-            raise EvidenceError(fault("items.n_classes", rule, own[-1], remedy=_BEGIN_AGAIN))
-
-    # ------------------------------------------------------------------------------------------------
-    # grades
+            rule = f"must be among the {k} classes"
+            remedy = "Write classes or n_classes into noracle.toml."
+            raise broken("answer and class", rule, repr(wrong[0]), remedy=remedy)
+        new = "SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"
+        own, most = sorted(k for (k,) in self.memory.query(new)), plan.get("most_classes")
+        name = "items.n_classes"
+        if plan.get("own_classes") and not plan["mixed"] and any(k != most for k in own):
+            rule = "must differ from the first look on, or not at all"
+            raise broken(name, rule, f"{most} at first, now {own}", remedy=_BEGIN_AGAIN)
+        if plan.get("mixed") and own and own[-1] > most:
+            rule = f"must be at most {most}, the largest at the first look"
+            raise broken(name, rule, own[-1], remedy=_BEGIN_AGAIN)
 
     def _take_grades(self) -> list[str]:
-        """The first grade of each answer counts, at once; unsure ones are left out, and the answer
-        waits for another.
-        """
+        """The first grade of each answer counts; an unsure one is left out."""
         aimed = [row["item"] for row in self._graded if row.get("propensity") is not None]
         if aimed:
-            rule = "must be left out while a folder is watched"
-            remedy = "Write these grades as judgements of the class that was answered, or use 'noracle estimate --grades'."
             came = self._graded[0].get("propensity") or "probabilities"
-            raise EvidenceError(
-                fault(
-                    "grades.propensity",
-                    rule,
-                    came,
-                    where=aimed[:5],
-                    total=len(aimed),
-                    remedy=remedy,
-                )
-            )
+            more: dict[str, Any] = {"where": aimed[:5], "total": len(aimed)}
+            more["remedy"] = _AS_JUDGEMENTS
+            rule = "must be left out while a folder is watched"
+            raise broken("grades.propensity", rule, came, **more)
         self.memory.put("graded", True)
-        unsure = later = against = 0
+        told = Counter[str]()
         for row in _by_time(self._graded):
             verdict = VERDICTS[row["said"]]
             if verdict == "unsure":
-                unsure += 1
+                told["unsure_grades"] += 1
                 continue
             known = self.memory.add_grade(row["item"], str(row["system"]), verdict)
-            later += known is not None
-            against += known not in (None, verdict)
-        told = {"unsure_grades": unsure, "later_grades": later, "grades_against": against}
-        total = {name: self.memory.get(name, 0) + n for name, n in told.items()}
-        for name, n in total.items():
-            self.memory.put(name, n)
+            told["later_grades"] += known is not None
+            told["grades_against"] += known not in (None, verdict)
         words = {
             "unsure_grades": "unsure grades are left out, as missing at random",
             "later_grades": "further grades of answers that were counted are not used",
             "grades_against": "of them contradict the first one: some grades are wrong",
         }
-        return [f"{n} {words[name]}" for name, n in total.items() if n]
-
-    # ------------------------------------------------------------------------------------------------
-    # judgements
+        total = {name: self.memory.add(name, told[name]) for name in words}
+        return [f"{total[name]} {text}" for name, text in words.items() if total[name]]
 
     def _take_judgements(self) -> list[str]:
         plan = self.memory.get("plan")
         labels: list[LabelRows] = []
         unsure = 0
         for name, rows, closed in self._judged:
-            said = []
-            for row in rows:
-                if VERDICTS[row["said"]] == "unsure":
-                    unsure += 1
-                    continue
-                if (
-                    not plan["recorded"]
-                    and self._is_recorded(row, plan)
-                    and self._n_classes(row["item"], plan) is not None
-                ):
+            said = [row for row in rows if VERDICTS[row["said"]] != "unsure"]
+            unsure += len(rows) - len(said)
+            for row in said if not plan["recorded"] else ():
+                k = self._n_classes(row["item"], plan)
+                if k is not None and self._is_recorded(row, plan):
+                    more: dict[str, Any] = {"where": [row["item"]], "total": 1}
                     rule = "must be 1/K where the first judgements were uniform"
-                    raise EvidenceError(
-                        fault(
-                            "judgements.propensity",
-                            rule,
-                            row["propensity"],
-                            where=[row["item"]],
-                            total=1,
-                            remedy=_BEGIN_AGAIN,
-                        )
+                    raise broken(
+                        "judgements.propensity",
+                        rule,
+                        row["propensity"],
+                        remedy=_BEGIN_AGAIN,
+                        **more,
                     )
-                said.append(row)
             said = _by_time(said)
-            labels += (
-                self._groups(name, said, closed=closed)
-                if plan["protocol"] == "sets"
-                else [_label([row]) for row in said]
-            )
-        later = sum(not self.memory.add_label(item, rows) for item, rows, _ in _by_time(labels))
-        total = {
-            "unsure": self.memory.get("unsure", 0) + unsure,
-            "later": self.memory.get("later", 0) + later,
-        }
-        for name, n in total.items():
-            self.memory.put(name, n)
-        notes = []
-        if total["unsure"]:
-            notes.append(f"{total['unsure']} unsure verdicts are left out, as missing at random")
-        if total["later"]:
-            hint = (
-                "; if several classes are ruled out at once, set protocol = 'sets'"
-                if plan["protocol"] == "question"
-                else ""
-            )
-            notes.append(
-                f"{total['later']} further judgements of items that were counted are not used{hint}"
-            )
+            if plan["protocol"] == "sets":
+                labels += self._groups(name, said, closed=closed)
+            else:
+                labels += [_label(row) for row in said]
+        added = [self.memory.add_label(item, rows) for item, rows, _ in _by_time(labels)]
+        unsure = self.memory.add("unsure", unsure)
+        later = self.memory.add("later", added.count(False))
+        notes = [f"{unsure} unsure verdicts are left out, as missing at random"] if unsure else []
+        if later:
+            hint = "; if several classes are ruled out at once, set protocol = 'sets'"
+            hint = hint if plan["protocol"] == "question" else ""
+            used = f"items that were counted are not used{hint}"
+            notes.append(f"{later} further judgements of {used}")
         return notes
 
     def _groups(self, name: str, rows: list[dict[str, Any]], *, closed: bool) -> list[LabelRows]:
-        """Rows of one item that follow each other; the last group of a file that can grow is held
-        back.
-        """
-        groups: list[LabelRows] = []
+        """Rows of one item that follow each other; the last of a growing file is held back."""
         held = self.memory.open_label(name)
-        if held is not None:
-            groups.append((held[0], held[1], None))
+        groups: list[LabelRows] = [] if held is None else [(*held, None)]
         for row in rows:
             if groups and groups[-1][0] == row["item"]:
-                groups[-1][1].extend(_label([row])[1])
+                groups[-1][1].extend(_label(row)[1])
             else:
-                groups.append(_label([row]))
+                groups.append(_label(row))
         last = None if closed or not groups else groups.pop()
-        self.memory.hold_label(name, None if last is None else (last[0], last[1]))
+        self.memory.hold_label(name, None if last is None else last[:2])
         return groups
 
-    # ------------------------------------------------------------------------------------------------
-    # answers alone
-
     def new_patterns(self) -> bool:
-        """Count the patterns of items that every system has answered now; True where there are new
-        ones.
-        """
-        systems = self.memory.get("systems", [])
-        before = self.memory.get("pattern_systems", [])
-        patterns = (
-            {tuple(p): n for p, n in self.memory.get("patterns", [])} if systems == before else {}
-        )
-        if systems == before:
-            items = sorted(self._answered)
+        """Count patterns of items that every system has answered; True where there are new ones."""
+        memory, systems = self.memory, self.memory.get("systems", [])
+        items, patterns = sorted(self._answered), dict[tuple[Any, ...], int]()
+        if systems == memory.get("pattern_systems", []):
+            patterns = {tuple(p): n for p, n in memory.get("patterns", [])}
         else:
-            items = [
-                item
-                for (item,) in self.memory.query("SELECT DISTINCT item FROM answer ORDER BY item")
-            ]
+            items = [i for (i,) in memory.query("SELECT DISTINCT item FROM answer ORDER BY item")]
         fresh = 0
         for item in items:
-            given = dict(
-                self.memory.query("SELECT system, answer FROM answer WHERE item = ?", item)
-            )
+            given = dict(memory.query("SELECT system, answer FROM answer WHERE item = ?", item))
             if len(given) == len(systems):
                 key = tuple(given[s] for s in systems)
                 patterns[key] = patterns.get(key, 0) + 1
                 fresh += 1
-        self.memory.put("pattern_systems", systems)
-        self.memory.put(
-            "patterns",
-            [
-                [list(p), n]
-                for p, n in sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))
-            ],
-        )
+        memory.put("pattern_systems", systems)
+        ordered = sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))
+        memory.put("patterns", [[list(p), n] for p, n in ordered])
         return fresh > 0
 
     def sketch(self) -> Sketch | None:
         """The patterns so far as a sketch; None where nothing can be proved from them."""
-        systems, patterns = self.memory.get("systems", []), self.memory.get("patterns", [])
-        labels = self._labels()
+        systems, labels = self.memory.get("systems", []), self._labels()
+        patterns = {tuple(p): n for p, n in self.memory.get("patterns", [])}
         if len(systems) < 2 or not patterns or len(labels) < 2:
             return None
-        return Sketch.from_counts(
-            {tuple(p): n for p, n in patterns}, classifiers=systems, labels=labels
-        )
+        return Sketch.from_counts(patterns, classifiers=systems, labels=labels)
 
     def _labels(self) -> list[str]:
         """All labels that the truth can be."""
@@ -618,24 +457,18 @@ class Feed:
         return [*seen, *(f"unseen {i + 1}" for i in range(k - len(seen)))]
 
 
-def _label(rows: Sequence[dict[str, Any]]) -> LabelRows:
-    return (
-        rows[0]["item"],
-        [[row["class"], VERDICTS[row["said"]], row.get("propensity")] for row in rows],
-        rows[0].get("at"),
-    )
+def _label(row: dict[str, Any]) -> LabelRows:
+    said = [row["class"], VERDICTS[row["said"]], row.get("propensity")]
+    return row["item"], [said], row.get("at")
 
 
 def _by_time(rows: list[Any]) -> list[Any]:
     """In the order of ``at`` where all have it and it can be compared; else as they came."""
-
-    def at(row: Any) -> Any:
-        return row["at"] if isinstance(row, dict) else row[2]
-
-    if any((row.get("at") if isinstance(row, dict) else row[2]) is None for row in rows):
+    times: list[Any] = [row.get("at") if isinstance(row, dict) else row[2] for row in rows]
+    if None in times:
         return rows
     try:
-        return sorted(rows, key=at)
+        return [rows[i] for i in sorted(range(len(rows)), key=lambda i: times[i])]
     except TypeError:
         return rows
 
@@ -643,10 +476,6 @@ def _by_time(rows: list[Any]) -> list[Any]:
 def _is_whole(text: str) -> bool:
     """Whether a class is a whole number; below 0 it is one that cannot be."""
     return text.removeprefix("-").isdecimal()
-
-
-# ---------------------------------------------------------------------------- Where answers meet
-# what is said of their items: labels, and ratings; each item once for each system.
 
 
 _FIRST_SHARE = 0.9
@@ -666,46 +495,35 @@ def meet(memory: Memory, settings: Settings) -> None:
         if k is None:
             continue  # the item waits for its number of classes
         said = json.loads(judged)
-        outside = [
-            c
-            for c in (answer, *(row[0] for row in said))
-            if c is not None and c.isdecimal() and int(c) >= int(k)
-        ]
+        named = [c for c in (answer, *(row[0] for row in said)) if c is not None and c.isdecimal()]
+        outside = [c for c in named if int(c) >= int(k)]
         if outside and settings.classes is None:
-            remedy = "Correct it or the item's n_classes."
-            raise EvidenceError(
-                fault(
-                    "answer and class",
-                    f"must be in [0, {k})",
-                    outside[0],
-                    where=[item],
-                    total=1,
-                    remedy=remedy,
-                )
-            )
+            rule, remedy = f"must be in [0, {k})", "Correct it or the item's n_classes."
+            raise broken("answer and class", rule, outside[0], where=[item], total=1, remedy=remedy)
         met.append((item, system))
-        tally = tally_of(
-            system,
-            answer,
-            json.loads(judged),
-            n_classes=int(k),
-            recorded=plan["recorded"],
-            drop=settings.conflicts == "drop",
-            item=item,
-        )
+        options = {"recorded": plan["recorded"], "drop": settings.conflicts == "drop"}
+        tally = tally_of(system, answer, said, n_classes=int(k), item=item, **options)
         if tally is not None:
             tallies.append(tally)
     if met:
-        memory.mark("met", met)
-        known = AccuracyCounts.from_dict(memory.get("counts", counts_of(()).to_dict()))
-        memory.put("counts", (known + counts_of(tallies)).to_dict())
-        memory.put("dropped", memory.get("dropped", 0) + len(met) - len(tallies))
+        memory.add("dropped", len(met) - len(tallies))
+        _count(memory, tallies, met)
+
+
+def _count(memory: Memory, tallies: Iterable[Tally], met: Sequence[tuple[str, str]]) -> None:
+    """Add the tallies of these answers to the counts."""
+    memory.mark("met", met)
+    memory.put("counts", (known_counts(memory) + counts_of(tallies)).to_dict())
+
+
+def known_counts(memory: Memory) -> AccuracyCounts:
+    """What was counted so far."""
+    known = memory.get("counts")
+    return counts_of(()) if known is None else AccuracyCounts.from_dict(known)
 
 
 def _grade(memory: Memory) -> None:
-    """Count grades. They need no answer and no number of classes; an answer that met a judgement
-    before is not counted again.
-    """
+    """Count grades, of answers that met no judgement before."""
     plan = memory.get("plan")
     rows = memory.query(
         "SELECT g.item, g.system, g.verdict, a.item IS NOT NULL AND a.answer IS NULL, COALESCE(a.met, 0), i.k FROM touched t "
@@ -717,26 +535,14 @@ def _grade(memory: Memory) -> None:
         if met:
             continue
         if silent and verdict == "yes":
+            rule = "must not be right where the answer is missing"
             remedy = "Correct the grade, or write the answer."
-            raise EvidenceError(
-                fault(
-                    "grades.verdict",
-                    "must not be right where the answer is missing",
-                    "right",
-                    where=[item],
-                    total=1,
-                    remedy=remedy,
-                )
-            )
+            raise broken("grades.verdict", rule, "right", where=[item], total=1, remedy=remedy)
         k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
-        tallies.append(
-            Label.grade(verdict, n_classes=int(k)).meet(None if silent else "", system=system)
-        )
+        label = Label.grade(verdict, n_classes=int(k))
+        tallies.append(label.meet(None if silent else "", system=system))
     if rows:
-        memory.mark("met", [(row[0], row[1]) for row in rows])
-    if tallies:
-        known = AccuracyCounts.from_dict(memory.get("counts", counts_of(()).to_dict()))
-        memory.put("counts", (known + counts_of(tallies)).to_dict())
+        _count(memory, tallies, [row[:2] for row in rows])
 
 
 def rate(memory: Memory) -> None:
@@ -745,28 +551,19 @@ def rate(memory: Memory) -> None:
     if m is None:
         return
     rows = {tuple(key): n for *key, n in memory.get("rated", [])}
-    entered = []
-    for item, system, answer in memory.query(
+    ready = memory.query(
         "SELECT a.item, a.system, a.answer FROM touched t JOIN answer a ON a.item = t.item WHERE a.rated = 0 "
         "AND (SELECT COUNT(*) FROM rating r WHERE r.item = a.item) >= ? ORDER BY a.item, a.system",
         m,
-    ):
-        first = memory.query(
-            "SELECT label FROM rating WHERE item = ? ORDER BY place LIMIT ?", item, m
-        )
-        votes = Counter(label for (label,) in first)
+    )
+    for item, system, answer in ready:
+        first = "SELECT label FROM rating WHERE item = ? ORDER BY place LIMIT ?"
+        votes = Counter(label for (label,) in memory.query(first, item, m))
         top = max(votes.values())
-        key = (
-            system,
-            int(votes.get(answer, 0) == top),
-            sum(n == top for n in votes.values()),
-            top,
-            m,
-            int(answer is None),
-        )
+        hit, tied = int(votes.get(answer, 0) == top), sum(n == top for n in votes.values())
+        key = (system, hit, tied, top, m, int(answer is None))
         rows[key] = rows.get(key, 0) + 1
-        entered.append((item, system))
-    memory.mark("rated", entered)
+    memory.mark("rated", [row[:2] for row in ready])
     memory.put("rated", [[*key, n] for key, n in sorted(rows.items())])
 
 
@@ -775,20 +572,16 @@ def shares_of(memory: Memory) -> dict[str, float]:
     shares: dict[str, float] = memory.get("shares", {})
     plan = memory.get("plan")
     labelled = "protocol" in plan or memory.get("graded", False)
-    kinds = [
-        kind
-        for kind, on in (("accuracy", labelled), ("certificate", "ratings_per_item" in plan))
-        if on
-    ]
-    wanted = [f"{kind} {system}" for kind in kinds for system in memory.get("systems", [])]
+    kinds = {"accuracy": labelled, "certificate": "ratings_per_item" in plan}
+    systems = memory.get("systems", [])
+    wanted = [f"{kind} {system}" for kind, on in kinds.items() if on for system in systems]
     new = [name for name in wanted if name not in shares]
     if new and not shares:
         shares = {name: _FIRST_SHARE / len(new) for name in new}
         memory.put("late", 0)
     else:
         for name in new:
-            j = int(memory.get("late", 0)) + 1
-            memory.put("late", j)
+            j = memory.add("late", 1)
             shares[name] = (1 - _FIRST_SHARE) / (j * (j + 1))
     memory.put("shares", shares)
     return shares
