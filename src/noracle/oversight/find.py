@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from noracle.errors import EvidenceError, broken, fault, refuse
+from noracle.errors import EvidenceError, fault, refuse
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.ratings import VOTES
 from noracle.evidence.tables import TABLES
@@ -67,7 +67,7 @@ def list_files(place: Place | Sequence[Place]) -> Listing:
     alone = isinstance(place, (str, os.PathLike))
     given = [os.fspath(place)] if alone else [os.fspath(p) for p in place]  # type: ignore[arg-type,union-attr]
     if not given:
-        raise broken("place", "must be a folder or a list of files", "an empty list")
+        raise EvidenceError.of("place", "must be a folder or a list of files", "an empty list")
     first = given[0]
     is_folder = len(given) == 1 and bool(first) and "\0" not in first and Path(first).is_dir()
     root = Path(first) if is_folder else Path()

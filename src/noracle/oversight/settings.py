@@ -47,7 +47,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, broken, fault
+from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import MAX_CLASSES
 from noracle.oversight.model import SOURCE_KINDS, Settings
@@ -152,12 +152,14 @@ def _parsed(path: str | PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         came = f"{name!r} ({error.strerror})"
         rule, remedy = "must be a readable file", "Check the path."
-        raise broken("settings", rule, came, remedy=remedy) from None
+        raise EvidenceError.of("settings", rule, came, remedy=remedy) from None
     except UnicodeDecodeError:
         rule, remedy = "must be UTF-8 text", "Save it as UTF-8."
-        raise broken(f"file {name!r}", rule, "other bytes", remedy=remedy) from None
+        raise EvidenceError.of(f"file {name!r}", rule, "other bytes", remedy=remedy) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise broken(f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200]) from None
+        raise EvidenceError.of(
+            f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200]
+        ) from None
 
 
 def _fault(key: str, rule: str, value: object, remedy: str = "") -> str:

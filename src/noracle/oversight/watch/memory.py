@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
-from noracle.errors import ArgumentError, broken
+from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.shapes import Shape
@@ -210,9 +210,9 @@ class Memory:
             version = self.query("PRAGMA user_version")[0][0]
         except sqlite3.DatabaseError as error:
             rule, came = "must be a file that noracle wrote", f"{str(self.path)!r} ({error})"
-            raise broken(what, rule, came, remedy=remedy) from None
+            raise EvidenceError.of(what, rule, came, remedy=remedy) from None
         if version not in (0, _VERSION):
-            raise broken(what, f"must be of version {_VERSION}", version, remedy=remedy)
+            raise EvidenceError.of(what, f"must be of version {_VERSION}", version, remedy=remedy)
         self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def close(self) -> None:
@@ -335,7 +335,9 @@ class Memory:
         if clashes:
             rule, came = "must have one row for each item and system", "different answers"
             more: dict[str, Any] = {"where": clashes[:5], "total": len(clashes)}
-            raise broken("answers", rule, came, **more, remedy="Correct the rows that were added.")
+            raise EvidenceError.of(
+                "answers", rule, came, **more, remedy="Correct the rows that were added."
+            )
         return new
 
     def add_label(self, item: str, rows: list[list[Any]]) -> bool:

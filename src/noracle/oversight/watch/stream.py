@@ -19,7 +19,7 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval
 from noracle.counts.sketch import Sketch
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
-from noracle.errors import broken
+from noracle.errors import EvidenceError
 from noracle.evidence.tables import VERDICTS
 from noracle.oversight.model import Settings
 from noracle.oversight.watch.memory import Memory, plain
@@ -61,7 +61,7 @@ def tally_of(
     if label is None and not drop:
         rule, came = "must not contradict each other", "different verdicts"
         remedy = "Correct the labels, or set conflicts = 'drop' in noracle.toml."
-        raise broken("judgements", rule, came, where=[item], total=1, remedy=remedy)
+        raise EvidenceError.of("judgements", rule, came, where=[item], total=1, remedy=remedy)
     return None if label is None else label.meet(answer, system=system)
 
 
@@ -254,7 +254,7 @@ class Feed:
         if k < 2:
             rule = f"must be given unless {how} is at least 2"
             remedy = "Write n_classes into noracle.toml."
-            raise broken("n_classes", rule, k, remedy=remedy)
+            raise EvidenceError.of("n_classes", rule, k, remedy=remedy)
         inferred.append(f"n_classes = {k} inferred: {how} at the first look")
         return k
 
@@ -284,7 +284,7 @@ class Feed:
         if said and given and whole != all(_is_whole(c) for c in given) and not said & given:
             came = f"{min(given)!r} in answers and {min(said)!r} in judgements"
             rule, remedy = "must be written in one way", "Write both as places, from 0."
-            raise broken("answer and class", rule, came, remedy=remedy)
+            raise EvidenceError.of("answer and class", rule, came, remedy=remedy)
         known = s.classes is not None or (k is not None and whole)
         if known and s.invalid == "wrong" and not plan.get("inferred"):
             allowed = None if s.classes is None else [plain(c) for c in s.classes]
@@ -330,16 +330,16 @@ class Feed:
         if wrong:
             rule = f"must be among the {k} classes"
             remedy = "Write classes or n_classes into noracle.toml."
-            raise broken("answer and class", rule, repr(wrong[0]), remedy=remedy)
+            raise EvidenceError.of("answer and class", rule, repr(wrong[0]), remedy=remedy)
         new = "SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"
         own, most = sorted(k for (k,) in self.memory.query(new)), plan.get("most_classes")
         name = "items.n_classes"
         if plan.get("own_classes") and not plan["mixed"] and any(k != most for k in own):
             rule = "must differ from the first look on, or not at all"
-            raise broken(name, rule, f"{most} at first, now {own}", remedy=_BEGIN_AGAIN)
+            raise EvidenceError.of(name, rule, f"{most} at first, now {own}", remedy=_BEGIN_AGAIN)
         if plan.get("mixed") and own and own[-1] > most:
             rule = f"must be at most {most}, the largest at the first look"
-            raise broken(name, rule, own[-1], remedy=_BEGIN_AGAIN)
+            raise EvidenceError.of(name, rule, own[-1], remedy=_BEGIN_AGAIN)
 
     def _take_grades(self) -> list[str]:
         """The first grade of each answer counts; an unsure one is left out."""
@@ -349,7 +349,7 @@ class Feed:
             more: dict[str, Any] = {"where": aimed[:5], "total": len(aimed)}
             more["remedy"] = _AS_JUDGEMENTS
             rule = "must be left out while a folder is watched"
-            raise broken("grades.propensity", rule, came, **more)
+            raise EvidenceError.of("grades.propensity", rule, came, **more)
         self.memory.put("graded", True)
         told = Counter[str]()
         for row in _by_time(self._graded):
@@ -380,7 +380,7 @@ class Feed:
                 if k is not None and self._is_recorded(row, plan):
                     more: dict[str, Any] = {"where": [row["item"]], "total": 1}
                     rule = "must be 1/K where the first judgements were uniform"
-                    raise broken(
+                    raise EvidenceError.of(
                         "judgements.propensity",
                         rule,
                         row["propensity"],
@@ -499,7 +499,9 @@ def meet(memory: Memory, settings: Settings) -> None:
         outside = [c for c in named if int(c) >= int(k)]
         if outside and settings.classes is None:
             rule, remedy = f"must be in [0, {k})", "Correct it or the item's n_classes."
-            raise broken("answer and class", rule, outside[0], where=[item], total=1, remedy=remedy)
+            raise EvidenceError.of(
+                "answer and class", rule, outside[0], where=[item], total=1, remedy=remedy
+            )
         met.append((item, system))
         options = {"recorded": plan["recorded"], "drop": settings.conflicts == "drop"}
         tally = tally_of(system, answer, said, n_classes=int(k), item=item, **options)
@@ -537,7 +539,9 @@ def _grade(memory: Memory) -> None:
         if silent and verdict == "yes":
             rule = "must not be right where the answer is missing"
             remedy = "Correct the grade, or write the answer."
-            raise broken("grades.verdict", rule, "right", where=[item], total=1, remedy=remedy)
+            raise EvidenceError.of(
+                "grades.verdict", rule, "right", where=[item], total=1, remedy=remedy
+            )
         k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
         label = Label.grade(verdict, n_classes=int(k))
         tallies.append(label.meet(None if silent else "", system=system))
