@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from _common import emit
 
-from noracle.bounds.binomial import Cell, exact
+from noracle.bounds.binomial import BinomialCell, exact
 from noracle.bounds.parts import Part, predicted_width, sum_estimate, sum_limits, sum_profile
 
 TAIL = 0.025
@@ -43,8 +43,8 @@ def population(parts: int, seed: int) -> list[Part]:
         hits = int(rng.binomial(n, 1 / k))
         escaped = int(rng.binomial(n - hits, 1 - (1 - rate) / (k - 1)))
         cells = (
-            Cell(hits, int(rng.binomial(hits, rate))),
-            Cell(n - hits, escaped, (k - 2) / (k - 1), 1 / (k - 1)),
+            BinomialCell(hits, int(rng.binomial(hits, rate))),
+            BinomialCell(n - hits, escaped, (k - 2) / (k - 1), 1 / (k - 1)),
         )
         rows.append(Part(1 / parts, cells))
     return rows

@@ -30,11 +30,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from _common import cpu_seconds, emit
 
 from noracle.search.backends import OpenAIModel, ScriptedModel
-from noracle.search.budget import Budget, Prices
+from noracle.search.budget import Budget, CallPrices
 from noracle.search.caller import Cache, Caller
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Model, Request
-from noracle.search.task import Question, TaskItem, pose
+from noracle.search.task import PosedQuestion, TaskItem, pose
 from noracle.search.workflow import load_workflow
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ BASELINES = ("direct", "cot-sc", "debate", "self-refine")
 Figures = dict[str, Any]
 
 
-def questions(n: int) -> list[Question]:
+def questions(n: int) -> list[PosedQuestion]:
     """Items of the length of Medical Abstracts: about 1,200 characters."""
     text = "A prospective study of patients who were followed for two years after treatment. " * 15
     options = ("neoplasms", "digestive", "nervous system", "cardiovascular", "general")
@@ -57,12 +57,12 @@ def script(request: Request) -> str:
 
 
 async def once(
-    model: Model, workflows: tuple[str, ...], items: list[Question], stores: tuple[Cache, ...]
+    model: Model, workflows: tuple[str, ...], items: list[PosedQuestion], stores: tuple[Cache, ...]
 ) -> Figures:
     """One pass over all items with all workflows."""
     budget = Budget(calls=10_000_000, cost=1e9, seconds=1e6)
     caller = Caller(
-        model, stores=stores, budget=budget, prices=Prices(0.1, 0.4), concurrency=CONCURRENCY
+        model, stores=stores, budget=budget, prices=CallPrices(0.1, 0.4), concurrency=CONCURRENCY
     )
     jobs = [(load_workflow(name), item) for name in workflows for item in items]
     begun, cpu = time.perf_counter(), cpu_seconds()

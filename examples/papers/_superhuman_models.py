@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noracle.simulate import Task, simulate_task
+from noracle.simulate import PictureTask, simulate_task
 from noracle.simulate.tasks import COLOURS
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ def regions(image: Array) -> Regions:
     return Regions(features, np.array(colours, dtype=np.int64), where)
 
 
-def marked_counts(task: Task, place: int, found: Regions) -> Array:
+def marked_counts(task: PictureTask, place: int, found: Regions) -> Array:
     """How many objects of each class belong to each region: an object belongs to the region of its
     colour nearest to its centre.
     """
@@ -90,7 +90,7 @@ def marked_counts(task: Task, place: int, found: Regions) -> Array:
 class Counter:
     """Counts objects by class, trained on marked pictures."""
 
-    def __init__(self, task: Task, *, seed: int = 0) -> None:
+    def __init__(self, task: PictureTask, *, seed: int = 0) -> None:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPRegressor
         from sklearn.pipeline import make_pipeline
@@ -125,7 +125,7 @@ class Counter:
                 total = said.sum(axis=0)
         return total
 
-    def answers(self, task: Task) -> Array:
+    def answers(self, task: PictureTask) -> Array:
         """The class with the largest estimated count in each picture, as places in the options."""
         return np.array([int(self.counts(task.image(i)).argmax()) for i in range(len(task))])
 

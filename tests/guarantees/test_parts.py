@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from noracle.bounds.binomial import Cell
+from noracle.bounds.binomial import BinomialCell
 from noracle.bounds.parts import Part, sum_limits
 
 pytestmark = pytest.mark.full
@@ -39,7 +39,7 @@ def coverage(
             Part(
                 share,
                 tuple(
-                    Cell(n, int(s), a, b)
+                    BinomialCell(n, int(s), a, b)
                     for (of, n, a, b), s in zip(cells, sample, strict=True)
                     if of == part
                 ),
@@ -82,9 +82,9 @@ def world(
     for i, (share, rate, n) in enumerate(zip(shares, rates, labels, strict=True)):
         k = 2 + i % 9
         hits = int(rng.binomial(n, 1 / k))
-        cells = [Cell(hits, int(rng.binomial(hits, rate)))]
+        cells = [BinomialCell(hits, int(rng.binomial(hits, rate)))]
         cells.append(
-            Cell(
+            BinomialCell(
                 int(n) - hits,
                 int(rng.binomial(int(n) - hits, 1 - (1 - rate) / (k - 1))),
                 (k - 2) / (k - 1),
@@ -141,7 +141,7 @@ def test_limits_hold_for_draws_without_replacement() -> None:
         rows = []
         for share, right, n in zip(shares, population, (20, 50, 38), strict=True):
             drawn = rng.choice(right, n, replace=False)
-            rows.append(Part(share, (Cell(n, int(drawn.sum())),), size=len(right)))
+            rows.append(Part(share, (BinomialCell(n, int(drawn.sum())),), size=len(right)))
         found = sum_limits(rows, 0.05, 0.05)
         wrong += not found.low <= truth <= found.high
     assert binomtest(wrong, 200, 0.1, alternative="greater").pvalue > 1e-3

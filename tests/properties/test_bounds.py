@@ -14,7 +14,7 @@ from scipy.stats import binom
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import Score, betting_interval, log_wealth
 from noracle.bounds.binomial import (
-    Cell,
+    BinomialCell,
     bernstein_inverted,
     bernstein_radius,
     clopper_pearson,
@@ -32,14 +32,16 @@ def counted(draw: st.DrawFn, most: int = 60, least: int = 0) -> tuple[int, int]:
 
 
 @st.composite
-def cells(draw: st.DrawFn, most: int = 60) -> tuple[Cell, ...]:
+def cells(draw: st.DrawFn, most: int = 60) -> tuple[BinomialCell, ...]:
     """An ordinary and a complementary cell, at least one label."""
     k = draw(st.integers(2, 20))
     m = draw(st.integers(1, k - 1))
     (n_o, s_o), (n_c, s_c) = draw(counted(most)), draw(counted(most))
     assume(n_o + n_c > 0)
     b = m / (k - 1)
-    return Cell(n_o, s_o), Cell(n_c, s_c, 1 - b, b) if b < 1 else Cell(n_c, s_c)
+    return BinomialCell(n_o, s_o), BinomialCell(n_c, s_c, 1 - b, b) if b < 1 else BinomialCell(
+        n_c, s_c
+    )
 
 
 tails = st.sampled_from([0.1, 0.025, 0.005, 1e-4])
@@ -47,7 +49,7 @@ tails = st.sampled_from([0.1, 0.025, 0.005, 1e-4])
 
 @given(cells(), tails)
 def test_exact_limits_are_ordered_and_contain_the_maximum_of_the_likelihood(
-    pair: tuple[Cell, ...], tail: float
+    pair: tuple[BinomialCell, ...], tail: float
 ) -> None:
     limits = linear.exact(pair, tail, tail)
     value = linear.maximum_likelihood(pair)
@@ -59,12 +61,14 @@ def test_exact_limits_are_ordered_and_contain_the_maximum_of_the_likelihood(
 
 
 @given(cells(), tails)
-def test_exact_limits_do_not_fall_with_another_success(pair: tuple[Cell, ...], tail: float) -> None:
+def test_exact_limits_do_not_fall_with_another_success(
+    pair: tuple[BinomialCell, ...], tail: float
+) -> None:
     before = linear.exact(pair, tail, tail)
     for i, c in enumerate(pair):
         if c.successes < c.n:
             more = list(pair)
-            more[i] = Cell(c.n, c.successes + 1, c.a, c.b)
+            more[i] = BinomialCell(c.n, c.successes + 1, c.a, c.b)
             after = linear.exact(more, tail, tail)
             assert after.low >= before.low - SLACK
             assert after.high >= before.high - SLACK
@@ -72,7 +76,7 @@ def test_exact_limits_do_not_fall_with_another_success(pair: tuple[Cell, ...], t
 
 @given(cells(), st.sampled_from([(0.1, 0.05), (0.05, 0.01), (0.01, 1e-4)]))
 def test_more_confidence_is_never_narrower(
-    pair: tuple[Cell, ...], errors: tuple[float, float]
+    pair: tuple[BinomialCell, ...], errors: tuple[float, float]
 ) -> None:
     for function in (linear.exact, linear.profile):
         wide, narrow = (function(pair, e / 2, e / 2) for e in reversed(errors))
@@ -85,7 +89,7 @@ def test_more_confidence_is_never_narrower(
 
 @given(cells(), st.floats(0, 1))
 def test_maximum_of_the_likelihood_beats_every_other_rate(
-    pair: tuple[Cell, ...], other: float
+    pair: tuple[BinomialCell, ...], other: float
 ) -> None:
     merged = linear.merge(pair)
     top = linear.log_likelihood(merged, linear.maximum_likelihood(merged))
@@ -93,7 +97,7 @@ def test_maximum_of_the_likelihood_beats_every_other_rate(
 
 
 @given(cells(most=200))
-def test_closed_form_and_bisection_agree(pair: tuple[Cell, ...]) -> None:
+def test_closed_form_and_bisection_agree(pair: tuple[BinomialCell, ...]) -> None:
     merged = linear.merge(pair)
     value = linear.maximum_likelihood(merged)
     # A cell without trials of another kind forces the general way.
@@ -108,7 +112,7 @@ def test_closed_form_and_bisection_agree(pair: tuple[Cell, ...]) -> None:
 
 
 @given(cells(most=12), st.floats(0.01, 0.99))
-def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -> None:
+def test_two_cell_tails_equal_double_sums(pair: tuple[BinomialCell, ...], rate: float) -> None:
     """The lower limit lies above ``rate`` exactly when P(estimate at least as large), summed over
     all samples, is below the tail.
     """
@@ -129,7 +133,7 @@ def test_two_cell_tails_equal_double_sums(pair: tuple[Cell, ...], rate: float) -
         # The same order as the estimates themselves.
         if 0 < value < 1:
             estimate = linear.maximum_likelihood(
-                [Cell(c.n, s, c.a, c.b) for c, s in zip(merged, (s0, s1), strict=True)]
+                [BinomialCell(c.n, s, c.a, c.b) for c, s in zip(merged, (s0, s1), strict=True)]
             )
             assert (estimate >= value - 1e-9) == (statistic >= observed - tie) or abs(
                 estimate - value
@@ -157,7 +161,7 @@ def test_clopper_pearson_solves_its_defining_equations(count: tuple[int, int], t
 
 @given(cells(), tails)
 def test_anytime_contains_the_profile_interval_and_the_maximum(
-    pair: tuple[Cell, ...], tail: float
+    pair: tuple[BinomialCell, ...], tail: float
 ) -> None:
     """The mixture is at most the maximum, so E(A) < 1/error keeps all A with likelihood ratio below
     1/error.
@@ -174,7 +178,9 @@ def test_anytime_contains_the_profile_interval_and_the_maximum(
 
 
 @given(cells(), st.sampled_from([0.05, 0.01]))
-def test_anytime_level_equals_brute_force_mixture(pair: tuple[Cell, ...], error: float) -> None:
+def test_anytime_level_equals_brute_force_mixture(
+    pair: tuple[BinomialCell, ...], error: float
+) -> None:
     merged = linear.merge(pair)
     limits = linear.anytime(merged, error)
     rates = (NODES + 1) / 2

@@ -25,15 +25,15 @@ from noracle import (
 )
 from noracle.accuracy.score import ivw_weight
 from noracle.bounds import binomial as linear
-from noracle.bounds.binomial import Cell, bernstein_radius, hoeffding_radius
-from noracle.counts import Cell as Place
+from noracle.bounds.binomial import BinomialCell, bernstein_radius, hoeffding_radius
+from noracle.counts import BinomialCell as Place
 from noracle.counts import Tally
 
 DELTA = 0.05
 
 
-def complementary_cell(k: int, n: int, s: int) -> Cell:
-    return Cell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
+def complementary_cell(k: int, n: int, s: int) -> BinomialCell:
+    return BinomialCell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
 
 
 def expected_count(k: int, accuracy: float, n: int) -> int:
@@ -187,7 +187,7 @@ def test_variance_of_ivw_is_half_the_harmonic_mean() -> None:
         AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, s_o), complementary=(n_c, s_c)),
         method="ivw",
     )
-    a = linear.maximum_likelihood([Cell(n_o, s_o), complementary_cell(k, n_c, s_c)])
+    a = linear.maximum_likelihood([BinomialCell(n_o, s_o), complementary_cell(k, n_c, s_c)])
     v_o, v_c = a * (1 - a) / n_o, (a + k - 2) * (1 - a) / n_c
     w = np.linspace(0, 1, 100_001)
     least = float((w**2 * v_o + (1 - w) ** 2 * v_c).min())
@@ -338,9 +338,9 @@ def test_equation_9_maximises_the_likelihood(
     k: int, n_o: int, s_o: int, n_c: int, s_c: int
 ) -> None:
     cells = linear.merge(
-        [Cell(n_o, s_o), complementary_cell(k, n_c, s_c)]
+        [BinomialCell(n_o, s_o), complementary_cell(k, n_c, s_c)]
         if k > 2
-        else [Cell(n_o, s_o), Cell(n_c, s_c)]
+        else [BinomialCell(n_o, s_o), BinomialCell(n_c, s_c)]
     )
     grid = np.linspace(0, 1, 200_001)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -371,7 +371,7 @@ def test_equation_9_root_is_accurate_in_both_branches(
     digits where β > 0.
     """
     n, beta, gamma = equation_9(k, n_o, s_o, n_c, s_c)
-    found = linear.maximum_likelihood([Cell(n_o, s_o), complementary_cell(k, n_c, s_c)])
+    found = linear.maximum_likelihood([BinomialCell(n_o, s_o), complementary_cell(k, n_c, s_c)])
     x = Fraction(found)
     slope = 2 * n * x + beta
     error = abs((n * x * x + beta * x + gamma) / slope)
@@ -383,7 +383,7 @@ def test_equation_9_needs_the_other_form_where_beta_is_positive() -> None:
     n, beta, gamma = equation_9(k, n_o, s_o, n_c, s_c)
     assert beta > 0
     naive = (-beta + math.sqrt(beta**2 - 4 * n * gamma)) / (2 * n)
-    ours = linear.maximum_likelihood([Cell(n_o, s_o), complementary_cell(k, n_c, s_c)])
+    ours = linear.maximum_likelihood([BinomialCell(n_o, s_o), complementary_cell(k, n_c, s_c)])
     exact = -2 * gamma / (beta + math.sqrt(beta**2 - 4 * n * gamma))
     assert ours == pytest.approx(exact, rel=1e-12)
     assert abs(naive / exact - 1) > 1e-12
@@ -421,7 +421,7 @@ def test_ivw_does_not_trust_a_lucky_sample(n_o: int, s_o: int) -> None:
         AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, s_o), complementary=(n_c, s_c)),
         method="ivw",
     )
-    weight = ivw_weight(Cell(n_o, s_o), complementary_cell(k, n_c, s_c))
+    weight = ivw_weight(BinomialCell(n_o, s_o), complementary_cell(k, n_c, s_c))
     assert weight < 0.05
     assert estimate.value == pytest.approx(weight * s_o / n_o + (1 - weight) * (3 * 0.9 - 2))
     assert estimate.se > 0.01
@@ -429,7 +429,7 @@ def test_ivw_does_not_trust_a_lucky_sample(n_o: int, s_o: int) -> None:
 
 def test_ivw_weight_at_the_end_is_equation_8() -> None:
     k, n_o, n_c = 5, 20, 100
-    weight = ivw_weight(Cell(n_o, n_o), complementary_cell(k, n_c, n_c))
+    weight = ivw_weight(BinomialCell(n_o, n_o), complementary_cell(k, n_c, n_c))
     assert weight == pytest.approx((1 + k - 2) * n_o / (n_c + (1 + k - 2) * n_o))
     estimate = estimate_accuracy(
         AccuracyCounts.from_counts(n_classes=k, ordinary=(n_o, n_o), complementary=(n_c, n_c)),

@@ -15,7 +15,7 @@ from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.score import Stratum, binomial_cells, strata_of, unclipped
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import Score, log_wealth
-from noracle.bounds.binomial import Cell, bdtr, bdtrc, chdtrc, gammaln, ndtr
+from noracle.bounds.binomial import BinomialCell, bdtr, bdtrc, chdtrc, gammaln, ndtr
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.count import count_first_verdicts, labels_of, met_once
 from noracle.counts.tally import Question, Tally
@@ -529,7 +529,7 @@ def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
     }
 
 
-def _uniform_cells(stratum: Stratum, verdict: str) -> list[Cell]:
+def _uniform_cells(stratum: Stratum, verdict: str) -> list[BinomialCell]:
     tallies: dict[Tally, int] = {
         t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design != "recorded"
     }
@@ -983,9 +983,9 @@ def check_missing(
     Examples
     --------
     >>> from noracle import AccuracyCounts, check_missing
-    >>> from noracle.counts import Cell, Tally
+    >>> from noracle.counts import BinomialCell, Tally
     >>> met = {Tally("a", 4, "yes", True): 20, Tally("a", 4, "no", False, n_ruled_out=1): 150, Tally("a", 4, "unsure", True): 30}
-    >>> check_missing(AccuracyCounts(tallies=met, items={Cell("a", 4): 200}, answered={Cell("a", 4): 200})).passed
+    >>> check_missing(AccuracyCounts(tallies=met, items={BinomialCell("a", 4): 200}, answered={BinomialCell("a", 4): 200})).passed
     False
     """
     counts = _accuracy(evidence, system)

@@ -14,7 +14,7 @@ import numpy as np
 
 from noracle.accuracy.score import (
     DIFFERENT_BELOW,
-    Settings,
+    LimitSettings,
     Whole,
     rates_p_value,
     score_ends,
@@ -243,7 +243,9 @@ def refuse_weights(cells: Iterable[Cell]) -> None:
         )
 
 
-def from_clusters(counts: AccuracyCounts, settings: Settings, below: float, above: float) -> Whole:
+def from_clusters(
+    counts: AccuracyCounts, settings: LimitSettings, below: float, above: float
+) -> Whole:
     """The accuracy with the cluster as the unit: finite-sample by bets on clusters, or CR2 for
     ``wald``.
     """

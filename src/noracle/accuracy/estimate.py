@@ -13,9 +13,9 @@ from noracle.accuracy.clusters import cluster_assumption, clusters_matter, from_
 from noracle.accuracy.score import (
     ErrorRates,
     Guess,
+    LimitSettings,
     Matrix,
     Sample,
-    Settings,
     Stratum,
     Whole,
     are_binary,
@@ -31,7 +31,7 @@ from noracle.accuracy.score import (
     transition_scores,
     with_unanswered,
 )
-from noracle.bounds.binomial import Cell, Limits, anytime, clopper_pearson
+from noracle.bounds.binomial import BinomialCell, Limits, anytime, clopper_pearson
 from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy
 from noracle.counts.count import CONTRADICTORY
 from noracle.counts.tally import Repeats
@@ -312,7 +312,7 @@ def _checks(
     evidence: Evidence | AccuracyCounts,
     counts: AccuracyCounts,
     checks: Checks,
-    settings: Settings,
+    settings: LimitSettings,
     protocol: Literal["question", "sets"] | None,
     **about_items: Any,
 ) -> tuple[Check, ...]:
@@ -393,7 +393,7 @@ def _settings(
     *,
     beyond: bool,
     seed: int,
-) -> Settings:
+) -> LimitSettings:
     """Fill in what was left open, and refuse combinations that have no meaning."""
     by_class = rates is not None and rates.by_class
     recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
@@ -438,7 +438,7 @@ def _settings(
             f"method must be 'scores' where error rates differ by class; got {method!r}."
         )
     inverse = None if transition is None else transition_scores(transition)
-    return Settings(
+    return LimitSettings(
         method=method,
         interval=interval,
         weight=weight,
@@ -464,7 +464,7 @@ def _only_ordinary(strata: Sequence[Stratum]) -> bool:
 def _whole(
     counts: AccuracyCounts,
     strata: tuple[Stratum, ...],
-    settings: Settings,
+    settings: LimitSettings,
     below: float,
     above: float,
     *,
@@ -498,10 +498,10 @@ def _whole(
 
 def _joined(
     sample: Sample,
-    settings: Settings,
+    settings: LimitSettings,
     below: float,
     above: float,
-    find: Callable[[Sample, Settings, float, float], Whole],
+    find: Callable[[Sample, LimitSettings, float, float], Whole],
 ) -> Whole:
     """Items beyond these: the shares of the parts are unknown too.
 
@@ -538,7 +538,7 @@ def _joined(
     for answered, share in shares:
         spent = 2 * len(shares)
         if INTERVALS[settings.interval][1]:
-            limits = anytime([Cell(n_items, answered)], (below + above) / spent)
+            limits = anytime([BinomialCell(n_items, answered)], (below + above) / spent)
             low, high = limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0
         else:
             low, high = clopper_pearson(answered, n_items, below / spent, above / spent)
@@ -564,7 +564,7 @@ def _told(
     counts: AccuracyCounts,
     strata: tuple[Stratum, ...],
     whole: Whole,
-    settings: Settings,
+    settings: LimitSettings,
     confidence: float,
     side: Side,
 ) -> Estimate:
@@ -682,7 +682,7 @@ def _wald_is_sound(estimate: Estimate) -> bool:
 def _assumptions(
     counts: AccuracyCounts,
     strata: tuple[Stratum, ...],
-    settings: Settings,
+    settings: LimitSettings,
     population: str,
     *,
     grouped: AccuracyCounts | None,

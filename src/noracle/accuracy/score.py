@@ -33,7 +33,7 @@ from noracle.bounds import binomial as concentration
 from noracle.bounds import binomial as linear
 from noracle.bounds import parts as sums
 from noracle.bounds.betting import Score, betting_interval, fixed_interval
-from noracle.bounds.binomial import Cell, Limits, betainc, chdtrc, ndtri
+from noracle.bounds.binomial import BinomialCell, Limits, betainc, chdtrc, ndtri
 from noracle.counts.tally import AccuracyCounts, Pattern, Tally, Verdict
 from noracle.errors import ArgumentError, EvidenceError, fault
 
@@ -146,8 +146,8 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from noracle.counts.tally import Cell, tally
-    >>> guessed_scores(tally(Cell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
+    >>> from noracle.counts.tally import BinomialCell, tally
+    >>> guessed_scores(tally(BinomialCell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
     (-0.5, -0.5)
     """
     if not t.answered or t.chance is None:
@@ -700,7 +700,7 @@ def binomial_cells(
     *,
     rates: ErrorRates | None = None,
     seed: int = 0,
-) -> tuple[Cell, ...]:
+) -> tuple[BinomialCell, ...]:
     """The labels of a part as binomial counts, each linear in the accuracy among answered items.
 
     With wrong verdicts, or where the answer itself was asked about on purpose, only questions about
@@ -714,7 +714,7 @@ def binomial_cells(
         raise ArgumentError(
             "method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another."
         )
-    cells: list[Cell] = []
+    cells: list[BinomialCell] = []
     aimed = [s for s in group if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
     for s in aimed:
         _require_one_propensity(s)
@@ -727,7 +727,7 @@ def binomial_cells(
                 s.n(verdict="yes", hit=True),
                 s.n(verdict="no", hit=True) + s.n(verdict="yes", hit=False, design="graded"),
             )
-            cells.append(Cell(yes + no, yes, false_yes, 1 - false_no - false_yes))
+            cells.append(BinomialCell(yes + no, yes, false_yes, 1 - false_no - false_yes))
         return tuple(cells)
     if aimed and kinds == "complementary":
         raise ArgumentError(
@@ -742,12 +742,14 @@ def binomial_cells(
                 t.verdict == "no" and kinds != "ordinary"
             ):
                 cells.append(
-                    Cell(n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out))
+                    BinomialCell(
+                        n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)
+                    )
                 )
     return tuple(cells)
 
 
-def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[Cell]:
+def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[BinomialCell]:
     """Verdicts on the answer itself, thinned to the smallest probability of a question about it."""
     if not strata:
         return []
@@ -759,7 +761,7 @@ def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[Cell]:
         yes, no = (s.n(verdict=verdict, hit=True, design="recorded") for verdict in ("yes", "no"))
         if keep < 1 - 1e-12:
             yes, no = int(rng.binomial(yes, keep)), int(rng.binomial(no, keep))
-        cells.append(Cell(yes + no, yes))
+        cells.append(BinomialCell(yes + no, yes))
     return cells
 
 
@@ -1128,7 +1130,7 @@ _KINDS: dict[str, LabelKinds] = {"complementary": "complementary", "ordinary": "
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class LimitSettings:
     """How the accuracy is to be estimated."""
 
     method: str
@@ -1179,7 +1181,7 @@ class Whole:
 # from binomial counts
 
 
-def from_cells(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+def from_cells(sample: Sample, settings: LimitSettings, below: float, above: float) -> Whole:
     """The accuracy from binomial counts, one set for each part of the sample; every part has one
     unknown rate of its own.
     """
@@ -1247,7 +1249,7 @@ def from_cells(sample: Sample, settings: Settings, below: float, above: float) -
 _NAMES = {"exact": "exact", "hypergeometric": "hypergeometric"}  # all others are parts
 
 
-def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
+def _size(sample: Sample, group: Group, cells: tuple[BinomialCell, ...]) -> int | None:
     """How many items there are to draw from, where all of them are known and their labels are
     ordinary.
     """
@@ -1257,7 +1259,7 @@ def _size(sample: Sample, group: Group, cells: tuple[Cell, ...]) -> int | None:
 
 def _narrower(
     sample: Sample,
-    known: Sequence[tuple[Group, tuple[Cell, ...]]],
+    known: Sequence[tuple[Group, tuple[BinomialCell, ...]]],
     parts: list[sums.Part],
     below: float,
     above: float,
@@ -1289,8 +1291,8 @@ def _inside(limits: Limits) -> Limits:
 
 def _split(
     sample: Sample,
-    known: Sequence[tuple[Group, tuple[Cell, ...]]],
-    settings: Settings,
+    known: Sequence[tuple[Group, tuple[BinomialCell, ...]]],
+    settings: LimitSettings,
     below: float,
     above: float,
     blind: float,
@@ -1326,7 +1328,7 @@ def _split(
 # from scores
 
 
-def from_scores(sample: Sample, settings: Settings, below: float, above: float) -> Whole:
+def from_scores(sample: Sample, settings: LimitSettings, below: float, above: float) -> Whole:
     """The accuracy from scores of all labelled items, each with its part's share of the population
     over its share of the labels.
     """
@@ -1390,11 +1392,11 @@ def _all_known(sample: Sample) -> bool:
     return sample.finite and plain and all(s.usable() == s.answered for s in strata)
 
 
-def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
+def _pair(cells: tuple[BinomialCell, ...]) -> tuple[BinomialCell, BinomialCell | None]:
     """The ordinary cell (maybe empty) and the one complementary cell, as the paper's estimators
     need them.
     """
-    ordinary = next((c for c in cells if c.a == 0 and c.b == 1), Cell(0, 0))
+    ordinary = next((c for c in cells if c.a == 0 and c.b == 1), BinomialCell(0, 0))
     others = [c for c in cells if c is not ordinary]
     if len(others) > 1:
         raise ArgumentError(
@@ -1403,12 +1405,12 @@ def _pair(cells: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
     return ordinary, others[0] if others else None
 
 
-def unclipped(cell: Cell) -> float:
+def unclipped(cell: BinomialCell) -> float:
     """The rate at which a cell's observed share is expected, (share - a)/b; may leave [0, 1]."""
     return (cell.successes / cell.n - cell.a) / cell.b
 
 
-def _value(cells: tuple[Cell, ...], settings: Settings) -> float:
+def _value(cells: tuple[BinomialCell, ...], settings: LimitSettings) -> float:
     cells = linear.merge(cells)
     if settings.method in ("complementary", "ordinary"):
         n = sum(c.n for c in cells)
@@ -1422,12 +1424,12 @@ def _value(cells: tuple[Cell, ...], settings: Settings) -> float:
     return linear.maximum_likelihood(cells)
 
 
-def _cell_variance(cell: Cell, rate: float) -> float:
+def _cell_variance(cell: BinomialCell, rate: float) -> float:
     p = cell.p(rate)
     return p * (1 - p) / (cell.b**2 * cell.n)
 
 
-def ivw_weight(ordinary: Cell, other: Cell) -> float:
+def ivw_weight(ordinary: BinomialCell, other: BinomialCell) -> float:
     """Weight of the ordinary estimate, from plug-in variances (equation 7).
 
     Where a plug-in variance is 0 (all right or all wrong) both variances are taken at the maximum
@@ -1445,7 +1447,7 @@ def ivw_weight(ordinary: Cell, other: Cell) -> float:
     return v_c / (v_o + v_c)
 
 
-def _variance(cells: tuple[Cell, ...], settings: Settings) -> float:
+def _variance(cells: tuple[BinomialCell, ...], settings: LimitSettings) -> float:
     """Plug-in variance of the value at the maximum of the likelihood; NaN where that is 0 or 1."""
     rate = linear.maximum_likelihood(cells)
     info = linear.information(cells, rate)
@@ -1478,7 +1480,11 @@ def normal_limits(value: float, variance: float, below: float, above: float) -> 
 
 
 def _deviation(
-    cells: tuple[Cell, ...], value: float, settings: Settings, below: float, above: float
+    cells: tuple[BinomialCell, ...],
+    value: float,
+    settings: LimitSettings,
+    below: float,
+    above: float,
 ) -> Limits:
     ordinary, other = _pair(cells)
     weights = [(1.0, ordinary if ordinary.n else other)]
@@ -1509,9 +1515,9 @@ def _deviation(
     return linear.clip(value - radius(below), value + radius(above))
 
 
-def _hoeffding(terms: Sequence[tuple[float, Cell]], tail: float) -> float:
+def _hoeffding(terms: Sequence[tuple[float, BinomialCell]], tail: float) -> float:
     return sum(f * concentration.hoeffding_radius(c.n, tail) for f, c in terms)
 
 
-def _bernstein(terms: Sequence[tuple[float, Cell]], tail: float) -> float:
+def _bernstein(terms: Sequence[tuple[float, BinomialCell]], tail: float) -> float:
     return sum(f * concentration.bernstein_radius(c.successes / c.n, c.n, tail) for f, c in terms)

@@ -151,8 +151,8 @@ class AccuracyStream:
             error = 1 - self.confidence
             if self.interval == "anytime":
                 cells = (
-                    linear.Cell(self._ordinary[0], self._ordinary[1]),
-                    linear.Cell(
+                    linear.BinomialCell(self._ordinary[0], self._ordinary[1]),
+                    linear.BinomialCell(
                         self._complementary[0],
                         self._complementary[1],
                         *law_of("no", self.n_classes),

@@ -446,7 +446,7 @@ _CERTAIN = 1 - 1e-12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cell:
+class BinomialCell:
     """``successes`` of ``n`` trials, each a success with probability ``a + b·A``."""
 
     n: int
@@ -470,17 +470,17 @@ class Limits:
     empty: bool = False
 
 
-def merge(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+def merge(cells: Iterable[BinomialCell]) -> tuple[BinomialCell, ...]:
     """Cells with the same success probability become one; empty ones vanish."""
     groups: dict[tuple[float, float], list[int]] = defaultdict(lambda: [0, 0])
     for c in cells:
         group = groups[c.a, c.b]
         group[0] += c.n
         group[1] += c.successes
-    return tuple(Cell(n, s, a, b) for (a, b), (n, s) in groups.items() if n)
+    return tuple(BinomialCell(n, s, a, b) for (a, b), (n, s) in groups.items() if n)
 
 
-def log_likelihood(cells: tuple[Cell, ...], rate: float) -> float:
+def log_likelihood(cells: tuple[BinomialCell, ...], rate: float) -> float:
     """Sum of s·log p + (n - s)·log(1 - p); minus infinity where the counts are impossible."""
     total = 0.0
     for c in cells:
@@ -494,7 +494,7 @@ def log_likelihood(cells: tuple[Cell, ...], rate: float) -> float:
     return total
 
 
-def _slope(cells: tuple[Cell, ...], rate: float) -> float:
+def _slope(cells: tuple[BinomialCell, ...], rate: float) -> float:
     total = 0.0
     for c in cells:
         p = c.p(rate)
@@ -506,7 +506,7 @@ def _slope(cells: tuple[Cell, ...], rate: float) -> float:
     return total
 
 
-def maximum_likelihood(cells: Iterable[Cell]) -> float:
+def maximum_likelihood(cells: Iterable[BinomialCell]) -> float:
     """The A in [0, 1] that maximises the (concave) likelihood; NaN without trials.
 
     For one ordinary and one complementary cell this is the larger root of seed equation (9), in the
@@ -515,8 +515,8 @@ def maximum_likelihood(cells: Iterable[Cell]) -> float:
     Examples
     --------
     >>> K = 10
-    >>> complementary = Cell(2700, 2634, (K - 2) / (K - 1), 1 / (K - 1))
-    >>> round(maximum_likelihood([Cell(300, 235), complementary]), 4)
+    >>> complementary = BinomialCell(2700, 2634, (K - 2) / (K - 1), 1 / (K - 1))
+    >>> round(maximum_likelihood([BinomialCell(300, 235), complementary]), 4)
     0.7819
     """
     cells = merge(cells)
@@ -537,7 +537,7 @@ def maximum_likelihood(cells: Iterable[Cell]) -> float:
     return (low + high) / 2
 
 
-def _closed_form(cells: tuple[Cell, ...]) -> float:
+def _closed_form(cells: tuple[BinomialCell, ...]) -> float:
     """Root of s1/(A + c1) + s2/(A + c2) = T/(1 - A), with offsets c = a/b; valid where 1 - p = b·(1
     - A).
     """
@@ -551,7 +551,7 @@ def _closed_form(cells: tuple[Cell, ...]) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-def information(cells: Iterable[Cell], rate: float) -> float:
+def information(cells: Iterable[BinomialCell], rate: float) -> float:
     """Fisher information n·b²/(p·(1 - p)), summed; infinite where some p is 0 or 1."""
     total = 0.0
     for c in cells:
@@ -560,7 +560,7 @@ def information(cells: Iterable[Cell], rate: float) -> float:
     return total
 
 
-def wald(cells: Iterable[Cell], below: float, above: float) -> Limits:
+def wald(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
     """Normal limits at the maximum of the likelihood; [0, 1] where the information is infinite or
     there is none.
     """
@@ -576,7 +576,7 @@ def wald(cells: Iterable[Cell], below: float, above: float) -> Limits:
     return Limits(low, high)
 
 
-def profile(cells: Iterable[Cell], below: float, above: float) -> Limits:
+def profile(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
     """Likelihood-ratio limits: all A with 2·(l(max) - l(A)) <= z². Asymptotic."""
     cells = merge(cells)
     value = maximum_likelihood(cells)
@@ -590,7 +590,7 @@ def profile(cells: Iterable[Cell], below: float, above: float) -> Limits:
     return Limits(limit(below, 0.0), limit(above, 1.0))
 
 
-def anytime(cells: Iterable[Cell], error: float) -> Limits:
+def anytime(cells: Iterable[BinomialCell], error: float) -> Limits:
     """Likelihood-mixture confidence sequence: valid at every look, in any order of the kinds of
     label.
 
@@ -604,7 +604,7 @@ def anytime(cells: Iterable[Cell], error: float) -> Limits:
 
     Examples
     --------
-    >>> limits = anytime([Cell(300, 235)], 0.05)
+    >>> limits = anytime([BinomialCell(300, 235)], 0.05)
     >>> round(limits.low, 3), round(limits.high, 3)
     (0.696, 0.857)
     """
@@ -616,7 +616,7 @@ def anytime(cells: Iterable[Cell], error: float) -> Limits:
     return Limits(_crossing(cells, value, 0.0, level), _crossing(cells, value, 1.0, level))
 
 
-def _log_mixture(cells: tuple[Cell, ...], mode: float) -> float:
+def _log_mixture(cells: tuple[BinomialCell, ...], mode: float) -> float:
     """Log ∫ L(A) dA over [0, 1] by Gauss–Legendre quadrature on both sides of the mode, where L is
     above e^-45 of its top.
     """
@@ -646,7 +646,7 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
     return (x + 1) / 2, w / 2
 
 
-def _crossing(cells: tuple[Cell, ...], mode: float, end: float, level: float) -> float:
+def _crossing(cells: tuple[BinomialCell, ...], mode: float, end: float, level: float) -> float:
     """The point between the mode and ``end`` where the likelihood falls to ``level``; ``end`` if it
     never does. Rounded outwards.
     """
@@ -663,7 +663,7 @@ def _crossing(cells: tuple[Cell, ...], mode: float, end: float, level: float) ->
     return outside
 
 
-def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
+def exact(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
     """Limits from the exact distribution of the maximum-likelihood estimate; coverage at least 1 -
     below - above at every n.
 
@@ -678,7 +678,7 @@ def exact(cells: Iterable[Cell], below: float, above: float) -> Limits:
     Examples
     --------
     >>> K = 10
-    >>> limits = exact([Cell(300, 293, (K - 2) / (K - 1), 1 / (K - 1))], 0.025, 0.025)
+    >>> limits = exact([BinomialCell(300, 293, (K - 2) / (K - 1), 1 / (K - 1))], 0.025, 0.025)
     >>> round(limits.low, 3), round(limits.high, 3)
     (0.573, 0.915)
     """
@@ -717,7 +717,7 @@ def ordered(low: float, high: float, floor: float = 0.0, ceiling: float = 1.0) -
     return Limits(point, point, empty=True)
 
 
-def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
+def _invert(cells: tuple[BinomialCell, ...], below: float, above: float) -> Limits:
     value = maximum_likelihood(cells)
     tail_of = _tail_method(cells)
     edge = _EDGE if tail_of is _summed_tail else 0.5 / (sum(c.n for c in cells) + 1)
@@ -731,7 +731,7 @@ def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
         if upper:
             return tail_of(cells, weights, [c.p(rate) for c in cells])
         # Fewer successes are more failures: one function serves both tails.
-        mirrored = [Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in cells]
+        mirrored = [BinomialCell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in cells]
         return tail_of(mirrored, weights, [1 - c.p(rate) for c in cells])
 
     low, high = 0.0, 1.0
@@ -751,8 +751,8 @@ def _invert(cells: tuple[Cell, ...], below: float, above: float) -> Limits:
 
 
 def _tail_method(
-    cells: tuple[Cell, ...],
-) -> Callable[[Sequence[Cell], list[float], list[float]], float]:
+    cells: tuple[BinomialCell, ...],
+) -> Callable[[Sequence[BinomialCell], list[float], list[float]], float]:
     """How the tail is computed: by the numbers of trials and kinds, never by what was observed."""
     sizes = sorted(min(c.n, 2 * (4.0 * math.sqrt(c.n) + 41.0)) + 1 for c in cells)
     if math.prod(sizes[:-1]) <= _MOST_POINTS or len(cells) == 2:
@@ -760,7 +760,7 @@ def _tail_method(
     return _convolved_tail if len(cells) <= _MOST_CONVOLVED else _chernoff_tail
 
 
-def _summed_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+def _summed_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[float]) -> float:
     """P(Σ weight·S >= observed), summed over the supports of all cells but the widest, whose tail
     is a beta function.
     """
@@ -787,7 +787,7 @@ def _summed_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) ->
     return float(np.dot(mass, _at_least(need, n, p[inner]))) + 1e-13
 
 
-def _convolved_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+def _convolved_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[float]) -> float:
     """P(Σ weight·S >= observed) or a little more: each weight·S is rounded up to a grid, and the
     laws on the grid are convolved.
     """
@@ -814,7 +814,7 @@ def _convolved_tail(cells: Sequence[Cell], weights: list[float], p: list[float])
     return min(1.0, float(np.fft.irfft(product, whole)[-start:length].sum()) + 1e-11)
 
 
-def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) -> float:
+def _chernoff_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[float]) -> float:
     """A bound on P(Σ weight·S >= observed): the least of exp(Σ n·log(1 + p·(e^(λ·weight) - 1)) -
     λ·observed) over λ >= 0.
     """
@@ -833,7 +833,7 @@ def _chernoff_tail(cells: Sequence[Cell], weights: list[float], p: list[float]) 
     return math.exp(best)
 
 
-def _near(cells: tuple[Cell, ...], at: float, error: float, side: int) -> float:
+def _near(cells: tuple[BinomialCell, ...], at: float, error: float, side: int) -> float:
     """About where a limit lies: as far from the estimate as the normal law says, with the
     variance that holds at the limit.
     """

@@ -49,7 +49,7 @@ from typing import Literal
 import numpy as np
 
 from noracle.bounds.binomial import (
-    Cell,
+    BinomialCell,
     Limits,
     clopper_pearson,
     exact,
@@ -101,7 +101,7 @@ class Part:
     """
 
     share: float
-    cells: tuple[Cell, ...]
+    cells: tuple[BinomialCell, ...]
     size: int | None = None
 
 
@@ -184,7 +184,7 @@ def sum_limits(
 
     Examples
     --------
-    >>> first, second = Part(0.5, (Cell(500, 400),)), Part(0.5, (Cell(500, 250),))
+    >>> first, second = Part(0.5, (BinomialCell(500, 400),)), Part(0.5, (BinomialCell(500, 250),))
     >>> limits = sum_limits([first, second], 0.025, 0.025)
     >>> round(limits.low, 3), round(limits.high, 3), limits.method
     (0.62, 0.679, 'exact for two parts')
@@ -225,7 +225,7 @@ def predicted_width(
 
     Examples
     --------
-    >>> halves = [Part(0.5, (Cell(500, 0),)), Part(0.5, (Cell(500, 0),))]
+    >>> halves = [Part(0.5, (BinomialCell(500, 0),)), Part(0.5, (BinomialCell(500, 0),))]
     >>> round(predicted_width(halves, 0.025, 0.025), 3)
     0.058
     """
@@ -247,7 +247,7 @@ def sum_estimate(parts: Iterable[Part], *, guess: float = 0.7) -> tuple[float, f
 
     Examples
     --------
-    >>> value, variance = sum_estimate([Part(0.5, (Cell(500, 400),)), Part(0.5, (Cell(500, 250),))])
+    >>> value, variance = sum_estimate([Part(0.5, (BinomialCell(500, 400),)), Part(0.5, (BinomialCell(500, 250),))])
     >>> round(value, 3), round(variance, 6)
     (0.65, 0.000205)
     """
@@ -280,7 +280,7 @@ def sum_profile(parts: Iterable[Part], below: float, above: float, *, blind: flo
 
     Examples
     --------
-    >>> limits = sum_profile([Part(0.5, (Cell(500, 400),)), Part(0.5, (Cell(500, 250),))], 0.025, 0.025)
+    >>> limits = sum_profile([Part(0.5, (BinomialCell(500, 400),)), Part(0.5, (BinomialCell(500, 250),))], 0.025, 0.025)
     >>> round(limits.low, 3), round(limits.high, 3)
     (0.622, 0.678)
     """
@@ -480,7 +480,7 @@ def _failures(part: Part) -> Part:
     """The same part with failures for successes, whose rate is 1 - A."""
     (c,) = part.cells
     return Part(
-        part.share, (Cell(c.n, c.n - c.successes, max(1 - c.a - c.b, 0.0), c.b),), part.size
+        part.share, (BinomialCell(c.n, c.n - c.successes, max(1 - c.a - c.b, 0.0), c.b),), part.size
     )
 
 

@@ -18,7 +18,7 @@ from noracle.cli._options import panel
 from noracle.cli._output import complain, settings
 
 if TYPE_CHECKING:
-    from noracle.search.budget import Budget, Prices
+    from noracle.search.budget import Budget, CallPrices
     from noracle.search.caller import Caller
     from noracle.search.model import Model
 
@@ -70,7 +70,7 @@ class ModelOptions:
         stack: contextlib.ExitStack,
         calls: Path,
         budget: Budget,
-        prices: Prices | None,
+        prices: CallPrices | None,
         *models: Model,
     ) -> list[Caller]:
         """Who calls each model; replies are kept in ``calls``, and what was paid before counts."""
@@ -84,12 +84,12 @@ class ModelOptions:
             one.count_past(own)
         return found
 
-    def caps(self, calls: int | None) -> tuple[Budget, Prices | None]:
+    def caps(self, calls: int | None) -> tuple[Budget, CallPrices | None]:
         """The caps of a run, and the prices where a file was named."""
-        from noracle.search.budget import Budget, Prices
+        from noracle.search.budget import Budget, CallPrices
 
         most = {"tokens": self.max_tokens, "cost": self.max_cost, "seconds": self.max_seconds}
-        prices = None if self.prices is None else Prices.read(self.prices)
+        prices = None if self.prices is None else CallPrices.read(self.prices)
         return Budget(calls=calls, **most), prices  # type: ignore[arg-type]
 
 

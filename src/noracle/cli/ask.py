@@ -19,9 +19,9 @@ from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
     from noracle.search.ask import Asked, Claim, RunFolder
-    from noracle.search.budget import Budget, Ledger, Prices
+    from noracle.search.budget import Budget, CallPrices, Ledger
     from noracle.search.model import Model
-    from noracle.search.task import Question, Task
+    from noracle.search.task import PosedQuestion, Task
     from noracle.search.workflow import Workflow
 
 
@@ -66,7 +66,7 @@ class Job:
     own: _AskOptions
     task: Task
     workflow: Workflow
-    questions: Sequence[Question]
+    questions: Sequence[PosedQuestion]
     claims: Sequence[Claim] | None
 
     @classmethod
@@ -99,7 +99,9 @@ class Job:
             "shuffle": self.by.shuffle,
         }
 
-    def project(self, folder: RunFolder, budget: Budget, prices: Prices | None, model: str) -> None:
+    def project(
+        self, folder: RunFolder, budget: Budget, prices: CallPrices | None, model: str
+    ) -> None:
         """Say on stderr what is to come; ask on a terminal."""
         from noracle.search.ask import done_before, expected_usage
 
@@ -118,7 +120,7 @@ class Job:
         announce(line, ask_first=self.by.asks_first and left > 0)
 
     async def work(
-        self, folder: RunFolder, model: Model, budget: Budget, prices: Prices | None
+        self, folder: RunFolder, model: Model, budget: Budget, prices: CallPrices | None
     ) -> tuple[Asked, Ledger]:
         """Ask everything that is not done yet; returns what came out and what it took."""
         from noracle.search.ask import ask_questions

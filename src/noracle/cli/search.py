@@ -29,7 +29,7 @@ from noracle.search.model import BudgetReached
 
 if TYPE_CHECKING:
     from noracle.search.archive import Found
-    from noracle.search.budget import Budget, Prices
+    from noracle.search.budget import Budget, CallPrices
     from noracle.search.candidates import Strategy
     from noracle.search.model import Model
     from noracle.search.task import Task
@@ -291,7 +291,7 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
     return answering, open_model(own.designer, base_url=url, key_env=by.key_env if server else None)
 
 
-def _announce(job: _Job, caps: Budget, prices: Prices | None, model: str) -> None:
+def _announce(job: _Job, caps: Budget, prices: CallPrices | None, model: str) -> None:
     """Say on stderr what is to come; ask on a terminal."""
     from noracle.search.ask import expected_usage
     from noracle.search.task import pose
@@ -311,7 +311,7 @@ async def _work(
     opened: tuple[Model, Model | None],
     folder: Path,
     caps: Budget,
-    prices: Prices | None,
+    prices: CallPrices | None,
 ) -> Found:
     from noracle.search.archive import CALLS
     from noracle.search.engine import search_workflows

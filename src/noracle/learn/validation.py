@@ -274,8 +274,10 @@ def _even_limits(
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
     chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
     if noise < chance:
-        return linear.exact((linear.Cell(n, n - hits, 1 - chance, chance - noise),), below, above)
-    return linear.exact((linear.Cell(n, hits, chance, noise - chance),), below, above)
+        return linear.exact(
+            (linear.BinomialCell(n, n - hits, 1 - chance, chance - noise),), below, above
+        )
+    return linear.exact((linear.BinomialCell(n, hits, chance, noise - chance),), below, above)
 
 
 def _score_limits(

@@ -19,7 +19,7 @@ import numpy as np
 
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
-from noracle.bounds.binomial import Cell, betaincinv
+from noracle.bounds.binomial import BinomialCell, betaincinv
 from noracle.counts.tally import check_n_classes
 from noracle.errors import ArgumentError
 from noracle.ppi.expected import (
@@ -487,7 +487,9 @@ class Widths:
         if not ordinary:
             return self._expected(complementary, a, b)
         return sum(
-            share * other * self._pair(Cell(ordinary, s_o), Cell(complementary, s_c, a, b))
+            share
+            * other
+            * self._pair(BinomialCell(ordinary, s_o), BinomialCell(complementary, s_c, a, b))
             for s_o, share in _quantiles(ordinary, self.accuracy)
             for s_c, other in _quantiles(complementary, 1 - self.slope * (1 - self.accuracy))
         )
@@ -506,7 +508,7 @@ class Widths:
         """What to buy."""
         return dict(buy)
 
-    def _pair(self, *cells: Cell) -> float:
+    def _pair(self, *cells: BinomialCell) -> float:
         limits = linear.exact(cells, self.tail, self.tail)
         return (limits.high - limits.low) / 2
 

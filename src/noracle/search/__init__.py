@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from noracle.search.ask import scores_table as scores_table
     from noracle.search.backends import open_model as open_model
     from noracle.search.budget import Budget as Budget
+    from noracle.search.budget import CallPrices as CallPrices
     from noracle.search.budget import Ledger as Ledger
-    from noracle.search.budget import Prices as Prices
     from noracle.search.budget import Projection as Projection
     from noracle.search.caller import Cache as Cache
     from noracle.search.caller import Caller as Caller
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from noracle.search.simulated import SimulatedModel as SimulatedModel
     from noracle.search.simulated import simulated_world as simulated_world
     from noracle.search.strategies import make_strategy as make_strategy
-    from noracle.search.task import Question as Question
+    from noracle.search.task import PosedQuestion as PosedQuestion
     from noracle.search.task import Task as Task
     from noracle.search.task import TaskItem as TaskItem
     from noracle.search.task import parse_answer as parse_answer
@@ -92,7 +92,7 @@ __getattr__, __dir__, __all__ = lazy(
         ".archive": "Found",
         ".ask": "Asked answers_table ask_items judge_claims ratings_table read_claims scores_table",
         ".backends": "open_model",
-        ".budget": "Budget Ledger Prices Projection",
+        ".budget": "Budget CallPrices Ledger Projection",
         ".caller": "Cache Caller record",
         ".candidates": "Entry Outcome Proposal Scored Strategy standardised",
         ".drawing": "draw_workflow workflow_svg",
@@ -104,7 +104,7 @@ __getattr__, __dir__, __all__ = lazy(
         ".pool": "Picked Pool race_pool",
         ".simulated": "SimulatedModel simulated_world",
         ".strategies": "make_strategy",
-        ".task": "Question Task TaskItem parse_answer pose read_task",
+        ".task": "PosedQuestion Task TaskItem parse_answer pose read_task",
         ".vault": "Vault",
         ".workflow": "Workflow WorkflowError load_workflow parse_workflow parse_workflow_text",
     },

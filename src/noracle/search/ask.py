@@ -23,7 +23,7 @@ from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import run_workflow
 from noracle.search.journal import JournalFile, write_whole
 from noracle.search.model import STATES, BudgetReached, Calls, Usage, at_least
-from noracle.search.task import LETTERS, Question, Task, TaskItem, pose
+from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
 
 SCHEMA = "run/1"
@@ -232,14 +232,14 @@ async def ask_items(
     return await ask_questions(questions, workflow, calls, seed=seed, **how)
 
 
-def task_questions(task: Task, *, seed: int, shuffle: bool) -> list[Question]:
+def task_questions(task: Task, *, seed: int, shuffle: bool) -> list[PosedQuestion]:
     """The items as they are shown."""
     order = seed if shuffle else None
     return [pose(item, instruction=task.instruction, shuffle=order) for item in task.items]
 
 
 async def ask_questions(
-    questions: Sequence[Question],
+    questions: Sequence[PosedQuestion],
     workflow: Workflow,
     calls: Calls,
     *,
@@ -285,7 +285,7 @@ async def ask_questions(
 
 
 def done_before(
-    questions: Sequence[Question], repeats: int, run: RunFolder | None
+    questions: Sequence[PosedQuestion], repeats: int, run: RunFolder | None
 ) -> dict[int, OutcomeLine]:
     """What a run folder holds of these questions, by place."""
     if run is None:
@@ -295,7 +295,7 @@ def done_before(
     return {place: line for place, line in found.items() if line is not None}
 
 
-def _print(question: Question) -> str:
+def _print(question: PosedQuestion) -> str:
     return fingerprint(question.instruction, question.text, *question.options)
 
 
@@ -315,7 +315,7 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     return {name: columns[name] for name in names}
 
 
-def expected_usage(questions: Sequence[Question], workflow: Workflow) -> Usage:
+def expected_usage(questions: Sequence[PosedQuestion], workflow: Workflow) -> Usage:
     """Tokens of one call: a question at four characters a token, the longest reply allowed."""
     if not questions:
         return Usage()
@@ -337,7 +337,7 @@ class Claim:
     item: int | str
     system: str
     answer: int | None
-    question: Question | None
+    question: PosedQuestion | None
 
 
 def read_claims(
@@ -424,7 +424,7 @@ def _class(answer: Any, item: TaskItem) -> int | None:
     return int(answer) if 0 <= answer < k else -1
 
 
-def _question(identity: int | str, item: TaskItem, answer: int, seed: int | None) -> Question:
+def _question(identity: int | str, item: TaskItem, answer: int, seed: int | None) -> PosedQuestion:
     shown = pose(item, shuffle=seed).options
     listed = "\n".join(f"- {option}" for option in shown)
     text = f"The problem:\n{item.text}\n\nThe possible answers:\n{listed}\n\nThe answer under review: {item.options[answer]}"

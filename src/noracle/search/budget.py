@@ -20,7 +20,7 @@ MILLION = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Prices:
+class CallPrices:
     """Money per million tokens: one price for every model, or a table by model name.
 
     Parameters
@@ -35,9 +35,9 @@ class Prices:
 
     Examples
     --------
-    >>> Prices(0.5, 1.5).cost("any", Usage(1_000_000, 2_000_000))
+    >>> CallPrices(0.5, 1.5).cost("any", Usage(1_000_000, 2_000_000))
     3.5
-    >>> Prices(models={"small": (0.1, 0.4)}).cost("large", Usage(10, 10))
+    >>> CallPrices(models={"small": (0.1, 0.4)}).cost("large", Usage(10, 10))
     nan
     """
 
@@ -54,7 +54,7 @@ class Prices:
                 raise ArgumentError(f"prices must be finite and at least 0; got {came}.")
 
     @classmethod
-    def read(cls, path: str | Path) -> Prices:
+    def read(cls, path: str | Path) -> CallPrices:
         """Read a JSON or TOML file: ``{"model": {"input_per_million": 0.1, "output_per_million":
         0.4}, "currency": "USD"}``.
 
@@ -258,7 +258,7 @@ class Budget:
         *,
         calls_per_item: float,
         tokens_per_call: Usage,
-        prices: Prices | None = None,
+        prices: CallPrices | None = None,
         model: str = "",
     ) -> Projection:
         """What ``n_items`` items would take, for the line that is shown before the first call.
@@ -266,12 +266,12 @@ class Budget:
         Examples
         --------
         >>> budget = Budget(calls=50)
-        >>> print(budget.project(20, calls_per_item=5, tokens_per_call=Usage(300, 100), prices=Prices(0.5, 1.5)))
+        >>> print(budget.project(20, calls_per_item=5, tokens_per_call=Usage(300, 100), prices=CallPrices(0.5, 1.5)))
         at most 100 calls, about 40,000 tokens, about 0.0300 USD; stops at the cap on calls
         """
         calls = math.ceil(n_items * calls_per_item)
         usage = Usage(calls * tokens_per_call.input_tokens, calls * tokens_per_call.output_tokens)
-        prices = prices or Prices()
+        prices = prices or CallPrices()
         cost = prices.cost(model, usage)
         would = {"calls": calls, "tokens": usage.total, "cost": cost, "seconds": 0.0}
         used = self.used

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from noracle.errors import ArgumentError, NoracleError
-from noracle.search.budget import Budget, Ledger, Prices
+from noracle.search.budget import Budget, CallPrices, Ledger
 from noracle.search.journal import write_whole
 from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
 
@@ -316,7 +316,7 @@ class Caller:
         *,
         stores: Sequence[Cache] = (),
         budget: Budget | None = None,
-        prices: Prices | None = None,
+        prices: CallPrices | None = None,
         concurrency: int = 8,
         retries: int = 4,
         timeout: float = 300.0,
@@ -327,7 +327,7 @@ class Caller:
         at_least(0, retries=retries)
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
-        self.model, self.budget, self.prices = model, budget or Budget(), prices or Prices()
+        self.model, self.budget, self.prices = model, budget or Budget(), prices or CallPrices()
         self._reason = self.prices.reason(model.name)
         if self._reason and self.budget.cost is not None:
             why = f"{self._reason}. Give its price, or cap calls or tokens"

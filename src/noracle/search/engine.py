@@ -39,7 +39,7 @@ from noracle.search.candidates import (
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
-from noracle.search.task import Question, Task, draws, pose
+from noracle.search.task import PosedQuestion, Task, draws, pose
 from noracle.search.vault import PARTS, ItemId, Vault
 from noracle.search.workflow import (
     BASELINES,
@@ -64,7 +64,7 @@ class Runner:
     starts by :attr:`Workflow.most_calls`.
     """
 
-    questions: Mapping[ItemId, Question]
+    questions: Mapping[ItemId, PosedQuestion]
     calls: Calls
     repeats: int
     seed: int
@@ -119,7 +119,7 @@ class Runner:
         return [(workflow.digest, item, r) for item in items for r in range(self.repeats)]
 
 
-def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Question]:
+def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, PosedQuestion]:
     wanted = {item for part in PARTS for item in vault.items(part)}
     items = [item for item in task.items if item.id in wanted]
     found = {i.id: pose(i, instruction=task.instruction, shuffle=shuffle) for i in items}

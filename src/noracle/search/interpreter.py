@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from noracle.evidence.replies import State
 from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
-from noracle.search.task import Question, draws, parse_answer
+from noracle.search.task import PosedQuestion, draws, parse_answer
 from noracle.search.workflow import (
     AnswerNode,
     Ask,
@@ -55,7 +55,7 @@ class NodeReply:
 
 
 async def run_workflow(
-    workflow: Workflow, question: Question, calls: Calls, *, seed: int = 0, repeat: int = 0
+    workflow: Workflow, question: PosedQuestion, calls: Calls, *, seed: int = 0, repeat: int = 0
 ) -> Outcome:
     """Run a workflow on one item.
 
@@ -122,7 +122,7 @@ class _ItemRun:
     """One workflow on one item: the texts so far, and what it took."""
 
     def __init__(
-        self, workflow: Workflow, question: Question, calls: Calls, seed: int, repeat: int
+        self, workflow: Workflow, question: PosedQuestion, calls: Calls, seed: int, repeat: int
     ) -> None:
         self.workflow = {node.id: node for node in workflow.nodes}
         self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
@@ -273,7 +273,7 @@ class _ItemRun:
         return said
 
 
-def vote(replies: Sequence[NodeReply], question: Question) -> NodeReply:
+def vote(replies: Sequence[NodeReply], question: PosedQuestion) -> NodeReply:
     """The most frequent class; of those that are level, the one that was named first."""
     count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
     if not count:

@@ -67,13 +67,13 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PosedQuestion:
     """An item as it is shown: ``options`` in shown order, ``order[place]`` is the class shown at
     that place.
 
     Examples
     --------
-    >>> print(Question(item=1, text="Which is even?", options=("two", "one"), order=(1, 0)).prompt())
+    >>> print(PosedQuestion(item=1, text="Which is even?", options=("two", "one"), order=(1, 0)).prompt())
     Choose the one right option.
     <BLANKLINE>
     Which is even?
@@ -108,7 +108,7 @@ def draws(*parts: object) -> np.random.Generator:
 
 def pose(
     item: TaskItem, *, instruction: str = "Choose the one right option.", shuffle: int | None = None
-) -> Question:
+) -> PosedQuestion:
     """Put an item; with a seed ``shuffle`` the options stand in a random order, else as in the
     file.
 
@@ -123,13 +123,13 @@ def pose(
         mixed = draws("options", shuffle, item.id).permutation(len(order))
         order = tuple(int(c) for c in mixed)
     options = tuple(item.options[c] for c in order)
-    return Question(
+    return PosedQuestion(
         item=item.id, text=item.text, options=options, order=order, instruction=instruction
     )
 
 
 def parse_answer(
-    text: str, question: Question, *, finish: Finish = "stop"
+    text: str, question: PosedQuestion, *, finish: Finish = "stop"
 ) -> tuple[int | None, State]:
     """The class that a reply chose (not its place on the page), or None with the state that says
     why there is none.

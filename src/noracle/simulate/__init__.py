@@ -10,14 +10,14 @@ from noracle.simulate.annotators import (
     simulate_systems,
 )
 from noracle.simulate.rehearsal import Rehearsal, rehearse
-from noracle.simulate.tasks import Task, TaskItem, simulate_task
+from noracle.simulate.tasks import PictureItem, PictureTask, simulate_task
 from noracle.simulate.worlds import World, simulate_world
 
 __all__ = [
     "RaterModel",
     "Rehearsal",
-    "Task",
-    "TaskItem",
+    "PictureTask",
+    "PictureItem",
     "World",
     "fit_raters",
     "rehearse",

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from noracle.counts.tally import check_n_classes
 from noracle.errors import ArgumentError
-from noracle.simulate.tasks import Columns, Task
+from noracle.simulate.tasks import Columns, PictureTask
 
 Whole = NDArray[np.int64]
-Items = Task | Mapping[Any, int] | Sequence[int] | Whole
+Items = PictureTask | Mapping[Any, int] | Sequence[int] | Whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def simulate_raters(
 
     Rater j is right on item i if sqrt(ρ) z_i + sqrt(1 − ρ) e_ij ≤ Φ⁻¹(p_j), with e_ij and the
     item's hardness z_i standard normal: the accuracy is p_j over all items, and ρ (``correlation``)
-    is how much of the luck all raters share. For a :class:`Task` the hard items are those with a
+    is how much of the luck all raters share. For a :class:`PictureTask` the hard items are those with a
     small lead, for a key they are drawn.
 
     Parameters
@@ -251,7 +251,12 @@ def simulate_systems(
 
 
 def simulate_detector(
-    task: Task, *, name: str = "detector", found: float = 0.97, named: float = 0.97, seed: int = 0
+    task: PictureTask,
+    *,
+    name: str = "detector",
+    found: float = 0.97,
+    named: float = 0.97,
+    seed: int = 0,
 ) -> Columns:
     """Answers of a detector that counts: it sees each object with chance ``found`` and calls a seen
     one right with chance ``named``.
@@ -318,7 +323,7 @@ def _items(
     """Hardness and decoy of each item: from the picture where there is one, else drawn."""
     from noracle.bounds.binomial import ndtri
 
-    if not isinstance(items, Task):
+    if not isinstance(items, PictureTask):
         return rng.standard_normal(len(key)), _wrong(rng, key, weights, 1)[:, 0]
     order = np.lexsort((rng.random(len(key)), -items.lead))  # the widest lead first
     hardness = np.empty(len(key))
@@ -355,7 +360,7 @@ def _wrong_weights(confusion: Sequence[Sequence[float]] | None, size: int) -> ND
 
 
 def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
-    if isinstance(items, Task):
+    if isinstance(items, PictureTask):
         if n_classes not in (None, len(items.options)):
             raise ArgumentError(
                 f"n_classes must be {len(items.options)}, which the task brings; got {n_classes}."
@@ -373,7 +378,7 @@ def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
 
 
 def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
-    if isinstance(items, Task):
+    if isinstance(items, PictureTask):
         return list(items.items), list(items.options)
     ids = list(items) if isinstance(items, Mapping) else list(range(len(items)))
     return ids, list(range(int(n_classes or 0)))

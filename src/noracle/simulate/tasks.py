@@ -35,7 +35,7 @@ _TRIES = 60
 _OPTIONS: dict[Kind, tuple[str, ...]] = {"colour": tuple(COLOURS), "shape": tuple(SHAPES)}
 
 
-class TaskItem(NamedTuple):
+class PictureItem(NamedTuple):
     """What a service that collects labels needs of one item. Only ``question``, ``options`` and
     ``png`` are for the rater's eyes.
 
@@ -54,7 +54,7 @@ class TaskItem(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Task:
+class PictureTask:
     """Items of one task, with their key.
 
     Attributes
@@ -136,11 +136,11 @@ class Task:
         self._picture(place).save(file, format="PNG")
         return file.getvalue()
 
-    def __iter__(self) -> Iterator[TaskItem]:
+    def __iter__(self) -> Iterator[PictureItem]:
         """The items one after the other, each drawn when it is asked for."""
         key = self.key
         for place, item in enumerate(self.items):
-            yield TaskItem(item, self.question, self.options, key[item], self.png(place))
+            yield PictureItem(item, self.question, self.options, key[item], self.png(place))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -171,7 +171,7 @@ def simulate_task(
     n_objects: tuple[int, int] = (20, 40),
     size: int = 128,
     seed: int = 0,
-) -> Task:
+) -> PictureTask:
     """Draw the items of a task; pictures are drawn when they are asked for.
 
     Each picture has between ``n_objects[0]`` and ``n_objects[1]`` objects of random size, none
@@ -216,7 +216,7 @@ def simulate_task(
         }
     )
     options = _OPTIONS[task]
-    empty = Task(
+    empty = PictureTask(
         kind=task,
         options=options,
         items=tuple(f"{task}-{i:05d}" for i in range(n_items)),
@@ -232,7 +232,7 @@ def simulate_task(
     return dataclasses.replace(empty, counts=counts)
 
 
-def _scene(task: Task, place: int) -> tuple[np.random.Generator, Whole]:
+def _scene(task: PictureTask, place: int) -> tuple[np.random.Generator, Whole]:
     """The item's own generator, and the class of each of its objects: drawn until one class leads."""
     classes = len(task.options)
     rng = np.random.default_rng([task.seed, place, classes])

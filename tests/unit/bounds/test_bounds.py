@@ -12,17 +12,22 @@ from scipy.stats import binom, hypergeom
 
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, log_wealth
-from noracle.bounds.binomial import Cell, bernstein_inverted, clopper_pearson, hypergeometric_limits
+from noracle.bounds.binomial import (
+    BinomialCell,
+    bernstein_inverted,
+    clopper_pearson,
+    hypergeometric_limits,
+)
 
 
-def complementary(k: int, n: int, s: int) -> Cell:
-    return Cell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
+def complementary(k: int, n: int, s: int) -> BinomialCell:
+    return BinomialCell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
 
 
 def test_no_labels_exclude_nothing() -> None:
     for limits in (
         linear.exact([], 0.025, 0.025),
-        linear.anytime([Cell(0, 0)], 0.05),
+        linear.anytime([BinomialCell(0, 0)], 0.05),
         linear.profile([], 0.025, 0.025),
         linear.wald([], 0.1, 0.1),
     ):
@@ -32,27 +37,32 @@ def test_no_labels_exclude_nothing() -> None:
 
 
 def test_cells_with_the_same_probability_merge() -> None:
-    assert linear.merge([Cell(3, 1), Cell(0, 0, 0.5, 0.5), Cell(4, 4)]) == (Cell(7, 5),)
+    assert linear.merge([BinomialCell(3, 1), BinomialCell(0, 0, 0.5, 0.5), BinomialCell(4, 4)]) == (
+        BinomialCell(7, 5),
+    )
 
 
 def test_impossible_counts_have_no_likelihood() -> None:
-    assert linear.log_likelihood((Cell(3, 1),), 0.0) == -math.inf
-    assert linear.log_likelihood((Cell(3, 1),), 1.0) == -math.inf
-    assert linear.log_likelihood((Cell(3, 3),), 1.0) == 0.0
+    assert linear.log_likelihood((BinomialCell(3, 1),), 0.0) == -math.inf
+    assert linear.log_likelihood((BinomialCell(3, 1),), 1.0) == -math.inf
+    assert linear.log_likelihood((BinomialCell(3, 3),), 1.0) == 0.0
 
 
 @pytest.mark.parametrize(
     ("cells", "value"),
-    [([Cell(5, 5), complementary(4, 9, 9)], 1.0), ([Cell(5, 0), complementary(4, 9, 1)], 0.0)],
+    [
+        ([BinomialCell(5, 5), complementary(4, 9, 9)], 1.0),
+        ([BinomialCell(5, 0), complementary(4, 9, 1)], 0.0),
+    ],
 )
-def test_maximum_at_the_ends(cells: list[Cell], value: float) -> None:
+def test_maximum_at_the_ends(cells: list[BinomialCell], value: float) -> None:
     assert linear.maximum_likelihood(cells) == value
     limits = linear.exact(cells, 0.025, 0.025)
     assert value in (limits.low, limits.high)
 
 
 def test_three_kinds_of_label_have_a_maximum_and_sharp_limits() -> None:
-    cells = [Cell(30, 18), complementary(6, 80, 74), Cell(80, 60, 0.4, 0.6)]
+    cells = [BinomialCell(30, 18), complementary(6, 80, 74), BinomialCell(80, 60, 0.4, 0.6)]
     value = linear.maximum_likelihood(cells)
     grid = np.linspace(0.001, 0.999, 9981)
     best = grid[np.argmax([linear.log_likelihood(tuple(cells), float(a)) for a in grid])]
@@ -66,25 +76,25 @@ def test_three_kinds_of_label_have_a_maximum_and_sharp_limits() -> None:
     assert anytime.low < exact.low < value < exact.high < anytime.high
 
 
-def kinds_tail(cells: list[Cell], rate: float) -> float:
+def kinds_tail(cells: list[BinomialCell], rate: float) -> float:
     """P(estimate >= the observed one), by going through every sample."""
     seen = linear.maximum_likelihood(cells)
     total = 0.0
     for counts in itertools.product(*(range(c.n + 1) for c in cells)):
-        sample = [Cell(c.n, s, c.a, c.b) for c, s in zip(cells, counts, strict=True)]
+        sample = [BinomialCell(c.n, s, c.a, c.b) for c, s in zip(cells, counts, strict=True)]
         if linear.maximum_likelihood(sample) >= seen - 1e-9:
             total += float(np.prod([binom.pmf(s.successes, s.n, s.p(rate)) for s in sample]))
     return total
 
 
 def test_lower_limit_of_three_kinds_solves_its_equation() -> None:
-    cells = [Cell(4, 3), complementary(4, 6, 5), Cell(5, 4, 0.3, 0.5)]
+    cells = [BinomialCell(4, 3), complementary(4, 6, 5), BinomialCell(5, 4, 0.3, 0.5)]
     low = linear.exact(cells, 0.05, 0.0).low
     assert kinds_tail(cells, low) == pytest.approx(0.05, abs=1e-6)
 
 
 MANY = [
-    Cell(300, 204),
+    BinomialCell(300, 204),
     complementary(4, 300, 265),
     complementary(10, 300, 291),
     complementary(6, 300, 284),
@@ -105,11 +115,11 @@ def test_bounds_on_the_tail_of_many_kinds_are_never_below_the_sum(
 
 
 def test_one_label_of_another_kind_hardly_widens_the_limits() -> None:
-    def width(*cells: Cell) -> float:
+    def width(*cells: BinomialCell) -> float:
         limits = linear.exact(cells, 0.025, 0.025)
         return limits.high - limits.low
 
-    for known in (MANY[:2], MANY[:3], [Cell(40, 27), complementary(5, 90, 83)]):
+    for known in (MANY[:2], MANY[:3], [BinomialCell(40, 27), complementary(5, 90, 83)]):
         mean = 0.9 * width(*known, complementary(8, 1, 1)) + 0.1 * width(
             *known, complementary(8, 1, 0)
         )
@@ -118,7 +128,7 @@ def test_one_label_of_another_kind_hardly_widens_the_limits() -> None:
 
 @pytest.mark.parametrize(("at", "low", "high"), [(0.0, 0.0, 0.03), (1.0, 0.97, 1.0)])
 def test_many_kinds_have_sharp_limits_at_the_ends(at: float, low: float, high: float) -> None:
-    cells = [Cell(c.n, round(c.n * c.p(at)), c.a, c.b) for c in MANY]
+    cells = [BinomialCell(c.n, round(c.n * c.p(at)), c.a, c.b) for c in MANY]
     limits = linear.exact(cells, 0.025, 0.025)
     assert low <= limits.low <= at <= limits.high <= high
 
@@ -153,13 +163,13 @@ def test_a_census_has_width_zero_and_large_populations_are_served() -> None:
 def test_counts_that_no_accuracy_explains_are_empty_on_their_side() -> None:
     low = linear.exact([complementary(10, 300, 200)], 0.025, 0.025)
     assert (low.low, low.high, low.empty) == (0.0, 0.0, True)
-    both = linear.exact([Cell(20, 0), complementary(10, 300, 200)], 0.025, 0.025)
+    both = linear.exact([BinomialCell(20, 0), complementary(10, 300, 200)], 0.025, 0.025)
     assert (both.low, both.high, both.empty) == (0.0, 0.0, True)
     assert linear.clip(1.2, 1.4) == linear.Limits(1.0, 1.0, empty=True)
 
 
 def test_exact_with_many_labels_is_near_the_normal_limits() -> None:
-    cells = [Cell(20_000, 15_600), complementary(10, 180_000, 175_600)]
+    cells = [BinomialCell(20_000, 15_600), complementary(10, 180_000, 175_600)]
     exact = linear.exact(cells, 0.025, 0.025)
     wald = linear.wald(cells, 0.025, 0.025)
     assert (exact.low, exact.high) == pytest.approx((wald.low, wald.high), abs=2e-4)
@@ -167,7 +177,7 @@ def test_exact_with_many_labels_is_near_the_normal_limits() -> None:
 
 def test_exact_with_a_negligible_second_kind_is_clopper_pearson() -> None:
     alone = clopper_pearson(70, 100, 0.025, 0.025)
-    nearly = linear.exact([Cell(100, 70), complementary(1000, 1, 1)], 0.025, 0.025)
+    nearly = linear.exact([BinomialCell(100, 70), complementary(1000, 1, 1)], 0.025, 0.025)
     assert (nearly.low, nearly.high) == pytest.approx(alone, abs=0.01)
 
 
@@ -183,7 +193,7 @@ def test_support_carries_all_mass(n: int, p: float) -> None:
 @pytest.mark.full
 @pytest.mark.timing
 def test_anytime_update_takes_a_millisecond() -> None:
-    cells = [Cell(1000, 780), complementary(10, 9000, 8780)]
+    cells = [BinomialCell(1000, 780), complementary(10, 9000, 8780)]
     linear.anytime(cells, 0.05)
     start = time.process_time()
     for _ in range(50):
@@ -221,7 +231,7 @@ def test_inverted_bernstein_far_outside_is_the_nearer_end(
 
 
 def test_tails_of_zero_leave_a_side_open() -> None:
-    cells = [Cell(50, 20), complementary(4, 60, 55)]
+    cells = [BinomialCell(50, 20), complementary(4, 60, 55)]
     for limits in (
         linear.exact(cells, 0.05, 0.0),
         linear.profile(cells, 0.05, 0.0),
@@ -242,6 +252,6 @@ def test_limits_that_cross_are_empty_and_never_reversed() -> None:
 
 def test_estimate_of_zero_lies_in_its_interval() -> None:
     """Several samples share the estimate 0; the lower limit must not tell them apart."""
-    cells = [Cell(4, 0), complementary(3, 4, 4)]
+    cells = [BinomialCell(4, 0), complementary(3, 4, 4)]
     assert linear.maximum_likelihood(cells) == 0.0
     assert linear.exact(cells, 0.1, 0.1).low == 0.0

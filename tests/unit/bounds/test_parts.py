@@ -16,22 +16,22 @@ from scipy.stats import binom, hypergeom
 
 from noracle.bounds import binomial as linear
 from noracle.bounds import parts
-from noracle.bounds.binomial import Cell, clopper_pearson, hypergeometric_limits
+from noracle.bounds.binomial import BinomialCell, clopper_pearson, hypergeometric_limits
 from noracle.bounds.parts import Part, predicted_width, sum_estimate, sum_limits, sum_profile
 
 TAIL = 0.025
 
 
-def complementary(k: int, n: int, s: int) -> Cell:
-    return Cell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
+def complementary(k: int, n: int, s: int) -> BinomialCell:
+    return BinomialCell(n, s, (k - 2) / (k - 1), 1 / (k - 1))
 
 
-def questions(rng: np.random.Generator, k: int, n: int, rate: float) -> tuple[Cell, ...]:
+def questions(rng: np.random.Generator, k: int, n: int, rate: float) -> tuple[BinomialCell, ...]:
     """One uniform question per item: it hits the answer with probability 1/K, else it rules out
     another class or not.
     """
     hits = int(rng.binomial(n, 1 / k))
-    cells = [Cell(hits, int(rng.binomial(hits, rate)))]
+    cells = [BinomialCell(hits, int(rng.binomial(hits, rate)))]
     return (
         *cells,
         complementary(k, n - hits, int(rng.binomial(n - hits, 1 - (1 - rate) / (k - 1)))),
@@ -56,13 +56,13 @@ def width(limits: linear.Limits | parts.SumLimits) -> float:
 
 
 def test_one_part_has_its_exact_limits_times_its_share() -> None:
-    cells = (Cell(30, 22), complementary(5, 100, 94))
+    cells = (BinomialCell(30, 22), complementary(5, 100, 94))
     limits, alone = sum_limits([Part(0.8, cells)], TAIL, TAIL), linear.exact(cells, TAIL, TAIL)
     assert (limits.low, limits.high, limits.method) == (0.8 * alone.low, 0.8 * alone.high, "exact")
 
 
 def test_one_part_of_known_size_is_hypergeometric() -> None:
-    limits = sum_limits([Part(1.0, (Cell(40, 30),), size=100)], TAIL, TAIL)
+    limits = sum_limits([Part(1.0, (BinomialCell(40, 30),), size=100)], TAIL, TAIL)
     assert (limits.low, limits.high) == hypergeometric_limits(30, 40, 100, TAIL, TAIL)
     assert limits.method == "hypergeometric"
     complement = (complementary(4, 40, 38),)
@@ -70,10 +70,13 @@ def test_one_part_of_known_size_is_hypergeometric() -> None:
 
 
 def test_parts_labelled_completely_are_known() -> None:
-    full, rest = Part(0.6, (Cell(60, 45),), size=60), Part(0.4, (Cell(40, 20),), size=40)
+    full, rest = (
+        Part(0.6, (BinomialCell(60, 45),), size=60),
+        Part(0.4, (BinomialCell(40, 20),), size=40),
+    )
     limits = sum_limits([full, rest], TAIL, TAIL)
     assert limits.low == limits.high == pytest.approx(0.65)
-    half = sum_limits([full, Part(0.4, (Cell(20, 10),))], TAIL, TAIL)
+    half = sum_limits([full, Part(0.4, (BinomialCell(20, 10),))], TAIL, TAIL)
     low, high = clopper_pearson(10, 20, TAIL, TAIL)
     assert (half.low, half.high) == pytest.approx((0.45 + 0.4 * low, 0.45 + 0.4 * high))
     assert sum_profile([full, rest], TAIL, TAIL) == linear.Limits(limits.low, limits.high)
@@ -103,7 +106,7 @@ def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:
     limits = {}
     for counts in itertools.product(*(range(n + 1) for _, n, *_ in shapes)):
         rows = [
-            Part(q, (Cell(n, s, a, b),), size)
+            Part(q, (BinomialCell(n, s, a, b),), size)
             for (q, n, size, a, b), s in zip(shapes, counts, strict=True)
         ]
         found = parts._pair(parts._sorted(rows)[1], tail, tail)
@@ -134,7 +137,10 @@ def test_two_parts_cover_whatever_their_rates(name: str, tail: float) -> None:
 
 
 def test_the_tail_of_two_parts_is_the_sum_over_both_counts() -> None:
-    rows = [Part(0.6, (Cell(40, 31),)), Part(0.4, (Cell(25, 20, 0.75, 0.25),), None)]
+    rows = [
+        Part(0.6, (BinomialCell(40, 31),)),
+        Part(0.4, (BinomialCell(25, 20, 0.75, 0.25),), None),
+    ]
     law = parts._PairLaw(rows, [(0.0, 1.0), (0.0, 1.0)])
     seen = 0.6 / 40 * 31 + 0.4 / (25 * 0.25) * 20
     for first, second in ((0.7, 0.4), (0.2, 0.9), (1.0, 0.0)):
@@ -153,7 +159,10 @@ def test_two_parts_are_near_the_normal_limits_and_narrower_than_chernoff() -> No
         ((500, 400, 500, 250), 1000),
         ((195, 185, 105, 25), None),
     ):
-        rows = [Part(0.65, (Cell(*counts[:2]),), size), Part(0.35, (Cell(*counts[2:]),), size)]
+        rows = [
+            Part(0.65, (BinomialCell(*counts[:2]),), size),
+            Part(0.35, (BinomialCell(*counts[2:]),), size),
+        ]
         limits, normal = sum_limits(rows, TAIL, TAIL), 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
         assert limits.method == "exact for two parts"
         assert width(limits) <= 1.27 * normal
@@ -161,7 +170,7 @@ def test_two_parts_are_near_the_normal_limits_and_narrower_than_chernoff() -> No
 
 
 def test_the_order_of_two_parts_does_not_matter() -> None:
-    one, two = Part(0.6, (Cell(40, 31),)), Part(0.4, (complementary(5, 100, 90),))
+    one, two = Part(0.6, (BinomialCell(40, 31),)), Part(0.4, (complementary(5, 100, 90),))
     assert sum_limits([one, two], TAIL, TAIL) == sum_limits([two, one], TAIL, TAIL)
 
 
@@ -212,11 +221,11 @@ def worst_exponent(sums: parts._Sums, m: float, reach: float, grid: np.ndarray) 
 @pytest.mark.parametrize(
     "cells",
     [
-        [(Cell(30, 21),), (Cell(20, 8),)],
-        [(Cell(12, 9), complementary(4, 30, 28)), (Cell(25, 10),)],
+        [(BinomialCell(30, 21),), (BinomialCell(20, 8),)],
+        [(BinomialCell(12, 9), complementary(4, 30, 28)), (BinomialCell(25, 10),)],
     ],
 )
-def test_lower_limit_solves_the_profile_equation(cells: list[tuple[Cell, ...]]) -> None:
+def test_lower_limit_solves_the_profile_equation(cells: list[tuple[BinomialCell, ...]]) -> None:
     """Below the limit every allowed pair of rates is rejected; a little above it one is not."""
     rows = [Part(share, c) for share, c in zip((0.6, 0.4), cells, strict=True)]
     sums = parts._arrays(rows, 0.7)
@@ -234,7 +243,7 @@ def test_bound_is_never_below_the_true_tail() -> None:
     """
     shape = ((0.55, 5), (0.45, 6))
     for counts in itertools.product(range(6), range(7)):
-        rows = [Part(q, (Cell(n, s),)) for (q, n), s in zip(shape, counts, strict=True)]
+        rows = [Part(q, (BinomialCell(n, s),)) for (q, n), s in zip(shape, counts, strict=True)]
         limit = parts._profile(rows, 0.1, 0.0, 0.7).low
         statistic = sum(q * s / n for (q, n), s in zip(shape, counts, strict=True))
         assert (limit == 0) or statistic > 0
@@ -285,7 +294,7 @@ def test_box_of_intervals_is_far_wider() -> None:
 
 @pytest.mark.parametrize("n", [200, 1000, 20_000])
 def test_one_item_of_another_kind_costs_nearly_nothing(n: int) -> None:
-    alone = Part(1.0, (Cell(n, round(0.7 * n)),))
+    alone = Part(1.0, (BinomialCell(n, round(0.7 * n)),))
     main = dataclasses.replace(alone, share=n / (n + 1))
     limits = sum_limits([main, Part(1 / (n + 1), (complementary(10, 1, 1),))], TAIL, TAIL)
     assert limits.method in {"exact for the largest part", "exact for two parts"}
@@ -294,9 +303,9 @@ def test_one_item_of_another_kind_costs_nearly_nothing(n: int) -> None:
 
 def test_small_parts_beside_a_large_one_cost_little() -> None:
     rows = [
-        Part(0.9, (Cell(1800, 1260),)),
-        Part(0.06, (Cell(120, 80),)),
-        Part(0.04, (Cell(80, 60),)),
+        Part(0.9, (BinomialCell(1800, 1260),)),
+        Part(0.06, (BinomialCell(120, 80),)),
+        Part(0.04, (BinomialCell(80, 60),)),
     ]
     limits = sum_limits(rows, TAIL, TAIL)
     assert width(limits) <= 1.42 * 2 * 1.96 * math.sqrt(sum_estimate(rows)[1])
@@ -312,7 +321,9 @@ def test_method_depends_on_the_design_only() -> None:
     for shape in shapes:
         found = {
             sum_limits(
-                [Part(q, (Cell(n, int(rng.integers(n + 1))),)) for q, n in shape], TAIL, TAIL
+                [Part(q, (BinomialCell(n, int(rng.integers(n + 1))),)) for q, n in shape],
+                TAIL,
+                TAIL,
             ).method
             for _ in range(20)
         }
@@ -323,10 +334,10 @@ def test_predicted_width_is_near_the_width_at_the_guess() -> None:
     rng = np.random.default_rng(3)
     for rows in (
         [Part(1 / 8, questions(rng, k, 250, 0.7)) for k in range(3, 11)],
-        [Part(1 / 40, (Cell(40, 28),)) for _ in range(40)],
-        [Part(0.6, (Cell(300, 210),)), Part(0.4, (Cell(100, 70),))],
-        [Part(0.98, (Cell(980, 686),)), Part(0.02, (Cell(20, 14),))],
-        [Part(1.0, (Cell(100, 70),), size=300)],
+        [Part(1 / 40, (BinomialCell(40, 28),)) for _ in range(40)],
+        [Part(0.6, (BinomialCell(300, 210),)), Part(0.4, (BinomialCell(100, 70),))],
+        [Part(0.98, (BinomialCell(980, 686),)), Part(0.02, (BinomialCell(20, 14),))],
+        [Part(1.0, (BinomialCell(100, 70),), size=300)],
     ):
         assert predicted_width(rows, TAIL, TAIL, guess=0.7) == pytest.approx(
             width(sum_limits(rows, TAIL, TAIL)), rel=0.12
@@ -348,7 +359,7 @@ def test_order_of_parts_and_cells_changes_nothing() -> None:
     turned = [Part(p.share, p.cells[::-1]) for p in rows]
     random.Random(1).shuffle(turned)
     assert sum_limits(turned, TAIL, TAIL) == sum_limits(rows, TAIL, TAIL)
-    equal = [Part(0.5, (Cell(30, 25),)), Part(0.5, (Cell(30, 5),))]
+    equal = [Part(0.5, (BinomialCell(30, 25),)), Part(0.5, (BinomialCell(30, 5),))]
     assert sum_limits(equal, TAIL, TAIL) == sum_limits(equal[::-1], TAIL, TAIL)
     assert sum_estimate(turned) == pytest.approx(sum_estimate(rows), rel=1e-12)
     assert sum_profile(turned, TAIL, TAIL) == sum_profile(rows, TAIL, TAIL)
@@ -374,12 +385,15 @@ def test_more_confidence_is_never_narrower(seed: int) -> None:
 
 def test_successes_and_failures_mirror() -> None:
     rows = [
-        Part(0.5, (Cell(60, 50), Cell(40, 30, 0.3, 0.5))),
-        Part(0.3, (Cell(50, 10),)),
-        Part(0.2, (Cell(9, 9),)),
+        Part(0.5, (BinomialCell(60, 50), BinomialCell(40, 30, 0.3, 0.5))),
+        Part(0.3, (BinomialCell(50, 10),)),
+        Part(0.2, (BinomialCell(9, 9),)),
     ]
     mirrored = [
-        Part(p.share, tuple(Cell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in p.cells))
+        Part(
+            p.share,
+            tuple(BinomialCell(c.n, c.n - c.successes, 1 - c.a - c.b, c.b) for c in p.cells),
+        )
         for p in rows
     ]
     limits, other = (
@@ -402,7 +416,9 @@ def test_share_without_labels_is_open() -> None:
     ):
         assert (more.low, more.high) == pytest.approx((limits.low, limits.high + 0.2))
     assert sum_limits([], TAIL, TAIL, blind=1.0) == parts.SumLimits(0.0, 1.0, False, "exact")
-    assert sum_profile([Part(0.5, (Cell(0, 0),))], TAIL, TAIL, blind=0.5) == linear.Limits(0.0, 1.0)
+    assert sum_profile([Part(0.5, (BinomialCell(0, 0),))], TAIL, TAIL, blind=0.5) == linear.Limits(
+        0.0, 1.0
+    )
     assert predicted_width([], TAIL, TAIL, blind=0.3) == 0.3
     assert all(math.isnan(x) for x in sum_estimate([Part(1.0, ())]))
 
@@ -419,7 +435,10 @@ def test_tails_of_zero_leave_a_side_open() -> None:
 
 @pytest.mark.parametrize("right", [False, True])
 def test_all_right_and_all_wrong(right: bool) -> None:
-    rows = [Part(q, (Cell(n, n if right else 0),)) for q, n in ((0.5, 200), (0.3, 120), (0.2, 3))]
+    rows = [
+        Part(q, (BinomialCell(n, n if right else 0),))
+        for q, n in ((0.5, 200), (0.3, 120), (0.2, 3))
+    ]
     for limits in (sum_limits(rows, TAIL, TAIL), sum_profile(rows, TAIL, TAIL)):
         end = limits.high if right else limits.low
         assert end == pytest.approx(float(right), abs=1e-8)
@@ -427,22 +446,25 @@ def test_all_right_and_all_wrong(right: bool) -> None:
 
 
 def test_one_label_in_each_part() -> None:
-    rows = [Part(1 / 50, (Cell(1, int(i < 35)),)) for i in range(50)]
+    rows = [Part(1 / 50, (BinomialCell(1, int(i < 35)),)) for i in range(50)]
     limits = sum_limits(rows, TAIL, TAIL)
     assert 0.4 < limits.low < 0.7 < limits.high < 0.95
 
 
 def test_counts_that_no_rates_explain_are_empty() -> None:
-    rows = [Part(0.5, (Cell(200, 0), complementary(4, 300, 299))), Part(0.5, (Cell(100, 60),))]
+    rows = [
+        Part(0.5, (BinomialCell(200, 0), complementary(4, 300, 299))),
+        Part(0.5, (BinomialCell(100, 60),)),
+    ]
     assert sum_limits(rows, TAIL, TAIL).empty
-    low = [Part(0.5, (complementary(10, 300, 200),)), Part(0.5, (Cell(100, 60),))]
+    low = [Part(0.5, (complementary(10, 300, 200),)), Part(0.5, (BinomialCell(100, 60),))]
     assert sum_limits(low, TAIL, TAIL).empty
 
 
 def test_very_unequal_parts_and_many_labels_stay_finite() -> None:
     rows = [
-        Part(0.3, (Cell(1, 1),)),
-        Part(0.699, (Cell(10_000_000, 6_000_000),)),
+        Part(0.3, (BinomialCell(1, 1),)),
+        Part(0.699, (BinomialCell(10_000_000, 6_000_000),)),
         Part(0.001, (complementary(1000, 2, 2),)),
     ]
     limits = sum_limits(rows, TAIL, TAIL)
@@ -455,7 +477,7 @@ def test_very_unequal_parts_and_many_labels_stay_finite() -> None:
 
 
 def test_estimate_is_the_weighted_maximum_and_its_variance() -> None:
-    rows = [Part(0.6, (Cell(50, 40),)), Part(0.3, (Cell(20, 5),), size=40)]
+    rows = [Part(0.6, (BinomialCell(50, 40),)), Part(0.3, (BinomialCell(20, 5),), size=40)]
     value, variance = sum_estimate(rows)
     assert value == pytest.approx(0.6 * 0.8 + 0.3 * 0.25)
     assert variance == pytest.approx(0.36 * 0.8 * 0.2 / 50 + 0.09 * 0.25 * 0.75 / 20 * (20 / 39))
@@ -463,7 +485,10 @@ def test_estimate_is_the_weighted_maximum_and_its_variance() -> None:
 
 def test_variance_is_that_of_the_statistic() -> None:
     rng = np.random.default_rng(4)
-    rows = [Part(0.7, (Cell(40, 28), complementary(4, 90, 81))), Part(0.3, (Cell(30, 12),))]
+    rows = [
+        Part(0.7, (BinomialCell(40, 28), complementary(4, 90, 81))),
+        Part(0.3, (BinomialCell(30, 12),)),
+    ]
     rates = [linear.maximum_likelihood(p.cells) for p in rows]
     draws = []
     for _ in range(4000):
@@ -484,13 +509,13 @@ def test_variance_is_that_of_the_statistic() -> None:
 
 
 def test_profile_of_one_part_is_the_profile_of_its_cells() -> None:
-    cells = (Cell(30, 22), complementary(5, 100, 94))
+    cells = (BinomialCell(30, 22), complementary(5, 100, 94))
     found, alone = sum_profile([Part(0.5, cells)], TAIL, TAIL), linear.profile(cells, TAIL, TAIL)
     assert (found.low, found.high) == pytest.approx((0.5 * alone.low, 0.5 * alone.high), abs=1e-6)
 
 
 def test_profile_solves_the_constrained_likelihood_ratio() -> None:
-    rows = [Part(0.6, (Cell(60, 42),)), Part(0.4, (Cell(30, 9),))]
+    rows = [Part(0.6, (BinomialCell(60, 42),)), Part(0.4, (BinomialCell(30, 9),))]
     low = sum_profile(rows, TAIL, TAIL).low
     first = np.linspace(0.001, 0.999, 20_001)
     second = (low - 0.6 * first) / 0.4
@@ -498,7 +523,9 @@ def test_profile_solves_the_constrained_likelihood_ratio() -> None:
     on_slice = (
         42 * np.log(first) + 18 * np.log1p(-first) + 9 * np.log(second) + 21 * np.log1p(-second)
     )
-    top = linear.log_likelihood((Cell(60, 42),), 0.7) + linear.log_likelihood((Cell(30, 9),), 0.3)
+    top = linear.log_likelihood((BinomialCell(60, 42),), 0.7) + linear.log_likelihood(
+        (BinomialCell(30, 9),), 0.3
+    )
     assert 2 * (top - on_slice.max()) == pytest.approx(1.959964**2, abs=1e-4)
 
 

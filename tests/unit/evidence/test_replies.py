@@ -18,13 +18,13 @@ from noracle.evidence.logs import answer_of_output, read_lm_eval, read_logs
 from noracle.evidence.replies import read_choice, read_text
 from noracle.search.ask import answers_table, ask_items
 from noracle.search.model import Completion
-from noracle.search.task import LETTERS, Question, Task, TaskItem, parse_answer, pose
+from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, parse_answer, pose
 from noracle.search.workflow import load_workflow
 
 CITIES = ("Rome", "Paris", "Bern", "A patient with fever")
 
 
-def question(*options: str, shuffle: int | None = None) -> Question:
+def question(*options: str, shuffle: int | None = None) -> PosedQuestion:
     return pose(TaskItem(id=1, text="Which?", options=options or CITIES), shuffle=shuffle)
 
 

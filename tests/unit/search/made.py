@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from noracle.search.model import Completion, Request, Usage
-from noracle.search.task import Question, TaskItem, pose
+from noracle.search.task import PosedQuestion, TaskItem, pose
 
 ITEM = TaskItem(id="q7", text="Which number is even?", options=("one", "two", "three", "five"))
 QUESTION = pose(ITEM)
@@ -54,7 +54,7 @@ def last_text(request: Request) -> str:
     return next(m.text for m in reversed(request.messages) if m.role == "user")
 
 
-def shuffled(item: TaskItem = ITEM, seed: int = 3) -> Question:
+def shuffled(item: TaskItem = ITEM, seed: int = 3) -> PosedQuestion:
     return pose(item, shuffle=seed)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.search.budget import Budget, Ledger, Prices
+from noracle.search.budget import Budget, CallPrices, Ledger
 from noracle.search.model import BudgetReached, Usage
 
 
@@ -17,22 +17,22 @@ def test_prices_are_per_million_tokens(tmp_path: Path) -> None:
     path = tmp_path / "prices.json"
     table = {"currency": "EUR", "small": {"input_per_million": 0.1, "output_per_million": 0.4}}
     path.write_text(json.dumps(table))
-    prices = Prices.read(path)
+    prices = CallPrices.read(path)
     assert prices.cost("small", Usage(10_000_000, 1_000_000)) == pytest.approx(1.4)
     assert prices.currency == "EUR"
     assert math.isnan(prices.cost("large", Usage(1, 1)))
     assert prices.reason("large") == "no price is known for 'large'"
     path.write_text(json.dumps({**table, "*": {"input_per_million": 1, "output_per_million": 1}}))
-    assert Prices.read(path).cost("large", Usage(500_000, 500_000)) == 1.0
+    assert CallPrices.read(path).cost("large", Usage(500_000, 500_000)) == 1.0
 
 
 def test_prices_may_be_toml_like_the_other_prices(tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text('currency = "EUR"\n["m-4.1"]\ninput_per_million = 1\noutput_per_million = 2\n')
-    assert Prices.read(path).cost("m-4.1", Usage(1_000_000, 1_000_000)) == 3.0
+    assert CallPrices.read(path).cost("m-4.1", Usage(1_000_000, 1_000_000)) == 3.0
     path.write_text("currency = ")
     with pytest.raises(ArgumentError, match=r"prices\.toml"):
-        Prices.read(path)
+        CallPrices.read(path)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str) -> N
     path = tmp_path / "prices.json"
     path.write_text(text)
     with pytest.raises(ArgumentError, match=r"prices\.json"):
-        Prices.read(path)
+        CallPrices.read(path)
 
 
 def test_a_missing_price_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="No such file"):
-        Prices.read(tmp_path / "none.json")
+        CallPrices.read(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("price", [-1.0, math.inf])
 def test_senseless_prices_are_refused(price: float) -> None:
     with pytest.raises(ArgumentError, match="finite"):
-        Prices(price, 1.0)
+        CallPrices(price, 1.0)
     with pytest.raises(ArgumentError, match="'m'"):
-        Prices(models={"m": (1.0, price)})
+        CallPrices(models={"m": (1.0, price)})
 
 
 @pytest.mark.parametrize("cap", ["calls", "tokens", "cost", "seconds"])
@@ -134,7 +134,7 @@ def test_projection_names_the_caps_it_would_reach() -> None:
         100,
         calls_per_item=2.5,
         tokens_per_call=Usage(30, 10),
-        prices=Prices(models={"m": (1.0, 2.0)}),
+        prices=CallPrices(models={"m": (1.0, 2.0)}),
         model="m",
     )
     assert (projection.calls, projection.usage) == (250, Usage(7500, 2500))

@@ -18,7 +18,7 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.search.backends import ScriptedModel
-from noracle.search.budget import Budget, Prices
+from noracle.search.budget import Budget, CallPrices
 from noracle.search.caller import Cache, Caller
 from noracle.search.model import BudgetReached, Completion, Message, ModelError, Request, Usage
 
@@ -190,7 +190,7 @@ def test_the_cap_on_calls_is_never_passed() -> None:
 def test_tokens_and_cost_pass_a_cap_by_no_more_than_the_calls_in_flight(concurrency: int) -> None:
     for budget in (Budget(tokens=300), Budget(cost=300 * 2 / 1e6)):
         model = Counting(delay=0.001)  # 15 tokens a call
-        caller = Caller(model, budget=budget, prices=Prices(2.0, 2.0), concurrency=concurrency)
+        caller = Caller(model, budget=budget, prices=CallPrices(2.0, 2.0), concurrency=concurrency)
         replies = all_of(caller, [ask(i) for i in range(200)])
         assert 300 <= 15 * caller.ledger.calls <= 300 + 15 * (concurrency - 1)
         assert any(isinstance(reply, BudgetReached) for reply in replies)
@@ -232,7 +232,7 @@ def test_totals_equal_the_sum_over_the_calls() -> None:
         return Completion(text="x", usage=Usage(request.replicate + 1, 2 * request.replicate + 1))
 
     caller = Caller(
-        ScriptedModel(script, name="m"), prices=Prices(0.1, 0.7), budget=Budget(cost=10.0)
+        ScriptedModel(script, name="m"), prices=CallPrices(0.1, 0.7), budget=Budget(cost=10.0)
     )
     replies = [
         reply

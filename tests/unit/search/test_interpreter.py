@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noracle.search.candidates import Outcome
 from noracle.search.interpreter import FORCED, first_words, named_branch, run_workflow
 from noracle.search.model import BudgetReached, Completion, ModelError, Request, Usage
-from noracle.search.task import Question, TaskItem, pose
+from noracle.search.task import PosedQuestion, TaskItem, pose
 from noracle.search.workflow import (
     Ask,
     CritiqueLoop,
@@ -39,7 +39,7 @@ from tests.unit.search.made import (
 def ran(
     workflow: Workflow | str,
     calls: Scripted,
-    question: Question = QUESTION,
+    question: PosedQuestion = QUESTION,
     *,
     seed: int = 0,
     repeat: int = 0,

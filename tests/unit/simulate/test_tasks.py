@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from noracle.errors import ArgumentError
-from noracle.simulate import Task, simulate_task
+from noracle.simulate import PictureTask, simulate_task
 from noracle.simulate.tasks import COLOURS, SHAPES, _lens, outline
 
 KINDS = ("colour", "shape")
@@ -63,7 +63,7 @@ def test_lead_shrinks_as_difficulty_grows() -> None:
     assert leads[0] > 0.4
 
 
-def covered(task: Task, place: int, scale: int = 600) -> list[float]:
+def covered(task: PictureTask, place: int, scale: int = 600) -> list[float]:
     """Share of each object that the ones before it hide, by masks drawn large."""
     seen = task.objects(place)
     masks = []

@@ -19,7 +19,7 @@ from noracle.accuracy import estimate_accuracy, range_unsure
 from noracle.accuracy.score import law_of
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
-from noracle.bounds.binomial import Cell, anytime
+from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live.records import (
     MAIN,
     NO,
@@ -111,7 +111,9 @@ def unsure_limits(yes: int, no: int, unsure: int, error: float) -> tuple[float, 
     if not n:
         return 0.0, 1.0
     error = min(error, _LARGEST) if unsure else error
-    return anytime([Cell(n, yes)], error).low, anytime([Cell(n, yes + unsure)], error).high
+    return anytime([BinomialCell(n, yes)], error).low, anytime(
+        [BinomialCell(n, yes + unsure)], error
+    ).high
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,7 @@ def label_cells(
     *,
     false_no: float = 0.0,
     false_yes: float = 0.0,
-) -> list[linear.Cell]:
+) -> list[linear.BinomialCell]:
     """The two kinds of label as binomial counts in the accuracy A among answered items.
 
     With wrong verdicts the questions are split by what was asked. About the system's answer, yes
@@ -387,12 +389,12 @@ def label_cells(
     law = law_of("no", n_classes)
     if false_no or false_yes:
         told = 1 - false_yes - false_no
-        first = Cell(yes_hit + no_hit, yes_hit, false_yes, told)
+        first = BinomialCell(yes_hit + no_hit, yes_hit, false_yes, told)
         slope = told * law.b
-        second = Cell(yes_other + no_other, no_other, 1 - false_yes - slope, slope)
+        second = BinomialCell(yes_other + no_other, no_other, 1 - false_yes - slope, slope)
     else:
-        first = Cell(yes_hit + yes_other, yes_hit)
-        second = Cell(no_hit + no_other, no_other, *law)
+        first = BinomialCell(yes_hit + yes_other, yes_hit)
+        second = BinomialCell(no_hit + no_other, no_other, *law)
     return [cell for cell in (first, second) if cell.n]
 
 
@@ -646,7 +648,7 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     first = ruled[picked.firsts]
     ends = linear.Limits(0.0, 1.0)
     if len(first):
-        ends = anytime([Cell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
+        ends = anytime([BinomialCell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
     ends = linear.Limits(share * ends.low, share * ends.high)
     reason = "" if n else "no class was ruled out yet"
     rests, kind = (PICKS, "iid items"), Kind.HEURISTIC

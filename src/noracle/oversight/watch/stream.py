@@ -123,7 +123,7 @@ def sequence_estimate(
     notes, value = [note for note in estimate.notes if note != VACUOUS], estimate.value
     if asked is not None:
         n, answered = asked
-        share = linear.anytime([linear.Cell(n, answered)], error * _SHARED)
+        share = linear.anytime([linear.BinomialCell(n, answered)], error * _SHARED)
         limits = linear.Limits(limits.low * share.low, limits.high * share.high, limits.empty)
         value = value * answered / n
         if answered < n:
