@@ -11,7 +11,11 @@ from noracle.errors import MissingExtra
 
 
 def lazy(
-    package: str, names: Mapping[str, str], *, libraries: Mapping[str, str] | None = None
+    package: str,
+    names: Mapping[str, str],
+    *,
+    libraries: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
@@ -23,6 +27,8 @@ def lazy(
     libraries
         Libraries that the extra of the package's name brings: the name to import → the name to
         install.
+    renamed
+        Names of 0.1 → what they are called now, which the error says.
 
     Examples
     --------
@@ -35,7 +41,9 @@ def lazy(
 
     def load(name: str) -> Any:
         if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            now = (renamed or {}).get(name)
+            said = f"; it is called {now} now" if now else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{said}")
         try:
             module = importlib.import_module(home[name], package)
         except ModuleNotFoundError as error:

@@ -36,3 +36,10 @@ def test_a_missing_library_is_named_with_its_extra(package: types.ModuleType) ->
     load, _, _ = lazy("noracle.toy", {"absent_library.part": "thing"}, libraries=libraries)
     with pytest.raises(MissingExtra, match=r"thing needs absent-library.*noracle\[toy\]"):
         load("thing")
+
+
+def test_a_name_of_an_older_release_says_what_it_is_called_now(package: types.ModuleType) -> None:
+    load, _, public = lazy("noracle.toy", {"noracle.errors": "fault"}, renamed={"mistake": "fault"})
+    assert public == ["fault"]
+    with pytest.raises(AttributeError, match=r"'mistake'; it is called fault now"):
+        load("mistake")

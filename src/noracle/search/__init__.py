@@ -108,4 +108,5 @@ __getattr__, __dir__, __all__ = lazy(
         ".vault": "Vault",
         ".workflow": "Workflow WorkflowError load_workflow parse_workflow parse_workflow_text",
     },
+    renamed={"Prices": "CallPrices", "Question": "PosedQuestion"},
 )
