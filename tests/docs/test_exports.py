@@ -155,7 +155,7 @@ SEARCH = (
     "Message",
     "Model",
     "ModelError",
-    "Prices",
+    "CallPrices",
     "Projection",
     "Request",
     "Usage",
@@ -163,7 +163,7 @@ SEARCH = (
     "record",
     # tasks, answers, judges
     "Asked",
-    "Question",
+    "PosedQuestion",
     "Task",
     "TaskItem",
     "answers_table",
