@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from noracle.cli._options import argument, option
-from noracle.cli._output import say_card, say_json, settings, working
+from noracle.cli._output import bar, say_card, say_json, working
 from noracle.collect.errors import NotFound
 from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
 from noracle.errors import ArgumentError
@@ -145,31 +145,12 @@ def ask_password(who: str) -> str:
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on stderr if that is a terminal; call what it yields after each step."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
-
-
-# ----------------------------------------------------------------------------
-# ``noracle collect project --live``: what the dashboard says, without a browser.
+    with bar() as shown:
+        if shown is None:
+            yield lambda: None
+            return
+        task = shown.add_task(what, total=total)
+        yield lambda: shown.advance(task)
 
 
 def address_of(address: str) -> tuple[str, str]:
