@@ -394,7 +394,7 @@ def bench(own: _BenchOptions, output: Output) -> None:
             **{name: getattr(own, name) for name in _TRAINED_WITH},
         ),
     )
-    reader = _Reader(own=own, ways={s.way for s in plan.labels})
+    reader = _BenchReader(own=own, ways={s.way for s in plan.labels})
     with working("reading"):
         pairs = zip(own.files, tests, strict=True)
         sets = _distinct([reader.read(file, other) for file, other in pairs])
@@ -451,7 +451,7 @@ def _rules(values: list[str] | None) -> list[Rule]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
+class _BenchReader:
     """Files as the data of a study."""
 
     own: _BenchOptions

@@ -133,7 +133,7 @@ def read_json(path: str, what: str) -> Any:
 
 
 @dataclasses.dataclass(slots=True)
-class Settings:
+class RunSettings:
     """The global flags of this run."""
 
     arguments: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class Settings:
         return shlex.join(["noracle", *self.arguments])
 
 
-settings = Settings()
+settings = RunSettings()
 
 # Names come from files: what would move the cursor or ring the bell is shown as a replacement
 # character.

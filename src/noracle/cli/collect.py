@@ -351,20 +351,11 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
     def make(work: Work) -> list[dict[str, object]]:
         member = common.owner_of(work, at.slug)
         found: list[dict[str, object]] = []
-        for pool in _pools(member.spec, own.role, own.class_name, own.place):
-            for _ in range(own.each):
-                token = people.invite(
-                    work, member, role=own.role, pool=pool, days=own.days, now=common.now()
-                )
-                link = f"{own.url.rstrip('/')}/join/{token}"
-                found.append(
-                    {
-                        "role": own.role,
-                        "pool": pool,
-                        "for": _called(member.spec, pool),
-                        "link": link,
-                    }
-                )
+        for pool in (pool for pool in _pools(member.spec, own) for _ in range(own.each)):
+            about: Any = {"role": own.role, "pool": pool}
+            token = people.invite(work, member, **about, days=own.days, now=common.now())
+            link = f"{own.url.rstrip('/')}/join/{token}"
+            found.append({**about, "for": _called(member.spec, pool), "link": link})
         return found
 
     with at.store() as store:
@@ -376,32 +367,29 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
         say(f"{one['for'] or own.role}: {one['link']}")
 
 
-def _pools(
-    spec: ProjectSpec, role: Role, class_name: str | None, place: int | None
-) -> list[int | None]:
+def _pools(spec: ProjectSpec, own: _InviteOptions) -> list[int | None]:
     """The groups that links are wanted for; None for roles that are asked nothing, and where there
     is one group only.
     """
-    if role != "annotator":
-        if class_name is not None or place is not None:
+    name, place = own.class_name, own.place
+    if own.role != "annotator":
+        if name is not None or place is not None:
             raise ArgumentError(
-                f"--class and --place must be left out for the role {role}; only annotators are asked questions."
+                f"--class and --place must be left out for the role {own.role}; only annotators are asked questions."
             )
         return [None]
-    if class_name is not None:
+    if name is not None:
         classes = [c.name for c in spec.classes]
-        if spec.protocol != "partitioned" or class_name not in classes:
+        if spec.protocol != "partitioned" or name not in classes:
             raise ArgumentError(
-                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {class_name!r}."
+                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {name!r}."
             )
-        return [classes.index(class_name)]
-    if place is not None:
-        if spec.protocol != "ordinary":
-            raise ArgumentError(
-                f"--place must be left out in a project of the protocol {spec.protocol}."
-            )
-        return [place]
-    return list(spec.pools)
+        return [classes.index(name)]
+    if place is not None and spec.protocol != "ordinary":
+        raise ArgumentError(
+            f"--place must be left out in a project of the protocol {spec.protocol}."
+        )
+    return list(spec.pools) if place is None else [place]
 
 
 def _called(spec: ProjectSpec, pool: int | None) -> str:
@@ -806,26 +794,17 @@ def init(own: _CollectInit) -> None:
     people.normal_email(address)
     if key.exists():
         read_key(key)
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         store.read_now(_without_accounts)
         hashed = people.hash_password(common.ask_password(address))
 
         def add(work: Work) -> int:
             _without_accounts(work)
             who = own.name or address.partition("@")[0]
-            return people.add_person(
-                work,
-                email=address,
-                name=who,
-                password_hash=hashed,
-                locale=own.locale,
-                now=common.now(),
-            )
+            account = {"email": address, "name": who, "password_hash": hashed}
+            return people.add_person(work, **account, locale=own.locale, now=common.now())
 
         store.write_now(add)
-    finally:
-        store.close()
     if not key.exists():
         make_key(key)
     say(f"database {url if file is None else file}")
@@ -978,7 +957,6 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
     """
     from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
-    check_target("html", output.html)
     with common.progress(
         "simulated projects", own.runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
     ) as step:

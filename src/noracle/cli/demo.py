@@ -10,7 +10,7 @@ import numpy as np
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, option, with_options
-from noracle.cli._output import check_target, say, template, working, write_table
+from noracle.cli._output import say, template, working, write_table
 from noracle.cli.report import report
 from noracle.cli.simulate import write_world
 from noracle.simulate import simulate_raters, simulate_world
@@ -45,7 +45,6 @@ def command(own: _DemoOptions, output: Output) -> None:
     them; key.csv is what you would not have. The report leaves it aside; it is only used here to
     show how close the report came.
     """
-    check_target("html", output.html)
     world = simulate_world(
         n_items=own.n_items,
         n_classes=_CLASSES,

@@ -51,7 +51,7 @@ _KNOWN = (0.747739, 0.584906, 0.866185)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HealthLine:
     """One thing that was looked at. ``needed`` by every verb: if it is broken, so is the
     installation.
     """
@@ -89,7 +89,7 @@ def command(own: _DoctorOptions, output: opt.JsonOutput) -> None:
         raise typer.Exit(1)
 
 
-def examine(*, full: bool = False) -> list[Line]:
+def examine(*, full: bool = False) -> list[HealthLine]:
     """Everything that the doctor looks at."""
     core, extras = _requirements()
     return [
@@ -107,11 +107,11 @@ def examine(*, full: bool = False) -> list[Line]:
     ]
 
 
-def _machine(name: str, found: str, health: Health = "fine", **more: Any) -> Line:
-    return Line(part="machine", name=name, health=health, found=found, **more)
+def _machine(name: str, found: str, health: Health = "fine", **more: Any) -> HealthLine:
+    return HealthLine(part="machine", name=name, health=health, found=found, **more)
 
 
-def _memory() -> Line:
+def _memory() -> HealthLine:
     from noracle.evidence import frames as files
 
     total = files._memory()
@@ -123,7 +123,7 @@ def _memory() -> Line:
     )
 
 
-def _temporary() -> Line:
+def _temporary() -> HealthLine:
     name, folder = "temporary folder", tempfile.gettempdir()
     try:
         with tempfile.NamedTemporaryFile(prefix="noracle-") as file:
@@ -138,7 +138,7 @@ def _temporary() -> Line:
     return _machine(name, found, remedy="" if free >= _LEAST_FREE else remedy)
 
 
-def _java(*, full: bool) -> Line:
+def _java(*, full: bool) -> HealthLine:
     home = os.environ.get("JAVA_HOME")
     places = [str(Path(home) / "bin") if home else "", os.environ.get("PATH", "")]
     found = shutil.which("java", path=os.pathsep.join(filter(None, places)))
@@ -156,7 +156,7 @@ def _java(*, full: bool) -> Line:
     return _machine("java", said, needed=False)
 
 
-def _torch(*, full: bool) -> list[Line]:
+def _torch(*, full: bool) -> list[HealthLine]:
     """Its device; torch is slow to import, so only if it was asked for."""
     if _version("torch") is None:
         return []
@@ -217,7 +217,7 @@ def _is_old(version: str, floor: str) -> bool:
     return mine + [0] * (size - len(mine)) < least + [0] * (size - len(least))
 
 
-def _dependency(name: str, floor: str) -> Line:
+def _dependency(name: str, floor: str) -> HealthLine:
     version = _version(name)
     found, health, remedy = version or "not installed", "fine", ""
     if version is None or (floor and _is_old(version, floor)):
@@ -228,16 +228,16 @@ def _dependency(name: str, floor: str) -> Line:
         found += f", needs {floor}" if version else ""
     elif floor:
         found += f" (at least {floor})"
-    return Line(part="core", name=name, health=health, found=found, remedy=remedy)  # type: ignore[arg-type]
+    return HealthLine(part="core", name=name, health=health, found=found, remedy=remedy)  # type: ignore[arg-type]
 
 
-def _extra(extra: str, needs: list[tuple[str, str]]) -> Line:
+def _extra(extra: str, needs: list[tuple[str, str]]) -> HealthLine:
     lacking = [
         name
         for name, floor in needs
         if (version := _version(name)) is None or (floor and _is_old(version, floor))
     ]
-    return Line(
+    return HealthLine(
         part="extra",
         name=extra,
         health="absent" if lacking else "fine",
@@ -247,7 +247,7 @@ def _extra(extra: str, needs: list[tuple[str, str]]) -> Line:
     )
 
 
-def _test(name: str, works: Callable[[], tuple[bool, str]], package: str) -> Line:
+def _test(name: str, works: Callable[[], tuple[bool, str]], package: str) -> HealthLine:
     """Whether something works, whatever may be wrong with it."""
     try:
         fine, found = works()
@@ -255,7 +255,7 @@ def _test(name: str, works: Callable[[], tuple[bool, str]], package: str) -> Lin
         fine, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
     remedy = "" if fine else f"pip install --force-reinstall {package}"
     health: Health = "fine" if fine else "broken"
-    return Line(part="test", name=name, health=health, found=found, remedy=remedy)
+    return HealthLine(part="test", name=name, health=health, found=found, remedy=remedy)
 
 
 def _query() -> tuple[bool, str]:
@@ -286,7 +286,7 @@ def self_test() -> tuple[float, float, float]:
     return e.value, e.low, e.high
 
 
-def _show(lines: list[Line]) -> None:
+def _show(lines: list[HealthLine]) -> None:
     marks: dict[Any, str] = {"fine": "ok", "absent": "-", "broken": "BROKEN"}
     width = max(len(line.name) for line in lines)
     part = ""

@@ -161,7 +161,7 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Training(Result):
+class TrainingRun(Result):
     """One training run. ``transition`` says where T came from, and ``oracle`` in it whether true
     labels were seen.
     """
@@ -198,7 +198,7 @@ class Training(Result):
 
 
 @content.register
-def _(result: Training) -> Content:
+def _(result: TrainingRun) -> Content:
     last = result.history[-1] if result.history else {}
     transition, classes = result.transition, result.classes
     epochs = len(result.history)
@@ -321,7 +321,9 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
     return found
 
 
-def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
+def train(
+    read: LabelledItems, folder: Path, own: _FitOptions, hidden: Sequence[int]
+) -> TrainingRun:
     """Train, save the folder and say what happened."""
     from noracle.learn.classifier import ComplementaryClassifier
 
@@ -345,7 +347,7 @@ def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
     classifier = ComplementaryClassifier(
         transition=transition,
-        hidden=tuple(opt.whole_numbers(own.hidden, _SIZES, 1)),
+        hidden=tuple(hidden),
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
         validation_share=own.validation_share if own.patience is not None else 0.0,
@@ -372,7 +374,7 @@ def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
         "words": len(made.words),
     }
     said = {**settings, "validation_share": own.validation_share, "seed": own.seed}
-    return Training(
+    return TrainingRun(
         system=folder.resolve().name,
         folder=str(folder),
         classes=read.classes,
@@ -544,6 +546,7 @@ def fit(own: _FitOptions, output: Output) -> None:
     folder = Path(own.out)
     if folder.is_file() or not folder.parent.is_dir():
         raise ArgumentError(f"--out must name a folder inside one that exists; got {own.out!r}.")
+    hidden = opt.whole_numbers(own.hidden, _SIZES, 1)
     with working("reading"):
         read = read_items(
             own.file,
@@ -553,7 +556,7 @@ def fit(own: _FitOptions, output: Output) -> None:
             annotator=(),
             classes=opt.names(own.classes),
         )
-    done = train(read, folder, own)
+    done = train(read, folder, own, hidden)
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
     output.page("Training without an answer key", results, own.seed)
     if output.as_json:

@@ -29,7 +29,7 @@ _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """What the options say, once they are read."""
 
     own: _PlanOptions
@@ -88,7 +88,7 @@ def one_budget(budgets: Mapping[str, float]) -> float | None:
     return budgets.get("")
 
 
-def plan_with_pilot(asked: Asked) -> tuple[Plan, bool]:
+def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
     """The best plan within the budget, or the smallest budget for the half-width; with both, the
     latter if it is within the former. Also whether the plan misses the half-width.
     """
@@ -162,7 +162,7 @@ def plan_with_pilot(asked: Asked) -> tuple[Plan, bool]:
     return (least if least.cost <= money else within), False
 
 
-def _prices_by_budget(asked: Asked) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+def _prices_by_budget(asked: PlanRequest) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Prices in money, and those in further budgets (``minutes:human=3``, or a table
     ``[budgets.minutes]``).
     """
@@ -178,7 +178,7 @@ def _prices_by_budget(asked: Asked) -> tuple[dict[str, float], dict[str, dict[st
 
 
 def _limits(
-    asked: Asked, main: str, further: Mapping[str, Mapping[str, float]]
+    asked: PlanRequest, main: str, further: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
     """How much there is of each further budget; each must have prices, and each price a budget."""
     stray = [name for name in asked.budgets if name not in ("", main) and name not in further]
@@ -427,7 +427,7 @@ def command(
     pilots: Sequence[Any] = own.pilot or ()
     if own.pilot and columns:
         pilots = with_names(own.pilot, columns, "pilot")
-    asked = Asked(
+    asked = PlanRequest(
         own=own,
         pilot=list(pilots),
         prices=listed,
@@ -471,7 +471,7 @@ def command(
         raise typer.Exit(code)
 
 
-def _from_nothing(asked: Asked) -> Plan:
+def _from_nothing(asked: PlanRequest) -> Plan:
     """The plan for guesses, without evidence."""
     own = asked.own
     needed = {"--n-classes": own.n_classes, "--accuracy": own.accuracy}
@@ -495,7 +495,7 @@ def _from_nothing(asked: Asked) -> Plan:
     )
 
 
-def _from_folder(asked: Asked, chosen: Mapping[str, Any]) -> Plan:
+def _from_folder(asked: PlanRequest, chosen: Mapping[str, Any]) -> Plan:
     """The plan for what a folder holds; prices and the half-width are those of its settings where
     no option says them.
     """
