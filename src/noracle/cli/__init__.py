@@ -30,19 +30,47 @@ from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
 __all__ = ["app", "main", "run"]
 
-EVERYTHING, ACCURATE, PEOPLE, GRADERS = (
-    "Everything",
-    "How accurate?",
-    "Better than people?",
-    "Broken graders?",
-)
-NEXT, COLLECT, TRAIN, SEARCH = "What next?", "Collect", "Train", "Search"
+VERBS_BY_QUESTION = """\
+Everything
+    report     Say everything that the evidence in a folder allows, on one page.
+    watch      Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is provable.
+    init       Write a small example project that the report, the watch and every verb run on.
+    demo       Simulate three systems, five people and two autoraters, and report on them as on any folder.
+    doctor     Say what works on this machine, what is missing, and the line that installs it.
+    simulate   Draw a world and write its tables: what you would have, and the key that you would not have.
+How accurate?
+    estimate   Estimate the accuracy of each system, with an interval and what it rests on.
+    compare    Compare systems on the same labels; all differences hold together at --confidence.
+    race       Drop systems that are certainly not the best, label by label, valid however often one looks.
+    check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
+    mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
+Better than people?
+    certify    Certify that a system is more accurate than the average annotation, or say why not.
+    ceiling    Bound the accuracy of the average annotator from above, without an answer key.
+    agreement  Estimate how much the raters agree, with an interval.
+Broken graders?
+    alarm      Prove from the answers alone that not all systems can be as good as claimed.
+    ranges     Say what remains possible for each accuracy, for every answer key that the evidence and the trusted claims allow.
+    conflict   Find a smallest set of systems that cannot all be as good as claimed, with the proof for this set alone.
+    verify     Check saved proofs, plans and certificates again, without the code that found them; or everything in an export of a project.
+What next?
+    plan       Plan labels for a wanted half-width, a budget, a match or a comparison.
+    route      Draw the questions to ask, in random order, and record with which probability each was asked.
+Collect
+    collect…   Collect labels: pre-committed routes, honest intervals while answers come in, an export that proves itself.
+Train
+    learn…     Train a classifier on what items are not, without an answer key (extra learn).
+Search
+    ask        Put items to a model and write the answers table, or have it grade the answers of others.
+    search     Search a workflow that answers better, with labels that may only say what is wrong.
+    workflow…  Workflows as data: what they do, and the most calls they take.
+"""
+"""What ``noracle --help`` lists: a verb and the first paragraph of its own help, which a test holds
+together; … marks a verb with verbs of its own."""
 
 
 class Verb(NamedTuple):
-    """One line of ``noracle --help``. ``help`` is the first line of the verb's own help; a test
-    holds them together.
-    """
+    """One line of ``noracle --help``."""
 
     name: str
     panel: str
@@ -50,123 +78,18 @@ class Verb(NamedTuple):
     group: bool = False
 
 
-VERBS = (
-    Verb("report", EVERYTHING, "Say everything that the evidence in a folder allows, on one page."),
-    Verb(
-        "watch",
-        EVERYTHING,
-        "Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is provable.",
-    ),
-    Verb(
-        "init",
-        EVERYTHING,
-        "Write a small example project that the report, the watch and every verb run on.",
-    ),
-    Verb(
-        "demo",
-        EVERYTHING,
-        "Simulate three systems, five people and two autoraters, and report on them as on any folder.",
-    ),
-    Verb(
-        "doctor",
-        EVERYTHING,
-        "Say what works on this machine, what is missing, and the line that installs it.",
-    ),
-    Verb(
-        "simulate",
-        EVERYTHING,
-        "Draw a world and write its tables: what you would have, and the key that you would not have.",
-    ),
-    Verb(
-        "estimate",
-        ACCURATE,
-        "Estimate the accuracy of each system, with an interval and what it rests on.",
-    ),
-    Verb(
-        "compare",
-        ACCURATE,
-        "Compare systems on the same labels; all differences hold together at --confidence.",
-    ),
-    Verb(
-        "race",
-        ACCURATE,
-        "Drop systems that are certainly not the best, label by label, valid however often one looks.",
-    ),
-    Verb(
-        "check",
-        ACCURATE,
-        "Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.",
-    ),
-    Verb(
-        "mean",
-        ACCURATE,
-        "Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.",
-    ),
-    Verb(
-        "certify",
-        PEOPLE,
-        "Certify that a system is more accurate than the average annotation, or say why not.",
-    ),
-    Verb(
-        "ceiling",
-        PEOPLE,
-        "Bound the accuracy of the average annotator from above, without an answer key.",
-    ),
-    Verb("agreement", PEOPLE, "Estimate how much the raters agree, with an interval."),
-    Verb(
-        "alarm",
-        GRADERS,
-        "Prove from the answers alone that not all systems can be as good as claimed.",
-    ),
-    Verb(
-        "ranges",
-        GRADERS,
-        "Say what remains possible for each accuracy, for every answer key that the evidence and the trusted claims allow.",
-    ),
-    Verb(
-        "conflict",
-        GRADERS,
-        "Find a smallest set of systems that cannot all be as good as claimed, with the proof for this set alone.",
-    ),
-    Verb(
-        "verify",
-        GRADERS,
-        "Check saved proofs, plans and certificates again, without the code that found them; or everything in an export of a project.",
-    ),
-    Verb("plan", NEXT, "Plan labels for a wanted half-width, a budget, a match or a comparison."),
-    Verb(
-        "route",
-        NEXT,
-        "Draw the questions to ask, in random order, and record with which probability each was asked.",
-    ),
-    Verb(
-        "collect",
-        COLLECT,
-        "Collect labels: pre-committed routes, honest intervals while answers come in, an export that proves itself.",
-        True,
-    ),
-    Verb(
-        "learn",
-        TRAIN,
-        "Train a classifier on what items are not, without an answer key (extra learn).",
-        True,
-    ),
-    Verb(
-        "ask",
-        SEARCH,
-        "Put items to a model and write the answers table, or have it grade the answers of others.",
-    ),
-    Verb(
-        "search",
-        SEARCH,
-        "Search a workflow that answers better, with labels that may only say what is wrong.",
-    ),
-    Verb(
-        "workflow", SEARCH, "Workflows as data: what they do, and the most calls they take.", True
-    ),
-)
+def _verbs() -> Iterator[Verb]:
+    panel = ""
+    for line in VERBS_BY_QUESTION.splitlines():
+        name, _, text = line.strip().partition(" ")
+        if line.startswith(" "):
+            yield Verb(name.removesuffix("…"), panel, text.strip(), name.endswith("…"))
+        else:
+            panel = line
+
+
+VERBS = tuple(_verbs())
 NAMES = frozenset(v.name for v in VERBS)
-_HOME = {name: f"noracle.cli.{name}" for name in NAMES}
 
 _EXAMPLE = """Example:
 
@@ -191,7 +114,7 @@ def program(verb: str | None = None) -> typer.Typer:
         if verb is not None and v.name != verb:
             app.command(v.name, help=v.help, rich_help_panel=v.panel)(_listed)
             continue
-        module = importlib.import_module(_HOME[v.name])
+        module = importlib.import_module(f"noracle.cli.{v.name}")
         if v.group:
             app.add_typer(module.app, name=v.name, rich_help_panel=v.panel)
         else:
@@ -225,27 +148,20 @@ def wanted(arguments: Sequence[str], environment: Mapping[str, str] = os.environ
     return first if first in NAMES else ""
 
 
-# ----------------------------------------------------------------------------
-
-
 FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
-_WITH_FILES = frozenset(
-    (
-        "estimate",
-        "compare",
-        "race",
-        "check",
-        "route",
-        "certify",
-        "ceiling",
-        "agreement",
-        "alarm",
-        "ranges",
-        "conflict",
-        "mean",
-    )
-)
+_OF_LABELS = {
+    "estimate",
+    "compare",
+    "race",
+    "check",
+    "route",
+    "certify",
+    "ceiling",
+    "agreement",
+    "mean",
+}
+_WITH_FILES = _OF_LABELS | {"alarm", "ranges", "conflict"}
 """The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
 # The parent of typer's own parameter error is the error of every wrong use, in each version of
@@ -328,7 +244,7 @@ def run(arguments: Sequence[str], *, imported: Callable[[], None] = lambda: None
             if not any(warning.startswith(text) for warning in heard):
                 complain(f"note: {text}")
         for text in heard:
-            complain(f"warning: {in_flags(text) if wanted(arguments) in _WITH_FILES else text}")
+            complain(f"warning: {_in_flags(text)}")
     return code
 
 
@@ -343,10 +259,8 @@ def _outcome(arguments: Sequence[str], imported: Callable[[], None]) -> tuple[in
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, "interrupted"
     except SystemExit:
-        return (
-            FINE,
-            "",
-        )  # a completion was printed, or the reader of stdout closed it while help was printed
+        # A completion was printed, or the reader of stdout closed it while help was printed.
+        return FINE, ""
     except _UsageError as error:
         moved = _moved(arguments)
         if moved:
@@ -372,7 +286,12 @@ def _line(kind: str, error: object) -> str:
     text = str(error)
     if "--system" in settings.arguments and text.startswith("systems must"):
         text = text.replace("systems", "system", 1)
-    return f"{kind}: {in_flags(text) if isinstance(error, NoracleError) and wanted(settings.arguments) in _WITH_FILES else text}"
+    return f"{kind}: {_in_flags(text) if isinstance(error, NoracleError) else text}"
+
+
+def _in_flags(text: str) -> str:
+    """A message in the words of the command line, for verbs that take tables as options."""
+    return in_flags(text) if wanted(settings.arguments) in _WITH_FILES else text
 
 
 def _moved(arguments: Sequence[str]) -> str:
@@ -380,13 +299,9 @@ def _moved(arguments: Sequence[str]) -> str:
     mistake.
     """
     for word, after in zip(arguments, [*arguments[1:], "-"], strict=True):
-        value = (
-            word.removeprefix("--wide=")
-            if word.startswith("--wide=")
-            else after
-            if word == "--wide"
-            else "-"
-        )
+        value = after if word == "--wide" else "-"
+        if word.startswith("--wide="):
+            value = word.removeprefix("--wide=")
         if value and not value.startswith("-"):
             return f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."  # noqa: E501
     return ""

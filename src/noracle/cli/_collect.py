@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from noracle.cli._options import argument, option
-from noracle.cli._output import say_card, say_json, settings, working
+from noracle.cli._output import bar, say_card, say_json, working
 from noracle.collect.errors import NotFound
 from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
 from noracle.errors import ArgumentError
@@ -83,14 +83,10 @@ def project_row(work: Work, slug: str) -> Row:
     try:
         return projects.project_row(work, slug)
     except NotFound:
-        known = [
-            str(row["slug"]) for row in work.all("SELECT slug FROM project ORDER BY slug LIMIT 6")
-        ]
-    there = (
-        f"there are {', '.join(known)}"
-        if known
-        else "there is none; make one with: noracle collect project"
-    )
+        rows = work.all("SELECT slug FROM project ORDER BY slug LIMIT 6")
+    there = f"there are {', '.join(str(row['slug']) for row in rows)}"
+    if not rows:
+        there = "there is none; make one with: noracle collect project"
     raise NotFound(f"PROJECT must be the short name of a project; got {slug!r} ({there}).")
 
 
@@ -145,31 +141,12 @@ def ask_password(who: str) -> str:
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on stderr if that is a terminal; call what it yields after each step."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
-
-
-# ----------------------------------------------------------------------------
-# ``noracle collect project --live``: what the dashboard says, without a browser.
+    with bar() as shown:
+        if shown is None:
+            yield lambda: None
+            return
+        task = shown.add_task(what, total=total)
+        yield lambda: shown.advance(task)
 
 
 def address_of(address: str) -> tuple[str, str]:
@@ -234,28 +211,25 @@ def cards(view: LiveView) -> list[str]:
     """A card for each system, and what else the dashboard shows."""
     found = []
     for system in view.systems:
+        fixed, corrected = system.fixed, system.corrected
+        bounds = f"[{system.worst:.3f}, {system.best:.3f}]"
         lines = [
             str(system.estimate),
-            f"  bounds      [{system.worst:.3f}, {system.best:.3f}] whatever the unsure and the absent would have said",
+            f"  bounds      {bounds} whatever the unsure and the absent would have said",
         ]
-        if system.fixed is not None:
-            lines.append(
-                f"  declared n  {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
-            )
-        if system.corrected is not None:
-            lines.append(
-                f"  corrected   {system.corrected.value:.3f} for the errors on gold and panel questions"
-            )
+        if fixed is not None:
+            interval = f"[{fixed.low:.3f}, {fixed.high:.3f}]"
+            lines.append(f"  declared n  {fixed.value:.3f} {interval}")
+        if corrected is not None:
+            errors = "for the errors on gold and panel questions"
+            lines.append(f"  corrected   {corrected.value:.3f} {errors}")
         found.append("\n".join(lines))
-    done = "\n".join(
+    answered = f"{view.answered:,} of {view.asked:,} main questions are answered"
+    done = [
         f"  {c.name:<20} {c.answered:>8,} of {c.asked:,}    people {c.people}"
         for c in view.classes[:50]
-    )
-    found.append(
-        f"{view.answered:,} of {view.asked:,} main questions are answered; the project is {view.state}\n{done}"
-    )
+    ]
+    found.append("\n".join([f"{answered}; the project is {view.state}", *(done or [""])]))
     failed = [str(check) for check in view.checks if not check.passed]
-    found.append(
-        f"{len(view.checks)} checks, {len(failed)} failed" + "".join(f"\n{card}" for card in failed)
-    )
+    found.append("\n".join([f"{len(view.checks)} checks, {len(failed)} failed", *failed]))
     return [*found, *view.notes]

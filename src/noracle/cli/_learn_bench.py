@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from noracle._version import __version__
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
-from noracle.cli._output import check_target, say, say_card, say_json, settings, working
+from noracle.cli._output import bar, check_target, say, say_card, say_json, working
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.learn.bench.study import StudyRow
 from noracle.learn.bench.trial import ALGORITHMS
@@ -74,11 +73,8 @@ class StudyTable(Result):
         """The means, one line an algorithm, one mark a way to make labels; a bar is one standard
         deviation.
         """
-        return _dots(
-            ax,
-            self.algorithms,
-            {name: [self.cell(a, name) for a in self.algorithms] for name in self.labels},
-        )
+        cells = {name: [self.cell(a, name) for a in self.algorithms] for name in self.labels}
+        return _dots(ax, self.algorithms, cells)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +91,8 @@ class RuleTable(Result):
         """The means by rule, for the first way to make labels."""
         first = self.tables[0]
         name = first.labels[0]
-        return _dots(
-            ax,
-            first.algorithms,
-            {t.rule: [t.cell(a, name) for a in first.algorithms] for t in self.tables},
-        )
+        cells = {t.rule: [t.cell(a, name) for a in first.algorithms] for t in self.tables}
+        return _dots(ax, first.algorithms, cells)
 
 
 def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[StudyRow]]) -> Axes:
@@ -130,6 +123,17 @@ def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[S
     return ax
 
 
+def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose first column holds names and the others numbers; all rows are shown."""
+    return Table(
+        caption=caption,
+        header=tuple(header),
+        rows=tuple(map(tuple, rows)),
+        numeric=(False, *[True] * (len(header) - 1)),
+        shown=tuple(range(len(rows))),
+    )
+
+
 @content.register
 def _(table: StudyTable) -> Content:
     paper = {
@@ -150,45 +154,29 @@ def _(table: StudyTable) -> Content:
             cell = table.cell(algorithm, name)
             published = ["—" if cell.paper is None else f"{cell.paper:.2f}"] if paper[name] else []
             line += [figure(cell), *published, "—" if cell.lr is None else f"{cell.lr:g}"]
-        rows.append(tuple(line))
+        rows.append(line)
     caption = f"Test accuracy on {table.data} in percent, mean ± standard deviation over {table.n_seeds} seeds; {RULES[table.rule]}"
-    main = Table(
-        caption=caption,
-        header=tuple(header),
-        rows=tuple(rows),
-        numeric=(False, *[True] * (len(header) - 1)),
-        shown=tuple(range(len(rows))),
-    )
+    main = _table(caption, header, rows)
     done = sum(row.n_seeds for row in table.rows)
-    wrong = "; ".join(
-        f"{name} {100 * noise:.2f} %"
-        for name in table.labels
-        if (noise := _noise(table, name)) is not None
-    )
+    noise = {name: _noise(table, name) for name in table.labels}
+    wrong = "; ".join(f"{name} {100 * n:.2f} %" for name, n in noise.items() if n is not None)
+    counts, rates = table.counts, ", ".join(f"{r:g}" for r in table.rates)
+    oracle = table.rule == "accuracy" or (table.rule == "last" and len(table.rates) > 1)
+    runs = f"{done} of {len(table.rows) * table.n_seeds} runs"
+    evidence = f"{counts['items']} items, {counts['test']} test items, {counts['classes']} classes"
+    trials = f"{table.epochs} epochs; learning rates {rates}; {table.n_seeds} seeds"
+    seen = any(_is_oracle(a) for a in table.algorithms)
     return Content(
-        headline=(
-            f"study of {table.data!r} by {table.rule}",
-            f"{done} of {len(table.rows) * table.n_seeds} runs",
-        ),
-        alerts=("ORACLE: the rule looks at true labels",)
-        if table.rule in ("accuracy", "last") and _selected(table)
-        else (),
+        headline=(f"study of {table.data!r} by {table.rule}", runs),
+        alerts=("ORACLE: the rule looks at true labels",) if oracle else (),
         lines=labelled(
             ("rule", RULES[table.rule]),
-            (
-                "evidence",
-                f"{table.counts['items']} items, {table.counts['test']} test items, {table.counts['classes']} classes",
-            ),
-            (
-                "trials",
-                f"{table.epochs} epochs; learning rates {', '.join(f'{r:g}' for r in table.rates)}; {table.n_seeds} seeds",
-            ),
+            ("evidence", evidence),
+            ("trials", trials),
             ("noise", f"wrong labels among those trained on: {wrong}" if wrong else ""),
         ),
         tables=(main, *_differences(table)),
-        notes=("oracle: true labels were seen in training or in T",)
-        if any(_is_oracle(a) for a in table.algorithms)
-        else (),
+        notes=("oracle: true labels were seen in training or in T",) if seen else (),
     )
 
 
@@ -197,26 +185,16 @@ def _(result: RuleTable) -> Content:
     first = result.tables[0]
     columns = [(table, name) for name in first.labels for table in result.tables]
     header = ("algorithm", *(f"{name} · {table.rule}" for table, name in columns))
-    rows = tuple(
+    rows = [
         (_named(a), *(figure(table.cell(a, name)) for table, name in columns))
         for a in first.algorithms
-    )
+    ]
     caption = f"Test accuracy on {first.data} in percent by selection rule; all rules select from the same trials"
+    rules = [table.rule for table in result.tables]
     return Content(
-        headline=(
-            f"selection rules on {first.data!r}",
-            ", ".join(table.rule for table in result.tables),
-        ),
-        lines=labelled(*((table.rule, RULES[table.rule]) for table in result.tables)),
-        tables=(
-            Table(
-                caption=caption,
-                header=header,
-                rows=rows,
-                numeric=(False, *[True] * len(columns)),
-                shown=tuple(range(len(rows))),
-            ),
-        ),
+        headline=(f"selection rules on {first.data!r}", ", ".join(rules)),
+        lines=labelled(*((rule, RULES[rule]) for rule in rules)),
+        tables=(_table(caption, header, rows),),
     )
 
 
@@ -240,33 +218,16 @@ def _differences(table: StudyTable) -> tuple[Table, ...]:
     rows = []
     for a in table.algorithms:
         cells = [(table.cell(a, name).mean, table.cell(a, base).mean) for name, base in pairs]
-        rows.append(
-            (
-                _named(a),
-                *("—" if new is None or old is None else f"{new - old:+.2f}" for new, old in cells),
-            )
-        )
+        said = ("—" if None in pair else f"{pair[0] - pair[1]:+.2f}" for pair in cells)  # type: ignore[operator]
+        rows.append((_named(a), *said))
     caption = "Difference in points when labels are drawn anew from the counted T: what dependence on the item costs"
     header = ("algorithm", *(f"{name} − {base}" for name, base in pairs))
-    return (
-        Table(
-            caption=caption,
-            header=header,
-            rows=tuple(rows),
-            numeric=(False, *[True] * len(pairs)),
-            shown=tuple(range(len(rows))),
-        ),
-    )
-
-
-def _selected(table: StudyTable) -> bool:
-    return table.rule == "accuracy" or len(table.rates) > 1
+    return (_table(caption, header, rows),)
 
 
 def _is_oracle(algorithm: str) -> bool:
-    return (
-        ALGORITHMS[algorithm].transition == "counted" or ALGORITHMS[algorithm].loss == "supervised"
-    )
+    known = ALGORITHMS[algorithm]
+    return known.transition == "counted" or known.loss == "supervised"
 
 
 def _named(algorithm: str) -> str:
@@ -274,28 +235,9 @@ def _named(algorithm: str) -> str:
 
 
 def _noise(table: StudyTable, labels: str) -> float | None:
-    return next(
-        (row.noise for row in table.rows if row.labels == labels and row.noise is not None), None
-    )
+    found = (row.noise for row in table.rows if row.labels == labels)
+    return next((noise for noise in found if noise is not None), None)
 
-
-def study_dict(
-    tables: Sequence[StudyTable], *, journal: str, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The whole study as JSON."""
-    return {
-        "schema": "study/1",
-        "version": __version__,
-        "journal": journal,
-        "settings": dict(settings),
-        "tables": [table.to_dict() for table in tables],
-    }
-
-
-# ----------------------------------------------------------------------------
-
-
-_DATA, _STUDY, _TRAINING = "Reading the files", "What is tried", "Training"
 
 EXAMPLE = """Labels: WAY[:OPTION]…
 
@@ -313,18 +255,13 @@ noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --
 True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was."""
 
 TEN = (
-    "FWD-U",
-    "FWD-R",
-    "URE-GA-U",
-    "URE-GA-R",
-    "SCL-NL",
-    "SCL-EXP",
-    "L-W",
-    "L-UW",
-    "PC-sigmoid",
-    "ROB-MAE",
-    "supervised",
+    *("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW", "PC-sigmoid"),
+    *("ROB-MAE", "supervised"),
 )
+_LABEL_OPTIONS = {"iid": "ablation", "evened": "ablation", "labels": "n_labels"} | {
+    name: name for name in ("noise", "removed")
+}
+_TRAINED_WITH = ("batch_size", "weight_decay", "average", "precision", "holdout", "every", "flip")
 WAYS = ("uniform", "noisy", "weak", "strong", "people", "given")
 
 
@@ -345,21 +282,11 @@ def parse_labels(text: str) -> LabelSetting:
         name, _, value = one.partition("=")
         if not value and way == "noisy" and "noise" not in said and name not in ("iid", "evened"):
             name, value = "noise", name
-        known = {
-            "iid": "ablation",
-            "evened": "ablation",
-            "noise": "noise",
-            "removed": "removed",
-            "labels": "n_labels",
-        }.get(name)
+        known = _LABEL_OPTIONS.get(name)
         try:
-            made: Any = (
-                name
-                if known == "ablation" and not value
-                else int(value)
-                if known == "n_labels"
-                else float(value)
-            )
+            made: Any = name
+            if known != "ablation" or value:
+                made = int(value) if known == "n_labels" else float(value)
         except ValueError:
             known = None
         if known is None or known in said:
@@ -438,26 +365,21 @@ def bench(own: _BenchOptions, output: Output) -> None:
     """Compare algorithms on labels made in several ways: tables of test accuracy with mean,
     deviation and the rule that selected.
     """
-    importlib.import_module(
-        "noracle.learn.classifier"
-    )  # refuses in one line where torch or scikit-learn is missing
+    # Refuses in one line where torch or scikit-learn is missing.
+    importlib.import_module("noracle.learn.classifier")
     from noracle.cli.learn import _SIZES
     from noracle.learn.bench.study import RATES, StudyPlan, run_study
     from noracle.learn.bench.trial import Training
 
-    book = (
-        Path(own.journal)
-        if own.journal is not None
-        else Path(output.html).parent / "study.jsonl"
-        if output.html is not None
-        else Path("study.jsonl")
-    )
+    beside = Path() if output.html is None else Path(output.html).parent
+    book = beside / "study.jsonl" if own.journal is None else Path(own.journal)
     check_target("journal", str(book))
     tests: list[str | None] = [*own.test] if own.test else [None] * len(own.files)
     if len(tests) != len(own.files):
         raise ArgumentError(
             f"--test must be given once for each FILE or not at all; got {len(tests)} for {len(own.files)}."
         )
+    rules = _rules(own.rule)
     plan = StudyPlan(
         algorithms=tuple(opt.names(own.algorithm) or TEN),
         labels=tuple(parse_labels(text) for text in opt.names(own.labels) or ["uniform"]),
@@ -465,81 +387,53 @@ def bench(own: _BenchOptions, output: Output) -> None:
         seeds=tuple(range(own.seeds)),
         epochs=own.epochs,
         select_epochs=own.select_epochs or min(30, own.epochs),
-        rule=_rules(own.rule)[0],
+        rule=rules[0],
         training=Training(
             model=own.model or "mlp",
             hidden=tuple(opt.whole_numbers(own.hidden, _SIZES, 1)),
-            batch_size=own.batch_size,
-            weight_decay=own.weight_decay,
-            average=own.average,
-            precision=own.precision,
-            holdout=own.holdout,
-            every=own.every,
-            flip=own.flip,
+            **{name: getattr(own, name) for name in _TRAINED_WITH},
         ),
     )
-    plans = [dataclasses.replace(plan, rule=r) for r in _rules(own.rule)]
-    reader = _Reader(
-        items=opt.names(own.items),
-        ruled_out=opt.names(own.ruled_out),
-        label=own.label,
-        people=opt.names(own.people),
-        classes=opt.names(own.classes),
-        ways={s.way for s in plan.labels},
-        share=own.test_share,
-        max_words=own.max_words,
-    )
+    reader = _BenchReader(own=own, ways={s.way for s in plan.labels})
     with working("reading"):
-        sets = _distinct(
-            [reader.read(file, other) for file, other in zip(own.files, tests, strict=True)]
-        )
+        pairs = zip(own.files, tests, strict=True)
+        sets = _distinct([reader.read(file, other) for file, other in pairs])
     tables: list[StudyTable] = []
+    results: list[Any] = []
     with _bar() as shows:
         for data in sets:
-            chosen = own.model or (
-                "resnet18" if data.images else "linear" if hasattr(data.items, "tocsr") else "mlp"
-            )
-            for each in plans:
-                mine = dataclasses.replace(
-                    each, training=dataclasses.replace(each.training, model=chosen)
-                )
+            usual: Any = "linear" if hasattr(data.items, "tocsr") else "mlp"
+            model = own.model or ("resnet18" if data.images else usual)
+            sizes = {"items": len(data.truth), "test": len(data.test_truth)}
+            mine = []
+            for rule in rules:
+                training = dataclasses.replace(plan.training, model=model)
+                each = dataclasses.replace(plan, rule=rule, training=training)
                 rows = run_study(
                     data,
-                    mine,
+                    each,
                     journal=book,
                     device=own.device,
                     shared=own.shared,
-                    progress=shows(f"{data.name}, {each.rule}", mine),
+                    progress=shows(f"{data.name}, {rule}", each),
                 )
-                counts = {
-                    "items": len(data.truth),
-                    "test": len(data.test_truth),
-                    "classes": data.n_classes,
-                }
-                tables.append(
-                    StudyTable(
-                        data=data.name,
-                        counts=counts,
-                        rule=each.rule,
-                        rates=each.rates,
-                        epochs=each.epochs,
-                        n_seeds=len(each.seeds),
-                        rows=tuple(rows),
-                    )
+                found = StudyTable(
+                    data=data.name,
+                    counts={**sizes, "classes": data.n_classes},
+                    rule=rule,
+                    rates=each.rates,
+                    epochs=each.epochs,
+                    n_seeds=len(each.seeds),
+                    rows=tuple(rows),
                 )
-    results: list[Any] = []
-    for data in sets:
-        mine_too = [t for t in tables if t.data == data.name]
-        results += [*mine_too, *([RuleTable(tables=tuple(mine_too))] if len(mine_too) > 1 else [])]
+                mine.append(found)
+            tables += mine
+            results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
     output.page("Learning from ruled-out labels", results)
     if output.as_json:
-        say_json(
-            study_dict(
-                tables,
-                journal=str(book),
-                settings=dataclasses.asdict(plan.training) | {"model": own.model or "by data"},
-            )
-        )
+        about = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
+        head = {"schema": "study/1", "version": __version__, "journal": str(book)}
+        say_json({**head, "settings": about, "tables": [table.to_dict() for table in tables]})
         return
     for result in results:
         say_card(str(result))
@@ -549,31 +443,19 @@ def bench(own: _BenchOptions, output: Output) -> None:
 
 
 def _rules(values: list[str] | None) -> list[Rule]:
-    known: dict[str, Rule] = {
-        "accuracy": "accuracy",
-        "zero_one": "zero_one",
-        "scel": "scel",
-        "last": "last",
-    }
     said = opt.names(values) or ["accuracy"]
-    strange = [name for name in said if name not in known]
+    strange = [name for name in said if name not in RULES]
     if strange:
-        raise ArgumentError(f"--rule must be {', '.join(known)}; got {strange[0]!r}.")
-    return [known[name] for name in dict.fromkeys(said)]
+        raise ArgumentError(f"--rule must be {', '.join(RULES)}; got {strange[0]!r}.")
+    return [cast("Rule", name) for name in dict.fromkeys(said)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
+class _BenchReader:
     """Files as the data of a study."""
 
-    items: list[str] | None
-    ruled_out: list[str] | None
-    label: str | None
-    people: list[str] | None
-    classes: list[str] | None
+    own: _BenchOptions
     ways: set[str]
-    share: float
-    max_words: int
 
     def read(self, file: str, test: str | None) -> TrialData:
         """One data set. Words, means and scales come from the items to train on alone."""
@@ -583,43 +465,32 @@ class _Reader:
         from noracle.learn.bench.trial import TrialData
         from noracle.learn.readers import read_items
 
-        given = () if "given" not in self.ways else self.ruled_out
-        read = read_items(
-            file,
-            items=self.items,
-            ruled_out=given,
-            label=self.label,
-            annotator=(),
-            classes=self.classes,
-        )
+        share = self.own.test_share
+        about: Any = {
+            "items": opt.names(self.own.items),
+            "label": self.own.label,
+            "annotator": (),
+        }
+        given = () if "given" not in self.ways else opt.names(self.own.ruled_out)
+        read = read_items(file, ruled_out=given, classes=opt.names(self.own.classes), **about)
         known = _known(read, file)
         votes = self._votes(file, read)
         if test is None:
-            if not 0 < self.share < 1:
-                raise ArgumentError(f"--test-share must be in (0, 1); got {self.share}.")
+            if not 0 < share < 1:
+                raise ArgumentError(f"--test-share must be in (0, 1); got {share}.")
             order = np.random.default_rng(0).permutation(known)
-            n_test = round(self.share * len(order))
+            n_test = round(share * len(order))
             if not 0 < n_test < len(order):
-                raise EvidenceError(
-                    fault(
-                        "FILE",
-                        "must hold items to train on and to test",
-                        f"{len(order)} items with a true label",
-                    )
-                )
+                rule = "must hold items to train on and to test"
+                came = f"{len(order)} items with a true label"
+                raise EvidenceError(fault("FILE", rule, came))
             rows, test_rows, other = np.sort(order[n_test:]), np.sort(order[:n_test]), read
         else:
-            other = read_items(
-                test,
-                items=self.items,
-                ruled_out=(),
-                label=self.label,
-                annotator=(),
-                classes=list(read.classes),
-            )
+            other = read_items(test, ruled_out=(), classes=list(read.classes), **about)
             rows, test_rows = known, _known(other, test)
-        made = fit_input(read, rows, scale=True, max_words=self.max_words)
-        truth, test_truth = _labels(read), _labels(other)
+        made = fit_input(read, rows, scale=True, max_words=self.own.max_words)
+        truth: Any = read.label
+        test_truth: Any = other.label
         return TrialData(
             name=_name(file),
             items=_pick(made.prepare(read.items), rows),
@@ -634,41 +505,26 @@ class _Reader:
     def _votes(self, file: str, read: LabelledItems) -> Any:
         if "people" not in self.ways:
             return None
-        if not self.people:
-            if read.votes is None:
-                raise ArgumentError(
-                    "--labels people must come with --people, the ordinary labels of several people; got none in the file."
-                )
-            return read.votes
-        from noracle.learn.readers import read_items
+        people = opt.names(self.own.people)
+        if people:
+            from noracle.learn.readers import read_items
 
-        return read_items(
-            file,
-            items=(),
-            ruled_out=self.people,
-            label=(),
-            annotator=(),
-            classes=list(read.classes),
-        ).ruled_out
+            about: Any = {"items": (), "label": (), "annotator": (), "classes": list(read.classes)}
+            return read_items(file, ruled_out=people, **about).ruled_out
+        if read.votes is None:
+            raise ArgumentError(
+                "--labels people must come with --people, the ordinary labels of several people; got none in the file."
+            )
+        return read.votes
 
 
 def _known(read: LabelledItems, file: str) -> Any:
     """Places of the items with a true class."""
     if read.items is None or read.label is None or not (read.label >= 0).any():
         came = "no items" if read.items is None else "no true class"
-        raise EvidenceError(
-            fault(
-                f"FILE {file}",
-                "must hold items and their true classes",
-                came,
-                remedy="Name them with --items, --label.",
-            )
-        )
+        rule, remedy = "must hold items and their true classes", "Name them with --items, --label."
+        raise EvidenceError(fault(f"FILE {file}", rule, came, remedy=remedy))
     return (read.label >= 0).nonzero()[0]
-
-
-def _labels(read: LabelledItems) -> Any:
-    return read.label
 
 
 def _pick(items: Any, rows: Any) -> Any:
@@ -694,40 +550,18 @@ def _bar() -> Iterator[Callable[[str, Any], Callable[..., None] | None]]:
     """A progress bar on stderr where that is a terminal; gives what a study calls after every
     trial.
     """
-    if settings.quiet or not sys.stderr.isatty():
-        yield lambda _what, _plan: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from noracle.learn.bench.study import known_trials
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with bar(elapsed=True, stays=True) as progress:
 
-        def shows(what: str, plan: Any) -> Callable[..., None]:
-            from noracle.learn.bench.study import known_trials
-
+        def shows(what: str, plan: Any) -> Callable[..., None] | None:
+            if progress is None:
+                return None
             task = progress.add_task(what, total=known_trials(plan, {})[1])
 
             def tell(done: int, known: int, trial: Any, _found: Any) -> None:
-                progress.update(
-                    task,
-                    completed=done,
-                    total=known,
-                    description=f"{what}: {trial.algorithm} on {trial.labels}, lr {trial.lr:g}",
-                )
+                text = f"{what}: {trial.algorithm} on {trial.labels}, lr {trial.lr:g}"
+                progress.update(task, completed=done, total=known, description=text)
 
             return tell
 

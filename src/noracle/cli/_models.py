@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from noracle.cli._options import panel
-from noracle.cli._output import complain, settings
+from noracle.cli._output import bar, complain, settings
 
 if TYPE_CHECKING:
     from noracle.search.budget import Budget, CallPrices
@@ -123,29 +123,12 @@ def interruptibly(coroutine: Coroutine[Any, Any, _T]) -> _T:
 
 
 @contextlib.contextmanager
-def bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr if that is a terminal; it takes what is done, how much of it, and of how
-    much.
-    """
-    if settings.quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+def call_bar() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar that takes what is done, how much of it, and of how much; None without a terminal."""
+    with bar() as shown:
+        if shown is None:
+            yield None
+            return
         task = shown.add_task("", total=None)
         yield lambda what, done, total: shown.update(
             task, description=what[:60], completed=done, total=total

@@ -109,12 +109,10 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
 
         @functools.wraps(function)
         def verb(**values: Any) -> None:
-            function(
-                **{
-                    name: kind(**{field: values[field] for field in fields})
-                    for name, (kind, fields) in groups.items()
-                }
-            )
+            made = {}
+            for name, (kind, fields) in groups.items():
+                made[name] = kind(**{field: values[field] for field in fields})
+            function(**made)
 
         verb.__signature__ = inspect.Signature([shown[name] for name in order])  # type: ignore[attr-defined]
         verb.__annotations__ = {name: shown[name].annotation for name in order}
@@ -197,12 +195,12 @@ class Output:
             return
         for result in results:
             say_card(str(result))
-        for line in (
-            *after,
-            *([] if seed is None else [f"seed {seed}"]),
-            *([] if self.html is None else [f"report {self.html}"]),
-        ):
+        for line in after:
             say(line)
+        if seed is not None:
+            say(f"seed {seed}")
+        if self.html is not None:
+            say(f"report {self.html}")
 
 
 JsonOutput = Annotated[Output, without("html")]

@@ -52,6 +52,11 @@ def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
         )
 
 
+def template(name: str) -> str:
+    """The text of a file that verbs write."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+
+
 def check_format(option: str, path: str | None) -> None:
     """Refuse a table whose name does not end in a known format."""
     if path is not None and Path(path).suffix.lower() not in FORMATS:
@@ -128,7 +133,7 @@ def read_json(path: str, what: str) -> Any:
 
 
 @dataclasses.dataclass(slots=True)
-class Settings:
+class RunSettings:
     """The global flags of this run."""
 
     arguments: tuple[str, ...] = ()
@@ -149,7 +154,7 @@ class Settings:
         return shlex.join(["noracle", *self.arguments])
 
 
-settings = Settings()
+settings = RunSettings()
 
 # Names come from files: what would move the cursor or ring the bell is shown as a replacement
 # character.
@@ -253,6 +258,26 @@ def working(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(f"{what} …"):
         yield
+
+
+@contextlib.contextmanager
+def bar(*, elapsed: bool = False, stays: bool = False) -> Iterator[Any]:
+    """A progress bar of rich on stderr, without tasks yet; None if that is no terminal."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        *([rich.TimeElapsedColumn()] if elapsed else []),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True), transient=not stays) as shown:
+        yield shown
 
 
 def _write(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, bar, interruptibly
+from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, call_bar, interruptibly
 from noracle.cli._options import flags, panel, with_options
 from noracle.cli._output import check_format, check_target, complain, say, say_json, write_table
 from noracle.errors import ArgumentError
@@ -127,7 +127,7 @@ class Job:
 
         with contextlib.ExitStack() as stack:
             [caller] = self.by.callers(stack, folder.calls, budget, prices, model)
-            step = stack.enter_context(bar())
+            step = stack.enter_context(call_bar())
             try:
                 asked = await ask_questions(
                     self.questions,

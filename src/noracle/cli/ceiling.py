@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Literal
 
 from noracle.cli import _options as opt
-from noracle.cli._options import Output, option, values, with_options
+from noracle.cli._options import Output, option, with_options
 from noracle.cli._output import working
 from noracle.cli._ratings import Rated
 from noracle.superhuman.ceiling import estimate_ceiling
@@ -44,19 +44,16 @@ def command(given: Rated, own: _CeilingOptions, output: Output) -> None:
     every = own.method == "all"
     with working("counting"):
         counted = given.count(pairs=own.method == "pairwise" or (every and not given.votes))
-    about = values(own, "method")
-    # U_e is left out: it is not a bound. U* stands here where it is known who rated what.
-    methods: Any = ["plurality", "free", "quadratic", "paper"] if every else [own.method]
-    if every:
-        methods += ["pairwise"] if counted.pairs else []
-        about["by_annotators"] = False
+    about: Any = {"pairs": own.pairs, "confidence": own.confidence}
     with working("bounding"):
-        results = [
-            estimate_ceiling(
-                counted,
-                method=m,
-                **(about | ({"pairs": "item"} if every and m == "pairwise" else {})),
-            )
-            for m in methods
-        ]
+        if own.method == "all":
+            # U_e is left out: it is not a bound. U* stands here where it is known who rated what.
+            plain: Any = ("plurality", "free", "quadratic", "paper")
+            results = [estimate_ceiling(counted, method=m, **about) for m in plain]
+            if counted.pairs:
+                about["pairs"] = "item"
+                results.append(estimate_ceiling(counted, method="pairwise", **about))
+        else:
+            about["by_annotators"] = own.by_annotators
+            results = [estimate_ceiling(counted, method=own.method, **about)]
     output.emit("How accurate can annotators be?", results, single=not every)

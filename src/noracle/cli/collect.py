@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
-import html as markup
 import json
 import math
 import tempfile
@@ -21,7 +20,7 @@ from noracle._version import __version__
 from noracle.cli import _collect as common
 from noracle.cli import _options as opt
 from noracle.cli._collect import show_live
-from noracle.cli._options import Output, argument, option, panel, with_options
+from noracle.cli._options import Output, argument, option, panel, values, with_options
 from noracle.cli._output import check_target, replacing, say, say_json, settings, working
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from noracle.collect.live.simulation import ProtocolRow
     from noracle.collect.service.access import Member
     from noracle.collect.service.projects import SealPreview
-    from noracle.collect.store.base import Store, Work
+    from noracle.collect.store.base import Row, Store, Work
 
 DEMO_EXAMPLE = """Example:
 
@@ -69,90 +68,72 @@ def demo(own: _CollectDemo, output: opt.JsonOutput) -> None:
     not sure. The truth is known here because the pictures are drawn by a rule; the estimates do not
     use it.
     """
-    if own.out is not None:
-        folder = Path(own.out)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ArgumentError(f"--out must be a new or empty folder; got {own.out!r}.")
-        folder.mkdir(parents=True, exist_ok=True)
-        _demo(folder, own.n_items, own.port, own.leave or output.as_json, own.seed, output.as_json)
-        return
-    with tempfile.TemporaryDirectory(prefix="noracle-demo-") as name:
-        _demo(
-            Path(name), own.n_items, own.port, own.leave or output.as_json, own.seed, output.as_json
-        )
+    if own.out is None:
+        with tempfile.TemporaryDirectory(prefix="noracle-demo-") as name:
+            return _demo(Path(name), own, as_json=output.as_json)
+    folder = Path(own.out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ArgumentError(f"--out must be a new or empty folder; got {own.out!r}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return _demo(folder, own, as_json=output.as_json)
 
 
-def _demo(folder: Path, n_items: int, port: int, leave: bool, seed: int, as_json: bool) -> None:
+def _demo(folder: Path, own: _CollectDemo, *, as_json: bool) -> None:
     from noracle.collect import demo as demos
 
     began = time.monotonic()
     with working("drawing pictures, sealing, starting the server"):
-        running = demos.start(folder, n_items=n_items, port=port, seed=seed)
+        running = demos.start(folder, n_items=own.n_items, port=own.port, seed=own.seed)
     try:
         if not as_json:
-            for line in _welcome(running):
-                say(line)
+            say(f"dashboard   {running.server.url}/p/{demos.SLUG}")
+            say(f"sign in as  {demos.EMAIL} with the password {running.password}")
+            say(
+                f"project     {running.questions:,} questions, sealed; {len(running.people)} simulated specialists, one a class"
+            )
         filling = time.monotonic()
         with common.progress("answers over HTTP", running.questions) as step:
-            done = running.fill(step)
-        rate = sum(done) / (time.monotonic() - filling)
+            done = sum(running.fill(step))
+        rate = done / (time.monotonic() - filling)
         outcome = demos.finish(running, folder)
+        seconds = time.monotonic() - began
         if as_json:
-            say_json(_as_dict(running, outcome, sum(done), time.monotonic() - began))
+            say_json(_as_dict(running, outcome, done, seconds))
         else:
-            for line in _results(running, outcome, done, rate, time.monotonic() - began):
+            say(f"answers     {done:,} over HTTP, {rate:,.0f} a second\n")
+            for line in _results(running, outcome):
                 say(line)
+            say(f"time        {seconds:.0f} s in all")
         if not outcome.check.passed:
             raise typer.Exit(1)
-        if not leave:
+        if not (own.leave or as_json):
             say("\nstill serving; stop with Ctrl-C")
             running.server.wait()
     finally:
         demos.stop(running)
 
 
-def _welcome(running: Demo) -> list[str]:
-    from noracle.collect.demo import EMAIL, SLUG
-
-    return [
-        f"dashboard   {running.server.url}/p/{SLUG}",
-        f"sign in as  {EMAIL} with the password {running.password}",
-        f"project     {running.questions:,} questions, sealed; {len(running.people)} simulated specialists, one a class",
-    ]
-
-
-def _results(
-    running: Demo, outcome: DemoOutcome, done: list[int], rate: float, seconds: float
-) -> list[str]:
-    lines = [f"answers     {sum(done):,} over HTTP, {rate:,.0f} a second", ""]
+def _results(running: Demo, outcome: DemoOutcome) -> list[str]:
+    lines = []
     for system in outcome.view.systems:
-        found = system.estimate
+        found, fixed = system.estimate, system.fixed
         lines.append(
             f"accuracy of {system.name!r}    {found.value:.3f}    95 % interval, valid at every look [{found.low:.3f}, {found.high:.3f}]"
         )
-        if system.fixed is not None:
-            lines.append(
-                f"  at the declared n    {system.fixed.value:.3f} [{system.fixed.low:.3f}, {system.fixed.high:.3f}]"
-            )
+        if fixed is not None:
+            interval = f"[{fixed.low:.3f}, {fixed.high:.3f}]"
+            lines.append(f"  at the declared n    {fixed.value:.3f} {interval}")
         if system.corrected is not None:
-            lines.append(
-                f"  corrected for errors on gold and panel    {system.corrected.value:.3f}"
-            )
+            value = system.corrected.value
+            lines.append(f"  corrected for errors on gold and panel    {value:.3f}")
         lines.append(f"  truth, which you would not have    {running.accuracy[system.name]:.3f}")
-    lines.append(
-        f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}"
-    )
-    verdict = (
-        "verified: every route, answer and event fits the committed seed"
-        if outcome.check.passed
-        else "NOT verified"
-    )
+    verdict = "verified: every route, answer and event fits the committed seed"
     return [
         *lines,
+        f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}",
         "",
-        f"export      {verdict}",
+        f"export      {verdict if outcome.check.passed else 'NOT verified'}",
         f"            {outcome.archive}",
-        f"time        {seconds:.0f} s in all",
     ]
 
 
@@ -168,10 +149,6 @@ def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) 
             for s in outcome.view.systems
         ],
     }
-
-
-# ----------------------------------------------------------------------------
-# ``noracle collect import`` and ``export``: files in and out of a project.
 
 
 IMPORT_EXAMPLE = """Example:
@@ -303,14 +280,8 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
     from noracle.collect.service import exports
 
     whole = own.file_format in ("archive", "label-studio")
-    target = Path(
-        own.out
-        or (
-            f"{at.slug}.{'zip' if own.file_format == 'archive' else 'json'}"
-            if whole
-            else f"{at.slug}-{own.file_format}"
-        )
-    )
+    default = {"archive": f"{at.slug}.zip", "label-studio": f"{at.slug}.json"}
+    target = Path(own.out or default.get(own.file_format, f"{at.slug}-{own.file_format}"))
     if whole:
         check_target("out", str(target))
     elif target.exists() and not target.is_dir():
@@ -337,10 +308,6 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
         with replacing(path) as temporary:
             temporary.write_bytes(data)
         say(f"wrote {path} ({len(data):,} bytes)")
-
-
-# ----------------------------------------------------------------------------
-# ``noracle collect invite`` and ``forget``: the people of a project.
 
 
 INVITE_EXAMPLE = """Example:
@@ -384,20 +351,11 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
     def make(work: Work) -> list[dict[str, object]]:
         member = common.owner_of(work, at.slug)
         found: list[dict[str, object]] = []
-        for pool in _pools(member.spec, own.role, own.class_name, own.place):
-            for _ in range(own.each):
-                token = people.invite(
-                    work, member, role=own.role, pool=pool, days=own.days, now=common.now()
-                )
-                link = f"{own.url.rstrip('/')}/join/{token}"
-                found.append(
-                    {
-                        "role": own.role,
-                        "pool": pool,
-                        "for": _called(member.spec, pool),
-                        "link": link,
-                    }
-                )
+        for pool in (pool for pool in _pools(member.spec, own) for _ in range(own.each)):
+            about: Any = {"role": own.role, "pool": pool}
+            token = people.invite(work, member, **about, days=own.days, now=common.now())
+            link = f"{own.url.rstrip('/')}/join/{token}"
+            found.append({**about, "for": _called(member.spec, pool), "link": link})
         return found
 
     with at.store() as store:
@@ -409,32 +367,29 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
         say(f"{one['for'] or own.role}: {one['link']}")
 
 
-def _pools(
-    spec: ProjectSpec, role: Role, class_name: str | None, place: int | None
-) -> list[int | None]:
+def _pools(spec: ProjectSpec, own: _InviteOptions) -> list[int | None]:
     """The groups that links are wanted for; None for roles that are asked nothing, and where there
     is one group only.
     """
-    if role != "annotator":
-        if class_name is not None or place is not None:
+    name, place = own.class_name, own.place
+    if own.role != "annotator":
+        if name is not None or place is not None:
             raise ArgumentError(
-                f"--class and --place must be left out for the role {role}; only annotators are asked questions."
+                f"--class and --place must be left out for the role {own.role}; only annotators are asked questions."
             )
         return [None]
-    if class_name is not None:
+    if name is not None:
         classes = [c.name for c in spec.classes]
-        if spec.protocol != "partitioned" or class_name not in classes:
+        if spec.protocol != "partitioned" or name not in classes:
             raise ArgumentError(
-                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {class_name!r}."
+                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {name!r}."
             )
-        return [classes.index(class_name)]
-    if place is not None:
-        if spec.protocol != "ordinary":
-            raise ArgumentError(
-                f"--place must be left out in a project of the protocol {spec.protocol}."
-            )
-        return [place]
-    return list(spec.pools)
+        return [classes.index(name)]
+    if place is not None and spec.protocol != "ordinary":
+        raise ArgumentError(
+            f"--place must be left out in a project of the protocol {spec.protocol}."
+        )
+    return list(spec.pools) if place is None else [place]
 
 
 def _called(spec: ProjectSpec, pool: int | None) -> str:
@@ -463,10 +418,6 @@ def forget(own: _ForgetOptions) -> None:
         common.confirm(f"Erase {own.email}? This cannot be undone.", yes=own.yes)
         store.write_now(lambda work: people.forget(work, own.email, now=common.now()))
     say("forgotten; copies that were made before still hold the person")
-
-
-# ----------------------------------------------------------------------------
-# ``noracle collect project``, ``seal``, ``open`` and ``close``: the life of a project.
 
 
 PROJECT_EXAMPLE = """Example:
@@ -533,32 +484,22 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
     """Make a project, show one, or list all."""
     from noracle.collect.service import projects
 
-    given = {
-        "protocol": own.protocol,
-        "classes": opt.names(own.classes),
-        "question": own.question,
-        "draws": own.draws,
-        "shown": own.shown,
-        "annotators": own.annotators,
-        "panel_items": own.panel_items,
-        "gold_rate": own.gold_rate,
-        "reasks": own.reasks,
-        "planned_n": own.planned_n,
-    }
-    values = {key: value for key, value in given.items() if value is not None}
+    given = values(own, "slug", "db", "spec", "name", "owner", "change", "live")
+    given["classes"] = opt.names(own.classes)
+    wishes = {key: value for key, value in given.items() if value is not None}
     slug = own.slug
     if slug is None:
-        if own.spec is not None or values:
+        if own.spec is not None or wishes:
             raise ArgumentError("PROJECT must be named to make a project; got none.")
         if own.live:
             raise ArgumentError("PROJECT must be named with --live; got none.")
         return _list(own.db, output.as_json)
     if own.live:
-        if own.spec is not None or values or own.change:
+        if own.spec is not None or wishes or own.change:
             raise ArgumentError("--live must come alone; got options that change the project.")
         return show_live(slug, own.db, as_json=output.as_json)
-    if own.spec is not None or values:
-        wanted, called = read_spec(own.spec, values)
+    if own.spec is not None or wishes:
+        wanted, called = read_spec(own.spec, wishes)
         with common.opened(own.db) as store:
 
             def make(work: Work) -> None:
@@ -593,23 +534,20 @@ def read_spec(path: str | None, values: Mapping[str, Any]) -> tuple[ProjectSpec,
     """The specification in a TOML or JSON file, with options on top; and the name, if the file has
     one.
     """
-    read: dict[str, Any] = {}
+    read: Any = {}
     if path is not None:
+        rule = ""
         try:
             text = Path(path).read_text(encoding="utf-8")
             read = json.loads(text) if Path(path).suffix.lower() == ".json" else tomllib.loads(text)
         except OSError as error:
-            raise ArgumentError(
-                f"--spec must be a readable file; got {path!r} ({error.strerror})."
-            ) from None
+            rule = f"be a readable file; got {path!r} ({error.strerror})"
         except ValueError as error:
-            raise ArgumentError(
-                f"--spec must be TOML or JSON; got something else in {path!r} ({error})."
-            ) from None
-        if not isinstance(read, dict):
-            raise ArgumentError(
-                f"--spec must hold names and values; got something else in {path!r}."
-            )
+            rule = f"be TOML or JSON; got something else in {path!r} ({error})"
+        if not rule and not isinstance(read, dict):
+            rule = f"hold names and values; got something else in {path!r}"
+        if rule:
+            raise ArgumentError(f"--spec must {rule}.")
     name = read.pop("name", None)
     try:
         return ProjectSpec.from_dict({**read, **values}), None if name is None else str(name)
@@ -634,20 +572,15 @@ def describe(work: Work, slug: str) -> dict[str, Any]:
     row = common.project_row(work, slug)
     project = int(row["id"])
 
-    def count(table: str) -> int:
-        found = work.one(
-            f"SELECT COUNT(*) AS n FROM {table} WHERE project_id = :project",  # noqa: S608 (our own names)
-            project=project,
-        )
-        return 0 if found is None else int(found["n"])
+    def rows(what: str, table: str, order: str = "") -> list[Row]:
+        query = f"SELECT {what} FROM {table} WHERE project_id = :project {order}"  # noqa: S608 (our own names)
+        return list(work.all(query, project=project))
 
-    systems = work.all(
-        "SELECT name FROM system WHERE project_id = :project ORDER BY id", project=project
-    )
-    people = work.all(
-        "SELECT role, COUNT(*) AS n FROM membership WHERE project_id = :project GROUP BY role ORDER BY role",
-        project=project,
-    )
+    def count(table: str) -> int:
+        return int(rows("COUNT(*) AS n", table)[0]["n"])
+
+    systems = rows("name", "system", "ORDER BY id")
+    people = rows("role, COUNT(*) AS n", "membership", "GROUP BY role ORDER BY role")
     dates = {key: _date(row[key]) for key in ("created_at", "sealed_at", "opened_at", "closed_at")}
     return {
         "project": row["slug"],
@@ -666,11 +599,9 @@ def describe(work: Work, slug: str) -> dict[str, Any]:
 
 
 def _date(seconds: float | None) -> str | None:
-    return (
-        None
-        if seconds is None
-        else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
-    )
+    if seconds is None:
+        return None
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
 
 
 def _say(found: Mapping[str, Any]) -> None:
@@ -722,11 +653,9 @@ def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> Non
         member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if member.state != "draft":
             raise Conflict(f"PROJECT must be a draft to be sealed; {at.slug} is {member.state}.")
-        drawn = (
-            None
-            if own.chances is None
-            else formats.read_propensities(own.chances, spec=member.spec)
-        )
+        drawn = None
+        if own.chances is not None:
+            drawn = formats.read_propensities(own.chances, spec=member.spec)
         with working("counting"):
             preview = store.read_now(
                 lambda work: projects.preview_seal(work, member.project, propensities=drawn)
@@ -754,37 +683,28 @@ def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> Non
 
 def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
     """What sealing will fix, a line a fact."""
-    names = (
-        [c.name for c in spec.classes]
-        if spec.protocol == "partitioned"
-        else [f"place {pool}" for pool in spec.pools]
-    )
+    names = [f"place {pool}" for pool in spec.pools]
+    if spec.protocol == "partitioned":
+        names = [c.name for c in spec.classes]
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in preview.by_kind.items())
     lines = [
         f"  items       {preview.items:,}, of which {preview.gold:,} with a known answer",
         f"  questions   {preview.questions:,}: {kinds}",
     ]
     if len(names) > 1:
-        lines += [
-            f"              {n:,} for {names[pool]}"
-            for pool, n in list(preview.by_pool.items())[:20]
-        ]
-        lines += (
-            [f"              and {len(preview.by_pool) - 20} more"]
-            if len(preview.by_pool) > 20
-            else []
-        )
+        each = [f"{n:,} for {names[pool]}" for pool, n in preview.by_pool.items()]
+        each[20:] = [f"and {len(each) - 20} more"] if len(each) > 20 else []
+        lines += [f"{'':14}{line}" for line in each]
     if preview.pools_without_people:
-        lines.append(
-            f"  nobody yet  for {', '.join(names[pool] for pool in preview.pools_without_people[:20])} (people may join after sealing)"
-        )
+        lacking = ", ".join(names[pool] for pool in preview.pools_without_people[:20])
+        lines.append(f"  nobody yet  for {lacking} (people may join after sealing)")
     return lines
 
 
 @with_options()
 def open_(at: common.ProjectAt) -> None:
     """Let annotators answer."""
-    _turn(at.slug, at.db, "open")
+    _turn(at, "open")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -795,34 +715,25 @@ class _CloseOptions:
 @with_options()
 def close(at: common.ProjectAt, own: _CloseOptions) -> None:
     """Take no more answers, and reveal the seed."""
-    common.confirm(
-        f"Close {at.slug}? No answer is taken afterwards, and it cannot be opened again.",
-        yes=own.yes,
-    )
-    _turn(at.slug, at.db, "close")
+    what = f"Close {at.slug}? No answer is taken afterwards, and it cannot be opened again."
+    common.confirm(what, yes=own.yes)
+    _turn(at, "close")
 
 
-def _turn(slug: str, db: str, way: Literal["open", "close"]) -> None:
+def _turn(at: common.ProjectAt, way: Literal["open", "close"]) -> None:
     from noracle.collect.service import projects
 
-    change = projects.open_project if way == "open" else projects.close_project
-    with common.opened(db) as store:
-        store.write_now(
-            lambda work: change(
-                work,
-                int(common.project_row(work, slug)["id"]),
-                actor=common.owner_of(work, slug).alias,
-                now=common.now(),
-            )
-        )
-        found = store.read_now(lambda work: describe(work, slug))
-    say(
-        f"{slug} is {found['state']}; {found['answers']:,} answers to {found['questions']:,} questions"
-    )
+    def turn(work: Work) -> None:
+        project = int(common.project_row(work, at.slug)["id"])
+        actor = common.owner_of(work, at.slug).alias
+        change = projects.open_project if way == "open" else projects.close_project
+        change(work, project, actor=actor, now=common.now())
 
-
-# ----------------------------------------------------------------------------
-# ``noracle collect init``, ``serve``, ``backup`` and ``restore``: the database and its server.
+    with at.store() as store:
+        store.write_now(turn)
+        found = store.read_now(lambda work: describe(work, at.slug))
+    answered = f"{found['answers']:,} answers to {found['questions']:,} questions"
+    say(f"{at.slug} is {found['state']}; {answered}")
 
 
 INIT_EXAMPLE = """Example:
@@ -880,26 +791,17 @@ def init(own: _CollectInit) -> None:
     people.normal_email(address)
     if key.exists():
         read_key(key)
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         store.read_now(_without_accounts)
         hashed = people.hash_password(common.ask_password(address))
 
         def add(work: Work) -> int:
             _without_accounts(work)
             who = own.name or address.partition("@")[0]
-            return people.add_person(
-                work,
-                email=address,
-                name=who,
-                password_hash=hashed,
-                locale=own.locale,
-                now=common.now(),
-            )
+            account = {"email": address, "name": who, "password_hash": hashed}
+            return people.add_person(work, **account, locale=own.locale, now=common.now())
 
         store.write_now(add)
-    finally:
-        store.close()
     if not key.exists():
         make_key(key)
     say(f"database {url if file is None else file}")
@@ -956,23 +858,16 @@ def serve(own: _ServeOptions) -> None:
         if path is not None and not Path(path).is_file():
             raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
     url = database_url(own.db)
+    same = values(own, "db", "key_file", "behind_proxy", "trust_proxy")
     settings = ServerSettings(
         url=url,
         key_file=key_path(url, own.key_file),
-        host=own.host,
-        port=own.port,
         proxy=own.behind_proxy,
         trusted=own.trust_proxy,
-        tls_cert=own.tls_cert,
-        tls_key=own.tls_key,
-        public_url=own.public_url,
-        workers=own.workers,
-        unsafe=own.unsafe,
-        answers_per_minute=own.answers_per_minute,
+        **same,
     )
-    with common.opened(
-        own.db, unsafe=own.unsafe
-    ):  # so that a wrong database is one line here, whatever the number of processes
+    # So that a wrong database is one line here, whatever the number of processes.
+    with common.opened(own.db, unsafe=own.unsafe):
         pass
     run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
@@ -1031,10 +926,6 @@ def restore(own: _RestoreOptions) -> None:
     say(f"key      {key}")
 
 
-# ----------------------------------------------------------------------------
-# ``noracle collect simulate``: what breaks a protocol, as a table.
-
-
 SIMULATE_EXAMPLE = """Example:
 
 noracle collect simulate --runs 50 --html protocol.html
@@ -1063,7 +954,6 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
     """
     from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
-    check_target("html", output.html)
     with common.progress(
         "simulated projects", own.runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
     ) as step:
@@ -1075,15 +965,8 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
         with replacing(output.html) as temporary:
             temporary.write_text(page(title, table), encoding="utf-8")
     if output.as_json:
-        say_json(
-            {
-                "schema": "protocol-table/1",
-                "runs": own.runs,
-                "n_items": own.n_items,
-                "seed": own.seed,
-                "rows": [row.to_dict() for row in table],
-            }
-        )
+        head = {"schema": "protocol-table/1", **values(own)}
+        say_json({**head, "rows": [row.to_dict() for row in table]})
         return
     for line in lines(title, table):
         say(line)
@@ -1093,27 +976,14 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
 
 def cells(row: ProtocolRow) -> list[str]:
     """The numbers of a row as they are shown; what does not apply is a dash."""
-    points = [f"{value:+.1f}" for value in (row.complementary, row.ordinary, row.ml, row.shown)]
-    rates = [
-        f"{row.se:.1f}",
-        f"{100 * row.missed:.0f} %",
-        f"{100 * row.found:.0f} %",
-        f"{row.yes_rate:.3f}",
+    points = (row.complementary, row.ordinary, row.ml, row.shown)
+    shown = [
+        *((value, f"{value:+.1f}") for value in points),
+        (row.se, f"{row.se:.1f}"),
+        *((value, f"{100 * value:.0f} %") for value in (row.missed, row.found)),
+        (row.yes_rate, f"{row.yes_rate:.3f}"),
     ]
-    values = (
-        row.complementary,
-        row.ordinary,
-        row.ml,
-        row.shown,
-        row.se,
-        row.missed,
-        row.found,
-        row.yes_rate,
-    )
-    return [
-        "–" if math.isnan(value) else text
-        for value, text in zip(values, points + rates, strict=True)
-    ]
+    return ["–" if math.isnan(value) else text for value, text in shown]
 
 
 def _row_name(row: ProtocolRow) -> str:
@@ -1124,63 +994,31 @@ def lines(title: str, table: Sequence[ProtocolRow]) -> list[str]:
     """The table as text."""
     wide = max(len(_row_name(row)) for row in table) + 2
     widths = [max(len(head), 7) + 2 for head in _HEADS]
-    found = [
-        title,
-        "",
-        " " * wide + "".join(head.rjust(width) for head, width in zip(_HEADS, widths, strict=True)),
-    ]
-    found += [
-        _row_name(row).ljust(wide)
-        + "".join(cell.rjust(w) for cell, w in zip(cells(row), widths, strict=True))
-        for row in table
-    ]
-    return [*found, "", _NOTE]
+
+    def line(name: str, texts: Sequence[str]) -> str:
+        right = (text.rjust(width) for text, width in zip(texts, widths, strict=True))
+        return name.ljust(wide) + "".join(right)
+
+    rows = [line(_row_name(row), cells(row)) for row in table]
+    return [title, "", line("", _HEADS), *rows, "", _NOTE]
 
 
 def page(title: str, table: Sequence[ProtocolRow]) -> str:
     """The table as a page that needs nothing but itself."""
-    heads = "".join(f'<th scope="col">{markup.escape(head)}</th>' for head in _HEADS)
-    rows = "\n".join(
-        f'<tr><th scope="row">{markup.escape(_row_name(row))}</th>{"".join(f"<td>{markup.escape(cell)}</td>" for cell in cells(row))}</tr>'
-        for row in table
+    from noracle.report.card import templates
+
+    return (
+        templates()
+        .get_template("protocol.html")
+        .render(
+            title=title,
+            heads=_HEADS,
+            rows=[(_row_name(row), cells(row)) for row in table],
+            note=_NOTE,
+            command=settings.command,
+            version=__version__,
+        )
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{markup.escape(title)}</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }}
-div {{ overflow-x: auto }}
-table {{ border-collapse: collapse }}
-th, td {{ padding: .3rem .7rem; border-bottom: 1px solid #8886 }}
-td {{ text-align: right; font-variant-numeric: tabular-nums }}
-th {{ text-align: left }}
-</style>
-</head>
-<body>
-<main>
-<h1>{markup.escape(title)}</h1>
-<div role="region" aria-label="Table" tabindex="0">
-<table>
-<thead><tr><th scope="col">what happens</th>{heads}</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-</div>
-<p>{markup.escape(_NOTE)}</p>
-<p><code>{markup.escape(settings.command)}</code>, noracle {markup.escape(__version__)}</p>
-</main>
-</body>
-</html>
-"""
-
-
-# ----------------------------------------------------------------------------
 
 
 EXAMPLE = """Example:

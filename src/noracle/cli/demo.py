@@ -10,7 +10,7 @@ import numpy as np
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, option, with_options
-from noracle.cli._output import check_target, say, working, write_table
+from noracle.cli._output import say, template, working, write_table
 from noracle.cli.report import report
 from noracle.cli.simulate import write_world
 from noracle.simulate import simulate_raters, simulate_world
@@ -29,27 +29,6 @@ _PEOPLE = {"ann": 0.76, "bob": 0.72, "cy": 0.74, "dee": 0.70, "eve": 0.73}
 _RATED, _SCORED, _GOLD = 0.2, 0.2, 0.05
 """Shares of the items that people rate, that autoraters score, and that an expert scores too."""
 
-_SETTINGS = """# What cannot be guessed from the tables. Everything here may be left out.
-title = "noracle demo: three systems without an answer key"
-confidence = 0.95                  # of everything that the report says, together
-protocol = "question"              # one random class was asked about an item, yes or no
-claim = "accuracy > 1/2"           # what the systems are held to, from their answers alone
-trained_on_annotators = "no"       # the systems never saw the labels of these people
-target = "expert"                  # whose scores are the gold ones
-half_width = 0.02                  # the precision that the next labels are planned for
-"""
-_PRICES = """[labels]          # price of one label of a kind
-ordinary = 1.0
-complementary = 0.05
-question = 0.06
-targeted = 0.3
-
-[raters]          # price of one score
-expert = 1.0
-judge-large = 0.05
-judge-small = 0.005
-"""
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _DemoOptions:
@@ -66,7 +45,6 @@ def command(own: _DemoOptions, output: Output) -> None:
     them; key.csv is what you would not have. The report leaves it aside; it is only used here to
     show how close the report came.
     """
-    check_target("html", output.html)
     world = simulate_world(
         n_items=own.n_items,
         n_classes=_CLASSES,
@@ -104,8 +82,8 @@ def write_more(world: World, folder: Path) -> None:
         ),
     )
     write_table(folder / "pilot.csv", _scores(world, "agent-1"))
-    (folder / "prices.toml").write_text(_PRICES, encoding="utf-8", newline="\n")
-    (folder / "noracle.toml").write_text(_SETTINGS, encoding="utf-8", newline="\n")
+    for name in ("prices.toml", "noracle.toml"):
+        (folder / name).write_text(template(f"demo-{name}"), encoding="utf-8", newline="\n")
 
 
 def _scores(world: World, system: str) -> dict[str, list[object]]:
@@ -125,11 +103,8 @@ def _scores(world: World, system: str) -> dict[str, list[object]]:
         }
         given = {"expert": right, **scores} if item < max(60, round(_GOLD * n)) else scores
         for rater, value in given.items():
-            for column, cell in zip(
-                columns.values(),
-                (item, rater, round(float(min(max(value, 0.0), 1.0)), 4)),
-                strict=True,
-            ):
+            cut = round(float(min(max(value, 0.0), 1.0)), 4)
+            for column, cell in zip(columns.values(), (item, rater, cut), strict=True):
                 column.append(cell)
     return columns
 

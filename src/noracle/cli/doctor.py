@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -50,7 +51,7 @@ _KNOWN = (0.747739, 0.584906, 0.866185)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HealthLine:
     """One thing that was looked at. ``needed`` by every verb: if it is broken, so is the
     installation.
     """
@@ -78,70 +79,52 @@ def command(own: _DoctorOptions, output: opt.JsonOutput) -> None:
         lines = examine(full=own.full)
     broken = [line for line in lines if line.health == "broken" and line.needed]
     if output.as_json:
-        say_json(
-            {
-                "healthy": not broken,
-                "version": __version__,
-                "lines": [dataclasses.asdict(line) for line in lines],
-            }
-        )
+        said = [dataclasses.asdict(line) for line in lines]
+        say_json({"healthy": not broken, "version": __version__, "lines": said})
     else:
         _show(lines)
-        say(
-            "\nsomething that every verb needs is broken"
-            if broken
-            else "\neverything that every verb needs works"
-        )
+        what = "something that every verb needs is broken"
+        say(f"\n{what if broken else 'everything that every verb needs works'}")
     if broken:
         raise typer.Exit(1)
 
 
-def examine(*, full: bool = False) -> list[Line]:
+def examine(*, full: bool = False) -> list[HealthLine]:
     """Everything that the doctor looks at."""
     core, extras = _requirements()
     return [
-        Line(
-            part="machine",
-            name="python",
-            health="fine",
-            found=f"{platform.python_version()} ({sys.executable})",
-        ),
-        Line(
-            part="machine",
-            name="noracle",
-            health="fine",
-            found=f"{__version__} ({Path(__file__).parents[1]})",
-        ),
-        Line(part="machine", name="cores", health="fine", found=str(os.cpu_count() or "unknown")),
+        _machine("python", f"{platform.python_version()} ({sys.executable})"),
+        _machine("noracle", f"{__version__} ({Path(__file__).parents[1]})"),
+        _machine("cores", str(os.cpu_count() or "unknown")),
         _memory(),
         _temporary(),
         _java(full=full),
         *_torch(full=full),
         *(_dependency(name, floor) for name, floor in core),
         *(_extra(extra, needs) for extra, needs in extras.items()),
-        _duckdb(),
-        _self_test(),
+        _test("duckdb", _query, "duckdb"),
+        _test("estimate", _known_estimate, "noracle"),
     ]
 
 
-# ----------------------------------------------------------------------------------------------------------------
-# the machine
+def _machine(name: str, found: str, health: Health = "fine", **more: Any) -> HealthLine:
+    return HealthLine(part="machine", name=name, health=health, found=found, **more)
 
 
-def _memory() -> Line:
+def _memory() -> HealthLine:
     from noracle.evidence import frames as files
 
     total = files._memory()
-    limit = (
-        os.environ.get("NORACLE_MEMORY_LIMIT")
-        or f"{min(files._MEMORY_LIMIT, total // 2) / 1e9:.1f} GB"
+    most = f"{min(files._MEMORY_LIMIT, total // 2) / 1e9:.1f} GB"
+    limit = os.environ.get("NORACLE_MEMORY_LIMIT") or most
+    return _machine(
+        "memory",
+        f"{total / 1e9:.1f} GB; counting takes at most {limit}, then spills to disk (NORACLE_MEMORY_LIMIT)",
     )
-    found = f"{total / 1e9:.1f} GB; counting takes at most {limit}, then spills to disk (NORACLE_MEMORY_LIMIT)"
-    return Line(part="machine", name="memory", health="fine", found=found)
 
 
-def _temporary() -> Line:
-    folder = tempfile.gettempdir()
+def _temporary() -> HealthLine:
+    name, folder = "temporary folder", tempfile.gettempdir()
     try:
         with tempfile.NamedTemporaryFile(prefix="noracle-") as file:
             file.write(b"noracle")
@@ -149,38 +132,18 @@ def _temporary() -> Line:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         remedy = "Set TMPDIR to a folder that can be written."
-        return Line(
-            part="machine",
-            name="temporary folder",
-            health="broken",
-            found=f"{folder}: {error.strerror}",
-            remedy=remedy,
-        )
-    remedy = (
-        "" if free >= _LEAST_FREE else "Set TMPDIR to a larger disk before counting large tables."
-    )
-    return Line(
-        part="machine",
-        name="temporary folder",
-        health="fine",
-        found=f"{folder}, {free / 1e9:.1f} GB free",
-        remedy=remedy,
-    )
+        return _machine(name, f"{folder}: {error.strerror}", "broken", remedy=remedy)
+    remedy = "Set TMPDIR to a larger disk before counting large tables."
+    found = f"{folder}, {free / 1e9:.1f} GB free"
+    return _machine(name, found, remedy="" if free >= _LEAST_FREE else remedy)
 
 
-def _java(*, full: bool) -> Line:
-    found = shutil.which(
-        "java", path=os.pathsep.join(filter(None, [_java_home(), os.environ.get("PATH", "")]))
-    )
+def _java(*, full: bool) -> HealthLine:
+    home = os.environ.get("JAVA_HOME")
+    places = [str(Path(home) / "bin") if home else "", os.environ.get("PATH", "")]
+    found = shutil.which("java", path=os.pathsep.join(filter(None, places)))
     if found is None:
-        return Line(
-            part="machine",
-            name="java",
-            health="absent",
-            found="none",
-            remedy="Spark needs Java 17.",
-            needed=False,
-        )
+        return _machine("java", "none", "absent", remedy="Spark needs Java 17.", needed=False)
     said = found
     if full:
         import subprocess
@@ -188,37 +151,21 @@ def _java(*, full: bool) -> Line:
         done = subprocess.run(
             [found, "-version"], capture_output=True, text=True, check=False, timeout=30
         )
-        said = f"{found}: {(done.stderr or done.stdout).splitlines()[0] if done.stderr or done.stdout else done.returncode}"
-    return Line(part="machine", name="java", health="fine", found=said, needed=False)
+        told = done.stderr or done.stdout
+        said = f"{found}: {told.splitlines()[0] if told else done.returncode}"
+    return _machine("java", said, needed=False)
 
 
-def _java_home() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin") if home else ""
-
-
-def _torch(*, full: bool) -> list[Line]:
+def _torch(*, full: bool) -> list[HealthLine]:
     """Its device; torch is slow to import, so only if it was asked for."""
     if _version("torch") is None:
         return []
-    if not full:
-        return [
-            Line(
-                part="machine",
-                name="torch device",
-                health="fine",
-                found="not looked at; see --full",
-                needed=False,
-            )
-        ]
-    import torch
+    device = "not looked at; see --full"
+    if full:
+        import torch
 
-    device = f"cuda ({torch.cuda.get_device_name(0)})" if torch.cuda.is_available() else "cpu"
-    return [Line(part="machine", name="torch device", health="fine", found=device, needed=False)]
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# libraries
+        device = f"cuda ({torch.cuda.get_device_name(0)})" if torch.cuda.is_available() else "cpu"
+    return [_machine("torch device", device, needed=False)]
 
 
 def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, str]]]]:
@@ -262,95 +209,70 @@ def _is_old(version: str, floor: str) -> bool:
     """
 
     def numbers(text: str) -> list[int]:
-        return (
-            [int(part) for part in re.findall(r"^\d+(?:\.\d+)*", text)[0].split(".")]
-            if text[:1].isdigit()
-            else []
-        )
+        found = re.match(r"\d+(?:\.\d+)*", text)
+        return [int(part) for part in found[0].split(".")] if found else []
 
     mine, least = numbers(version), numbers(floor)
     size = max(len(mine), len(least))
     return mine + [0] * (size - len(mine)) < least + [0] * (size - len(least))
 
 
-def _dependency(name: str, floor: str) -> Line:
+def _dependency(name: str, floor: str) -> HealthLine:
     version = _version(name)
-    remedy = f"pip install '{name}>={floor}'" if floor else f"pip install {name}"
-    if version is None:
-        return Line(part="core", name=name, health="broken", found="not installed", remedy=remedy)
-    if floor and _is_old(version, floor):
-        return Line(
-            part="core",
-            name=name,
-            health="broken",
-            found=f"{version}, needs {floor}",
-            remedy=remedy,
+    found, health, remedy = version or "not installed", "fine", ""
+    if version is None or (floor and _is_old(version, floor)):
+        health, remedy = (
+            "broken",
+            f"pip install '{name}>={floor}'" if floor else f"pip install {name}",
         )
-    return Line(
-        part="core",
-        name=name,
-        health="fine",
-        found=f"{version} (at least {floor})" if floor else version,
-    )
+        found += f", needs {floor}" if version else ""
+    elif floor:
+        found += f" (at least {floor})"
+    return HealthLine(part="core", name=name, health=health, found=found, remedy=remedy)  # type: ignore[arg-type]
 
 
-def _extra(extra: str, needs: list[tuple[str, str]]) -> Line:
+def _extra(extra: str, needs: list[tuple[str, str]]) -> HealthLine:
     lacking = [
         name
         for name, floor in needs
         if (version := _version(name)) is None or (floor and _is_old(version, floor))
     ]
-    found = f"{EXTRAS[extra]}" if not lacking else f"{EXTRAS[extra]}; lacks {', '.join(lacking)}"
-    return Line(
+    return HealthLine(
         part="extra",
         name=extra,
         health="absent" if lacking else "fine",
-        found=found,
+        found=EXTRAS[extra] + (f"; lacks {', '.join(lacking)}" if lacking else ""),
         needed=False,
         remedy=f"pip install 'noracle[{extra}]'" if lacking else "",
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------
-# does it work?
-
-
-def _duckdb() -> Line:
+def _test(name: str, works: Callable[[], tuple[bool, str]], package: str) -> HealthLine:
+    """Whether something works, whatever may be wrong with it."""
     try:
-        from noracle.evidence.frames import connect
-
-        with connect() as connection:
-            row = connection.execute("SELECT SUM(i) FROM range(101) t(i)").fetchone()
-        works = row is not None and int(row[0]) == 5050
-        found = "a query works" if works else f"a query gave {row}"
-    except Exception as error:  # noqa: BLE001 (whatever is wrong with the engine is what we want to know)
-        works, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
-    remedy = "" if works else "pip install --force-reinstall duckdb"
-    return Line(
-        part="test", name="duckdb", health="fine" if works else "broken", found=found, remedy=remedy
-    )
-
-
-def _self_test() -> Line:
-    """An estimate whose value is known: if it differs, something below us computes wrongly."""
-    try:
-        values = self_test()
-        works = all(abs(a - b) < 1e-5 for a, b in zip(values, _KNOWN, strict=True))
-        found = (
-            "an estimate on 100 items is as stored"
-            if works
-            else f"an estimate on 100 items is {values}, stored {_KNOWN}"
-        )
+        fine, found = works()
     except Exception as error:  # noqa: BLE001 (whatever is wrong is what we want to know)
-        works, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
-    remedy = "" if works else "pip install --force-reinstall noracle"
-    return Line(
-        part="test",
-        name="estimate",
-        health="fine" if works else "broken",
-        found=found,
-        remedy=remedy,
-    )
+        fine, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
+    remedy = "" if fine else f"pip install --force-reinstall {package}"
+    health: Health = "fine" if fine else "broken"
+    return HealthLine(part="test", name=name, health=health, found=found, remedy=remedy)
+
+
+def _query() -> tuple[bool, str]:
+    from noracle.evidence.frames import connect
+
+    with connect() as connection:
+        row = connection.execute("SELECT SUM(i) FROM range(101) t(i)").fetchone()
+    works = row is not None and int(row[0]) == 5050
+    return works, "a query works" if works else f"a query gave {row}"
+
+
+def _known_estimate() -> tuple[bool, str]:
+    """An estimate whose value is known: if it differs, something below us computes wrongly."""
+    values = self_test()
+    works = all(abs(a - b) < 1e-5 for a, b in zip(values, _KNOWN, strict=True))
+    what = "an estimate on 100 items is"
+    return works, f"{what} as stored" if works else f"{what} {values}, stored {_KNOWN}"
 
 
 def self_test() -> tuple[float, float, float]:
@@ -364,7 +286,7 @@ def self_test() -> tuple[float, float, float]:
     return e.value, e.low, e.high
 
 
-def _show(lines: list[Line]) -> None:
+def _show(lines: list[HealthLine]) -> None:
     marks: dict[Any, str] = {"fine": "ok", "absent": "-", "broken": "BROKEN"}
     width = max(len(line.name) for line in lines)
     part = ""

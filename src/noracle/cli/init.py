@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import argument, with_options
-from noracle.cli._output import say, say_json, working, write_table
+from noracle.cli._output import say, say_json, template, working, write_table
 from noracle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -21,73 +21,11 @@ noracle init my-project
 
 noracle report my-project"""
 
-FILES = (
-    "answers.csv",
-    "judgements.csv",
-    "items.csv",
-    "ratings.csv",
-    "prices.toml",
-    "noracle.toml",
-    "README.md",
-)
+_TABLES = ("answers.csv", "judgements.csv", "items.csv", "ratings.csv")
+FILES = (*_TABLES, "prices.toml", "noracle.toml", "README.md")
 _CLASSES, _ITEMS, _RATED = 5, 600, 400
 _SYSTEMS = {"agent-1": 0.92, "agent-2": 0.80, "agent-3": 0.74}
 _RATERS = (0.78, 0.75, 0.72, 0.69, 0.66)
-
-_SETTINGS = """# What noracle cannot guess from the tables. Every line may be left out.
-
-title = "An example project"
-confidence = 0.95                 # of everything that the report says, together
-seed = {seed}
-n_classes = {classes}                     # an item is of one of the classes 0 to {last}
-protocol = "question"             # each judgement is one question: is this item of class k?
-claim = "accuracy > 1/2"          # what the systems are held to, from their answers alone; without it no alarm
-trained_on_annotators = "no"      # were the systems trained on labels of the raters? Say so honestly.
-half_width = 0.02                 # the precision that the next labels are planned for
-"""
-
-_PRICES = """# What one label costs, in any currency.
-
-[labels]
-ordinary = 4.0         # somebody names the class of an item
-complementary = 0.5    # somebody names a class that it is not
-question = 0.6         # somebody says whether it is of one class
-targeted = 0.8         # the same, about the class that a system answered
-"""
-
-_README = """# An example project
-
-Three systems sorted {items} items into {classes} classes. Nobody has the answer key. This is what there is:
-
-| file | what it says |
-|---|---|
-| answers.csv | what each system answered; an empty cell is no answer |
-| judgements.csv | one question an item, about a class drawn at random: is it of this class? |
-| items.csv | the items and how many classes each has |
-| ratings.csv | what {raters} people think of {rated} of the items; they err too |
-| prices.toml | what a label costs |
-| noracle.toml | what noracle cannot guess |
-
-All of it is simulated (seed {seed}), so you may play with it. Replace the tables by your own, with the same columns.
-
-Everything that this evidence allows to say, on one page:
-
-    noracle report {folder}
-
-Add rows to the tables and look as often as you like:
-
-    noracle watch {folder}
-
-One question at a time:
-
-    noracle estimate --answers {folder}/answers.csv --judgements {folder}/judgements.csv --items {folder}/items.csv
-    noracle compare --answers {folder}/answers.csv --judgements {folder}/judgements.csv --items {folder}/items.csv
-    noracle certify --answers {folder}/answers.csv --ratings {folder}/ratings.csv --trained-on-annotators no
-    noracle alarm --answers {folder}/answers.csv --spec "accuracy > 1/2" --n-classes {classes}
-    noracle plan --n-classes {classes} --accuracy 0.9 --half-width 0.02 --cost ordinary=4 --cost question=0.6
-
-`noracle --help` lists the verbs by question. An exit code of 1 is a considered no, as "not certified".
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,31 +73,24 @@ def _project(folder: str, seed: int) -> tuple[dict[str, dict[str, list[Any]]], d
     world = simulate_world(
         n_items=_ITEMS, n_classes=_CLASSES, systems=_SYSTEMS, no_answer=0.02, unsure=0.02, seed=seed
     )
-    tables = {
-        "answers.csv": world.answers,
-        "judgements.csv": world.judgements,
-        "items.csv": world.items,
-        "ratings.csv": _ratings(world, seed),
-    }
+    ratings = _ratings(world, seed)
+    columns = (world.answers, world.judgements, world.items, ratings)
+    tables = dict(zip(_TABLES, columns, strict=True))
     values = {
         "folder": shlex.quote(folder),
         "seed": seed,
         "classes": _CLASSES,
         "last": _CLASSES - 1,
         "items": _ITEMS,
+        "rated": _RATED,
+        "raters": len(_RATERS),
     }
-    values |= {"rated": _RATED, "raters": len(_RATERS)}
-
-    def filled(text: str) -> str:
-        for name, value in values.items():
-            text = text.replace(f"{{{name}}}", str(value))
-        return text
-
-    texts = {
-        "prices.toml": _PRICES,
-        "noracle.toml": filled(_SETTINGS),
-        "README.md": filled(_README),
-    }
+    texts = {}
+    for name in FILES[-3:]:
+        text = template(f"init-{name}")
+        for key, value in values.items():
+            text = text.replace(f"{{{key}}}", str(value))
+        texts[name] = text
     return tables, texts
 
 

@@ -60,31 +60,25 @@ class Input:
         """What the classifier takes."""
         found = kind_of(items)
         if found != self.kind:
-            raise EvidenceError(
-                fault("items", f"must be {self.kind}, as the model was trained on", found)
-            )
+            rule = f"must be {self.kind}, as the model was trained on"
+            raise EvidenceError(fault("items", rule, found))
         if self.kind == "text":
-            return self._vectoriser().transform(items)
+            vectoriser = _vectoriser(vocabulary=list(self.words))
+            vectoriser.idf_ = self.arrays["idf"].astype(np.float32)
+            return vectoriser.transform(items)
         if "mean" in self.arrays:
-            if items.shape[1] != len(self.arrays["mean"]):
-                raise EvidenceError(
-                    fault(
-                        "items",
-                        f"must have {len(self.arrays['mean'])} features, as in training",
-                        items.shape[1],
-                    )
-                )
-            return (np.asarray(items, dtype=np.float64) - self.arrays["mean"]) / self.arrays["sd"]
+            mean, sd = self.arrays["mean"], self.arrays["sd"]
+            if items.shape[1] != len(mean):
+                rule = f"must have {len(mean)} features, as in training"
+                raise EvidenceError(fault("items", rule, items.shape[1]))
+            return (np.asarray(items, dtype=np.float64) - mean) / sd
         return items
 
-    def _vectoriser(self) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectoriser = TfidfVectorizer(
-            vocabulary=list(self.words), sublinear_tf=True, dtype=np.float32
-        )
-        vectoriser.idf_ = self.arrays["idf"].astype(np.float32)
-        return vectoriser
+def _vectoriser(**options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
 
 
 def kind_of(items: Any) -> Kind:
@@ -99,32 +93,22 @@ def kind_of(items: Any) -> Kind:
 def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_words: int) -> Input:
     """Learn words and scales from the items to train on, and from no other."""
     kind = kind_of(read.items)
+    words: tuple[str, ...] = ()
+    arrays: dict[str, NDArray[np.float64]] = {}
     if kind == "text":
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        vectoriser = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, max_features=max_words)
+        vectoriser = _vectoriser(max_features=max_words)
         try:
             vectoriser.fit([read.items[i] for i in rows])
         except ValueError:
-            raise EvidenceError(
-                fault("items", "must have texts with words of two letters or more", "none")
-            ) from None
+            rule = "must have texts with words of two letters or more"
+            raise EvidenceError(fault("items", rule, "none")) from None
         words = tuple(str(word) for word in vectoriser.get_feature_names_out())
-        return Input(
-            kind=kind,
-            columns=read.columns,
-            words=words,
-            arrays={"idf": np.asarray(vectoriser.idf_, dtype=np.float64)},
-        )
-    if kind == "features" and scale and not isinstance(read.items, np.memmap):
+        arrays["idf"] = np.asarray(vectoriser.idf_, dtype=np.float64)
+    elif kind == "features" and scale and not isinstance(read.items, np.memmap):
         chosen = np.asarray(read.items[rows], dtype=np.float64)
         sd = chosen.std(axis=0)
-        return Input(
-            kind=kind,
-            columns=read.columns,
-            arrays={"mean": chosen.mean(axis=0), "sd": np.where(sd > 0, sd, 1.0)},
-        )
-    return Input(kind=kind, columns=read.columns)
+        arrays |= {"mean": chosen.mean(axis=0), "sd": np.where(sd > 0, sd, 1.0)}
+    return Input(kind=kind, columns=read.columns, words=words, arrays=arrays)
 
 
 def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str]) -> None:
@@ -176,12 +160,8 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
     return made, classifier, names
 
 
-# ----------------------------------------------------------------------------
-# What is said about a training run: text, JSON, and a page with the loss curve.
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Training(Result):
+class TrainingRun(Result):
     """One training run. ``transition`` says where T came from, and ``oracle`` in it whether true
     labels were seen.
     """
@@ -208,13 +188,8 @@ class Training(Result):
         """The loss over the epochs."""
         ax = plots.new_axes(ax, 6)
         epochs = [row["epoch"] for row in self.history]
-        ax.plot(
-            epochs,
-            [row["loss"] for row in self.history],
-            color=plots.BLUE,
-            marker="o" if len(epochs) < 30 else None,
-            markersize=3,
-        )
+        losses, marker = [row["loss"] for row in self.history], "o" if len(epochs) < 30 else None
+        ax.plot(epochs, losses, color=plots.BLUE, marker=marker, markersize=3)
         ax.grid(axis="y", color=plots.LINE, linewidth=0.8)
         ax.set_xlabel("epoch")
         ax.set_ylabel("mean loss", color=plots.INK, fontsize=8.5)
@@ -223,32 +198,21 @@ class Training(Result):
 
 
 @content.register
-def _(result: Training) -> Content:
+def _(result: TrainingRun) -> Content:
     last = result.history[-1] if result.history else {}
-    transition = result.transition
+    transition, classes = result.transition, result.classes
     epochs = len(result.history)
     figures = [f"loss {words.scalar(last['loss'])}"] if last else []
+    settings = (f"{n.replace('_', ' ')} {v}" for n, v in result.settings.items() if v is not None)
+    more = ", …" if len(classes) > 12 else ""
+    trained = f"{epochs} epoch{'' if epochs == 1 else 's'}"
     return Content(
-        headline=(
-            f"training of {result.system!r}",
-            f"{epochs} epoch{'' if epochs == 1 else 's'}",
-            *figures,
-        ),
+        headline=(f"training of {result.system!r}", trained, *figures),
         alerts=("ORACLE: true labels were seen in T",) if transition["oracle"] else (),
         lines=labelled(
             ("evidence", _evidence(result.counts)),
-            (
-                "classes",
-                f"{len(result.classes)}: {', '.join(result.classes[:12])}{', …' if len(result.classes) > 12 else ''}",
-            ),
-            (
-                "settings",
-                ", ".join(
-                    f"{name.replace('_', ' ')} {value}"
-                    for name, value in result.settings.items()
-                    if value is not None
-                ),
-            ),
+            ("classes", f"{len(classes)}: {', '.join(classes[:12])}{more}"),
+            ("settings", ", ".join(settings)),
             ("transition", _transition(transition)),
             ("validation", result.reason),
             ("model", result.folder),
@@ -283,21 +247,16 @@ def _transition(transition: Mapping[str, Any]) -> str:
 
 def _curve(history: Sequence[Mapping[str, float]]) -> Table:
     scored = any("score" in row for row in history)
-    header = (
-        "epoch",
-        "loss",
-        "learning rate",
-        "seconds",
-        *(("score of held-out items",) if scored else ()),
-    )
+    columns = {
+        "epoch": ("epoch", ".0f"),
+        "loss": ("loss", ".5g"),
+        "learning rate": ("lr", ".3g"),
+        "seconds": ("seconds", ".2f"),
+        **({"score of held-out items": ("score", ".5g")} if scored else {}),
+    }
+    header = tuple(columns)
     rows = tuple(
-        (
-            f"{row['epoch']:.0f}",
-            f"{row['loss']:.5g}",
-            f"{row['lr']:.3g}",
-            f"{row['seconds']:.2f}",
-            *((f"{row['score']:.5g}" if "score" in row else "—",) if scored else ()),
-        )
+        tuple(format(row[key], form) if key in row else "—" for key, form in columns.values())
         for row in history
     )
     few = tuple(sorted({0, *range(max(0, len(rows) - 3), len(rows))})) if rows else ()
@@ -308,10 +267,6 @@ def _curve(history: Sequence[Mapping[str, float]]) -> Table:
         numeric=(True,) * len(header),
         shown=few,
     )
-
-
-# ----------------------------------------------------------------------------
-# The work of ``noracle learn fit``: hold items out, train, save, and estimate on what was held out.
 
 
 Rows = NDArray[np.intp]
@@ -336,32 +291,29 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
         raise ArgumentError(
             f"--transition must be uniform, anchors or a JSON, CSV or npy file; got {value!r}. Check the path."
         )
+    kind, oracle = path.suffix.lower(), False
+    stored = read_json(value, "--transition") if kind == ".json" else None
     matrix: Any
-    if path.suffix.lower() == ".npy":
+    if kind == ".npy":
         from noracle.learn.files import read_npy
 
-        found = Transition(np.asarray(read_npy(path)), "given", path.name)
+        matrix = np.asarray(read_npy(path))
+    elif isinstance(stored, dict):
+        if stored.get("schema") == "analysis/1":
+            stored = next((t for t in stored.get("transitions", ()) if t.get("matrix")), {})
+        matrix, oracle = stored.get("matrix"), bool(stored.get("oracle", False))
+        full = isinstance(matrix, list) and all(isinstance(r, list) for r in matrix)
+        if not full or any(None in row for row in matrix):
+            rule = "must hold a full matrix"
+            raise EvidenceError(fault("--transition", rule, f"none in {value!r}"))
     else:
-        stored = read_json(value, "--transition") if path.suffix.lower() == ".json" else None
-        if isinstance(stored, dict):
-            if stored.get("schema") == "analysis/1":
-                stored = next((t for t in stored.get("transitions", ()) if t.get("matrix")), {})
-            matrix = stored.get("matrix")
-            if not isinstance(matrix, list) or any(
-                not isinstance(row, list) or None in row for row in matrix
-            ):
-                raise EvidenceError(
-                    fault("--transition", "must hold a full matrix", f"none in {value!r}")
-                )
-            found = Transition(
-                np.array(matrix, dtype=np.float64),
-                "given",
-                path.name,
-                bool(stored.get("oracle", False)),
-            )
-        else:
-            matrix = read_matrix(value)
-            found = Transition(np.array(matrix, dtype=np.float64), "given", path.name)
+        matrix = read_matrix(value)
+    found = Transition(
+        matrix if kind == ".npy" else np.array(matrix, dtype=np.float64),
+        "given",
+        path.name,
+        oracle,
+    )
     if found.n_classes != n_classes:
         raise ArgumentError(
             f"--transition must have a row for each of the {n_classes} classes; got {found.n_classes} in {value!r}."
@@ -369,7 +321,9 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
     return found
 
 
-def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
+def train(
+    read: LabelledItems, folder: Path, own: _FitOptions, hidden: Sequence[int]
+) -> TrainingRun:
     """Train, save the folder and say what happened."""
     from noracle.learn.classifier import ComplementaryClassifier
 
@@ -393,7 +347,7 @@ def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
     classifier = ComplementaryClassifier(
         transition=transition,
-        hidden=tuple(opt.whole_numbers(own.hidden, _SIZES, 1)),
+        hidden=tuple(hidden),
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
         validation_share=own.validation_share if own.patience is not None else 0.0,
@@ -420,7 +374,7 @@ def train(read: LabelledItems, folder: Path, own: _FitOptions) -> Training:
         "words": len(made.words),
     }
     said = {**settings, "validation_share": own.validation_share, "seed": own.seed}
-    return Training(
+    return TrainingRun(
         system=folder.resolve().name,
         folder=str(folder),
         classes=read.classes,
@@ -477,9 +431,6 @@ def _validated(
         except SingularTransition as error:
             return None, f"none: {error}"
     return found, ""
-
-
-# ----------------------------------------------------------------------------
 
 
 FIT = """Example:
@@ -595,6 +546,7 @@ def fit(own: _FitOptions, output: Output) -> None:
     folder = Path(own.out)
     if folder.is_file() or not folder.parent.is_dir():
         raise ArgumentError(f"--out must name a folder inside one that exists; got {own.out!r}.")
+    hidden = opt.whole_numbers(own.hidden, _SIZES, 1)
     with working("reading"):
         read = read_items(
             own.file,
@@ -604,7 +556,7 @@ def fit(own: _FitOptions, output: Output) -> None:
             annotator=(),
             classes=opt.names(own.classes),
         )
-    done = train(read, folder, own)
+    done = train(read, folder, own, hidden)
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
     output.page("Training without an answer key", results, own.seed)
     if output.as_json:
@@ -655,44 +607,30 @@ def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
         )
     repeated = len(read) - len(set(read.ids))
     if repeated:
-        raise EvidenceError(
-            fault(
-                "item",
-                "must name each item once",
-                f"{repeated} repeats",
-                remedy="Number the items, or drop the column.",
-            )
-        )
+        rule, remedy = "must name each item once", "Number the items, or drop the column."
+        raise EvidenceError(fault("item", rule, f"{repeated} repeats", remedy=remedy))
     with working("answering"):
         found = classifier.predict_proba(made.prepare(read.items))
     answer = found.argmax(axis=1).tolist()
     keys: list[Any] = [int(name) for name in names] if all(map(is_whole, names)) else names
     whole = all(isinstance(i, int) for i in read.ids)
+    name = own.system or Path(own.model).resolve().name
     columns: dict[str, list[Any]] = {
         "item": list(read.ids) if whole else [str(i) for i in read.ids],
-        "system": [own.system or Path(own.model).resolve().name] * len(read),
+        "system": [name] * len(read),
         "answer": [keys[k] for k in answer],
     }
     if own.chances:
-        columns |= {
-            f"chance_{name}": [round(float(p), 6) for p in found[:, k]]
-            for k, name in enumerate(names)
-        }
+        for k, label in enumerate(names):
+            columns[f"chance_{label}"] = [round(float(p), 6) for p in found[:, k]]
     write_table(own.out, columns)
-    shares = {name: answer.count(k) for k, name in enumerate(names)}
+    shares = {label: answer.count(k) for k, label in enumerate(names)}
     if output.as_json:
-        say_json(
-            {
-                "schema": "predictions/1",
-                "system": columns["system"][0],
-                "n_items": len(read),
-                "answers": own.out,
-                "classes": shares,
-            }
-        )
+        head = {"schema": "predictions/1", "system": name, "n_items": len(read)}
+        say_json({**head, "answers": own.out, "classes": shares})
         return
-    say(f"{len(read)} answers of {columns['system'][0]!r} in {own.out}")
-    say("  " + ", ".join(f"{name} {n}" for name, n in shares.items()))
+    say(f"{len(read)} answers of {name!r} in {own.out}")
+    say("  " + ", ".join(f"{label} {n}" for label, n in shares.items()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -718,8 +656,6 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
 
     True labels are looked at only where --label names them.
     """
-    import numpy as np
-
     from noracle.learn.analysis import analyse_labels
     from noracle.learn.readers import read_items
 
@@ -739,6 +675,9 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
         raise _no_ruled_out()
     if read.texts or hasattr(read.items, "tocsr"):
         raise ArgumentError("--features must be columns of numbers; got others.")
+    features = None
+    if read.items is not None:
+        features = np.asarray(read.items, dtype=np.float64).reshape(len(read), -1)
     with working("analysing"):
         found = analyse_labels(
             read.ruled_out,
@@ -746,9 +685,7 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
             truth=read.label,
             trusted=mask,
             annotator=read.annotator,
-            features=None
-            if read.items is None
-            else np.asarray(read.items, dtype=np.float64).reshape(len(read), -1),
+            features=features,
             confidence=own.confidence,
             rng=np.random.default_rng(own.seed),
         )
@@ -762,21 +699,14 @@ def _need_learn() -> None:
 
 def _flags(file: str, column: str) -> Any:
     """A column of yes and no as bools; empty is no."""
-    import numpy as np
-
     from noracle.learn.readers import read_items
 
     read = read_items(file, items=(), ruled_out=(), label=column, annotator=())
     meaning = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     strange = [name for name in read.classes if name.lower() not in meaning]
     if strange or read.label is None:
-        raise EvidenceError(
-            fault(
-                "--trusted",
-                "must be a column of true and false, yes and no, or 1 and 0",
-                ", ".join(strange[:5]),
-            )
-        )
+        rule = "must be a column of true and false, yes and no, or 1 and 0"
+        raise EvidenceError(fault("--trusted", rule, ", ".join(strange[:5])))
     values = np.array([*(meaning[name.lower()] for name in read.classes), False])
     return values[read.label]
 

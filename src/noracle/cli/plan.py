@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._options import Output, Sources, argument, only, option, panel, with_options
+from noracle.cli._options import Output, Sources, argument, flags, only, option, panel, with_options
 from noracle.cli._output import check_format, check_target, working, write_json, write_table
 from noracle.cli.report import reading
 from noracle.errors import ArgumentError, EvidenceError, fault
@@ -28,32 +29,25 @@ _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the options say."""
+class PlanRequest:
+    """What the options say, once they are read."""
 
+    own: _PlanOptions
     pilot: Sequence[object]
-    target: str | Mapping[str, float] | None
     prices: Prices
     costs: Mapping[str, float]
     caps: Mapping[str, float]
     budgets: Mapping[str, float]
-    half_width: float | None
-    have: Sequence[str]
-    measurements: Sequence[str] | None
-    strata: str | None
-    shares: Mapping[str, float] | None
-    n_classes: int | None
-    accuracy: float | None
-    confidence: float
-    epsilon: float
 
+    @property
+    def label_costs(self) -> dict[str, float]:
+        """Prices of labels: those of the file, and options before them."""
+        return {**self.prices.labels, **self.costs}
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The plan, and whether it misses the half-width."""
-
-    plan: Plan
-    missed: bool = False
+    @property
+    def whole_caps(self) -> dict[str, int]:
+        """The caps as whole numbers."""
+        return {kind: int(n) for kind, n in self.caps.items()}
 
 
 def budgets_of(values: Sequence[str] | None) -> dict[str, float]:
@@ -94,17 +88,20 @@ def one_budget(budgets: Mapping[str, float]) -> float | None:
     return budgets.get("")
 
 
-def plan_with_pilot(asked: Asked) -> Found:
+def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
     """The best plan within the budget, or the smallest budget for the half-width; with both, the
-    latter if it is within the former.
+    latter if it is within the former. Also whether the plan misses the half-width.
     """
     from noracle.ppi import plan_budget
 
-    if asked.target is None:
+    own = asked.own
+    target = opt.combination("target", own.target)
+    shares, half_width = opt.pairs("share", own.share), own.half_width
+    if target is None:
         raise ArgumentError("--target must name the rater whose mean is wanted; got none.")
-    if not asked.budgets and asked.half_width is None:
+    if not asked.budgets and half_width is None:
         raise ArgumentError("--budget or --half-width must be given; got neither.")
-    if asked.shares and asked.strata is None:
+    if shares and own.strata is None:
         raise ArgumentError(
             "--share must come with --strata, the column that names strata; got no --strata."
         )
@@ -115,71 +112,57 @@ def plan_with_pilot(asked: Asked) -> Found:
         raise ArgumentError(
             "prices must be given: --costs FILE, or --cost NAME=PRICE for each rater; got none."
         )
-    main = (
-        next(
-            (name for name in asked.budgets if name not in further),
-            "money" if further else "budget",
-        )
-        or "budget"
-    )
-    model = _model(asked.prices, raters)
-    limits: dict[str, float | None] = {
-        main: asked.budgets.get(main, asked.budgets.get("")),
-        **_limits(asked, main, further),
-    }
-    known = {
-        *raters,
-        *asked.prices.lengths,
-        *([asked.target] if isinstance(asked.target, str) else asked.target),
-    }
+    usual = "money" if further else "budget"
+    main = next((name for name in asked.budgets if name not in further), usual) or "budget"
+    money = asked.budgets.get(main, asked.budgets.get(""))
+    limits: dict[str, float | None] = {main: money, **_limits(asked, main, further)}
+    known = {*raters, *asked.prices.lengths, *([target] if isinstance(target, str) else target)}
     strange = sorted({name for prices in further.values() for name in prices} - known)
     if strange:
         raise ArgumentError(
             f"prices of a further budget must be of raters with a price; got {', '.join(strange)}. Known are {', '.join(sorted(known))}."
         )
-    if limits[main] is None and asked.half_width is None:
+    if money is None and half_width is None:
         raise ArgumentError(
             f"--budget must say how much of {main!r} there is, as in --budget {main}=500; got no such budget."
         )
-    common: dict[str, Any] = {
-        "target": asked.target,
-        "costs": {
-            main: model,
-            **{name: {**dict.fromkeys(known, 0.0), **prices} for name, prices in further.items()},
-        }
-        if further
-        else model,
-        "measurements": "auto" if asked.measurements is None else list(asked.measurements),
-        "caps": dict(asked.caps) or None,
-        "have": _have(asked.have),
-        "labels": _labels(kinds, asked.n_classes, asked.epsilon),
-        "accuracy": asked.accuracy,
-        "strata": asked.strata,
-        "shares": asked.shares,
-        "confidence": asked.confidence,
-    }
-    money = limits[main]
+    costs: Any = _model(asked.prices, raters)
+    if further:
+        free = dict.fromkeys(known, 0.0)
+        costs = {main: costs, **{name: {**free, **prices} for name, prices in further.items()}}
+    plan = functools.partial(
+        plan_budget,
+        asked.pilot,
+        target=target,
+        costs=costs,
+        measurements=opt.names(own.measurements) or "auto",
+        caps=dict(asked.caps) or None,
+        have=_have(own.have or ()),
+        labels=_labels(kinds, own.n_classes, own.epsilon),
+        accuracy=own.accuracy,
+        strata=own.strata,
+        shares=shares,
+        confidence=own.confidence,
+    )
+    if half_width is None:
+        return plan(budgets=limits), False
     opened: Any = {**limits, main: None}
-    if asked.half_width is None:
-        return Found(plan=plan_budget(asked.pilot, budgets=limits, **common))
     if money is None:
-        return Found(
-            plan=plan_budget(asked.pilot, budgets=opened, half_width=asked.half_width, **common)
+        return plan(budgets=opened, half_width=half_width), False
+    within = plan(budgets=limits)
+    if within.predicted > half_width:
+        told = f"a budget of {money:g}"
+        if further:
+            told = " and ".join(f"{v:g} {name}" for name, v in limits.items())
+        words = (
+            f"± {half_width:g} is out of reach within {told}; the best is ± {within.predicted:.4g}"
         )
-    within = plan_budget(asked.pilot, budgets=limits, **common)
-    if within.predicted > asked.half_width:
-        told = (
-            f"a budget of {money:g}"
-            if not further
-            else " and ".join(f"{v:g} {name}" for name, v in limits.items())
-        )
-        words = f"± {asked.half_width:g} is out of reach within {told}; the best is ± {within.predicted:.4g}"
-        return Found(plan=dataclasses.replace(within, reason=words), missed=True)
-    least = plan_budget(asked.pilot, budgets=opened, half_width=asked.half_width, **common)
-    return Found(plan=least if least.cost <= money else within)
+        return dataclasses.replace(within, reason=words), True
+    least = plan(budgets=opened, half_width=half_width)
+    return (least if least.cost <= money else within), False
 
 
-def _prices_by_budget(asked: Asked) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+def _prices_by_budget(asked: PlanRequest) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Prices in money, and those in further budgets (``minutes:human=3``, or a table
     ``[budgets.minutes]``).
     """
@@ -187,17 +170,15 @@ def _prices_by_budget(asked: Asked) -> tuple[dict[str, float], dict[str, dict[st
     further = {name: dict(prices) for name, prices in asked.prices.budgets.items()}
     for name, price in asked.costs.items():
         budget, mark, rater = (part.strip() for part in name.partition(":"))
-        if not mark:
-            first[name] = price
-        elif budget in asked.budgets or budget in further:
+        if mark and (budget in asked.budgets or budget in further):
             further.setdefault(budget, {})[rater] = price
         else:
-            first[name] = price  # a rater whose name has a colon in it
+            first[name] = price  # perhaps a rater whose name has a colon in it
     return first, further
 
 
 def _limits(
-    asked: Asked, main: str, further: Mapping[str, Mapping[str, float]]
+    asked: PlanRequest, main: str, further: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
     """How much there is of each further budget; each must have prices, and each price a budget."""
     stray = [name for name in asked.budgets if name not in ("", main) and name not in further]
@@ -232,17 +213,11 @@ def _labels(kinds: Mapping[str, float], n_classes: int | None, epsilon: float) -
 def _model(prices: Prices, raters: Mapping[str, float]) -> CostModel:
     from noracle.ppi import Additive, Cascade, Maximum
 
+    about: Any = {"prices": raters, "per_item": prices.overhead}
     if prices.model == "cascade":
-        return Cascade(
-            lengths=prices.lengths,
-            output=prices.output,
-            input=prices.input,
-            prices=raters,
-            per_item=prices.overhead,
-        )
-    if prices.model == "maximum":
-        return Maximum(prices=raters, per_item=prices.overhead)
-    return Additive(prices=raters, per_item=prices.overhead)
+        words: Any = {"lengths": prices.lengths, "output": prices.output, "input": prices.input}
+        return Cascade(**words, **about)
+    return Maximum(**about) if prices.model == "maximum" else Additive(**about)
 
 
 def _have(values: Sequence[str]) -> str | dict[str, int] | None:
@@ -273,21 +248,13 @@ def assign_items(
     wanted = ("item", *((strata,) if strata else ()))
     missing = [c for c in wanted if c not in frames["items"].columns]
     if missing:
-        raise EvidenceError(
-            fault(
-                "--items",
-                f"must have the columns {', '.join(wanted)}",
-                f"no {', '.join(missing)} in {items!r}",
-            )
-        )
+        rule = f"must have the columns {', '.join(wanted)}"
+        raise EvidenceError(fault("--items", rule, f"no {', '.join(missing)} in {items!r}"))
     seen: set[str] = set()
     for one in pilot:
         held, _ = open_frames({"pilot": one})
-        seen |= (
-            {str(row[0]) for row in fetch(held["pilot"].select("item"))}
-            if "item" in held["pilot"].columns
-            else set()
-        )
+        if "item" in held["pilot"].columns:
+            seen |= {str(row[0]) for row in fetch(held["pilot"].select("item"))}
     waiting: dict[str, list[Any]] = {}
     for row in dict.fromkeys(tuple(r) for r in fetch(frames["items"].select(*wanted))):
         if str(row[0]) not in seen:
@@ -303,23 +270,14 @@ def assign_items(
         if len(pool) < n:
             place = f" of {group!r}" if group else ""
             rule = f"must have {n} more items{place} that the pilot does not hold, for {name!r}"
-            raise EvidenceError(
-                fault(
-                    "--items",
-                    rule,
-                    f"{len(pool)}",
-                    remedy="Bring more items, or plan with a smaller budget.",
-                )
-            )
+            remedy = "Bring more items, or plan with a smaller budget."
+            raise EvidenceError(fault("--items", rule, f"{len(pool)}", remedy=remedy))
         for item in (pool.pop() for _ in range(n)):
             for rater in raters.split("+"):
                 columns["item"].append(item)
                 columns["rater"].append(rater)
                 columns["value"].append(None)
     return columns
-
-
-# ----------------------------------------------------------------------------
 
 
 EXAMPLE = """Example:
@@ -429,6 +387,12 @@ class _PlanOptions:
     )
 
 
+_GUESSED = (
+    *("n_items", "half_width", "match", "difference", "disagreement", "power", "epsilon"),
+    *("confidence", "seed"),
+)
+
+
 @with_options(
     classes="n_items", columns="classes", no_answer="columns", items="out", assign="items"
 )
@@ -459,120 +423,36 @@ def command(
             raise ArgumentError(f"--cap must be a whole number; got {n:g} for {name}.")
     if not 0 < own.epsilon <= 1:
         raise ArgumentError(f"--epsilon must be in (0, 1]; got {own.epsilon:g}.")
-    prices_of = opt.pairs("cost", own.cost) or {}
-    budgets = budgets_of(own.budget)
-    pilots: list[Any] = (
-        with_names(own.pilot, opt.column_names(given.columns), "pilot")
-        if own.pilot and given.columns
-        else list(own.pilot or ())
+    columns = opt.column_names(given.columns)
+    pilots: Sequence[Any] = own.pilot or ()
+    if own.pilot and columns:
+        pilots = with_names(own.pilot, columns, "pilot")
+    asked = PlanRequest(
+        own=own,
+        pilot=list(pilots),
+        prices=listed,
+        costs=opt.pairs("cost", own.cost) or {},
+        caps=caps,
+        budgets=budgets_of(own.budget),
     )
     code, after = 0, list[str]()
-    if own.places or own.grades is not None:
-        goal = {
-            "budget": own.budget,
-            "match": own.match,
-            "difference": own.difference,
-            "disagreement": own.disagreement,
-            "accuracy": own.accuracy,
-        }
-        _only(
-            "without a folder",
-            pilot=own.pilot,
-            **goal,
-            **{"n-items": own.n_items},
-            strata=own.strata,
-            share=own.share,
-            have=own.have,
-            assign=own.assign,
-        )
-        _only("with --pilot", measurements=own.measurements)
-        with working("planning"):
-            result = _from_folder(
-                own.places or [str(split_metric(str(own.grades))[0])],
-                chosen=reading(given) | {"n_classes": own.n_classes},
-                half_width=own.half_width,
-                systems=opt.names(own.systems),
-                grades=own.grades,
-                kind=own.kind,
-                costs={**listed.labels, **prices_of},
-                caps={k: int(n) for k, n in caps.items()},
-                epsilon=own.epsilon,
-                confidence=own.confidence,
-                seed=own.seed,
-            )
-        code = 3 if result.reason else 0
-    elif own.pilot:
-        _only(
-            "without --pilot",
-            match=own.match,
-            difference=own.difference,
-            disagreement=own.disagreement,
-        )
-        with working("planning"):
-            found = plan_with_pilot(
-                Asked(
-                    pilot=pilots,
-                    target=opt.combination("target", own.target),
-                    prices=listed,
-                    costs=prices_of,
-                    caps=caps,
-                    budgets=budgets,
-                    half_width=own.half_width,
-                    have=own.have or (),
-                    measurements=opt.names(own.measurements),
-                    strata=own.strata,
-                    shares=opt.pairs("share", own.share),
-                    n_classes=own.n_classes,
-                    accuracy=own.accuracy,
-                    confidence=own.confidence,
-                    epsilon=own.epsilon,
-                )
-            )
-        result, code = found.plan, 3 if found.missed else 0
-    else:
-        _only(
-            "with --pilot",
-            target=own.target,
-            have=own.have,
-            strata=own.strata,
-            share=own.share,
-            assign=own.assign,
-            measurements=own.measurements,
-        )
-        _only(
-            "with a folder",
-            systems=own.systems,
-            classes=given.classes,
-            columns=given.columns,
-            **{"no-answer": given.no_answer},
-        )
-        if own.n_classes is None or own.accuracy is None:
-            missing = [
-                n
-                for n, v in (("--n-classes", own.n_classes), ("--accuracy", own.accuracy))
-                if v is None
-            ]
-            raise ArgumentError(
-                f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
-            )
-        with working("planning"):
-            result = plan_labels(
-                n_classes=own.n_classes,
-                accuracy=own.accuracy,
-                n_items=own.n_items,
-                half_width=own.half_width,
-                budget=one_budget(budgets),
-                match=own.match,
-                difference=own.difference,
-                disagreement=own.disagreement,
-                power=own.power,
-                kind=_without_grades(own.kind),
-                costs={**listed.labels, **prices_of} or None,
-                caps={k: int(n) for k, n in caps.items()} or None,
-                epsilon=own.epsilon,
-                confidence=own.confidence,
-                seed=own.seed,
-            )
+    with working("planning"):
+        if own.places or own.grades is not None:
+            goal = ("budget", "match", "difference", "disagreement", "accuracy", "n_items")
+            _only("without a folder", own, "pilot", *goal, "strata", "share", "have", "assign")
+            _only("with --pilot", own, "measurements")
+            result = _from_folder(asked, reading(given) | {"n_classes": own.n_classes})
+            code = 3 if result.reason else 0
+        elif own.pilot:
+            _only("without --pilot", own, "match", "difference", "disagreement")
+            result, missed = plan_with_pilot(asked)
+            code = 3 if missed else 0
+        else:
+            raters = ("target", "have", "strata", "share", "assign", "measurements")
+            _only("with --pilot", own, *raters)
+            told = ("classes", "columns", "no_answer")
+            _only("with a folder", given, *told, systems=own.systems)
+            result = _from_nothing(asked)
     if own.verify:
         with working("verifying"):
             holds = result.verify()
@@ -582,32 +462,40 @@ def command(
         write_json(own.out, result.to_dict())
         after.append(f"plan {own.out}")
     if own.pilot and own.items is not None and own.assign is not None:
-        write_table(
-            own.assign,
-            assign_items(result, own.items, pilot=pilots, strata=own.strata, seed=own.seed),
-        )
+        drawn = assign_items(result, own.items, pilot=pilots, strata=own.strata, seed=own.seed)
+        write_table(own.assign, drawn)
         after += [f"who looks at what {own.assign}", f"seed {own.seed}"]
-    output.emit(
-        "Labels to buy", [result], single=True, seed=None if own.pilot else own.seed, after=after
-    )
+    seed = None if own.pilot else own.seed
+    output.emit("Labels to buy", [result], single=True, seed=seed, after=after)
     if code:
         raise typer.Exit(code)
 
 
-def _from_folder(
-    places: list[str],
-    *,
-    chosen: Mapping[str, Any],
-    half_width: float | None,
-    systems: list[str] | None,
-    grades: str | None,
-    kind: Kind | None,
-    costs: Mapping[str, float],
-    caps: Mapping[str, int],
-    epsilon: float,
-    confidence: float,
-    seed: int,
-) -> Plan:
+def _from_nothing(asked: PlanRequest) -> Plan:
+    """The plan for guesses, without evidence."""
+    own = asked.own
+    needed = {"--n-classes": own.n_classes, "--accuracy": own.accuracy}
+    missing = [name for name, value in needed.items() if value is None]
+    if own.n_classes is None or own.accuracy is None:
+        raise ArgumentError(
+            f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
+        )
+    if own.kind == "grades":
+        raise ArgumentError(
+            "--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label."
+        )
+    return plan_labels(
+        n_classes=own.n_classes,
+        accuracy=own.accuracy,
+        budget=one_budget(asked.budgets),
+        kind=own.kind or "cheapest",
+        costs=asked.label_costs or None,
+        caps=asked.whole_caps or None,
+        **{name: getattr(own, name) for name in _GUESSED},
+    )
+
+
+def _from_folder(asked: PlanRequest, chosen: Mapping[str, Any]) -> Plan:
     """The plan for what a folder holds; prices and the half-width are those of its settings where
     no option says them.
     """
@@ -616,66 +504,46 @@ def _from_folder(
     from noracle.ppi import plan_accuracy
     from noracle.ppi.labels import KINDS
 
-    given = {name: value for name, value in chosen.items() if value is not None}
-    inventory = find_evidence(
-        places[0] if len(places) == 1 else places, chosen=given, grades=grades
-    )
+    own = asked.own
+    places = own.places or [str(split_metric(str(own.grades))[0])]
+    told = {name: value for name, value in chosen.items() if value is not None}
+    place = places[0] if len(places) == 1 else places
+    inventory = find_evidence(place, chosen=told, grades=own.grades)
     loaded = Loaded(inventory)
     if loaded.accuracy is None:
+        what, rule = f"evidence in {inventory.place!r}", "must have answers to plan labels for"
         remedy = "Add a table item, system, answer, or grades; or plan without a folder, by --n-classes and --accuracy."
-        raise EvidenceError(
-            fault(
-                f"evidence in {inventory.place!r}",
-                "must have answers to plan labels for",
-                "none",
-                remedy=remedy,
-            )
-        )
-    if kind == "cheapest" and not (costs or loaded.prices.labels):
+        raise EvidenceError(fault(what, rule, "none", remedy=remedy))
+    if own.kind == "cheapest" and not (asked.label_costs or loaded.prices.labels):
         raise ArgumentError(
             "--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none."
         )
-    prices = {
-        name: price
-        for name, price in {**loaded.prices.labels, **costs}.items()
-        if name in LABEL_KINDS
-    }
-    limits = {
-        name: int(n) for name, n in {**loaded.prices.caps, **caps}.items() if name in LABEL_KINDS
-    }
-    options: dict[str, Any] = {
-        "half_width": loaded.settings.half_width if half_width is None else half_width,
-        "systems": systems,
-        "costs": prices or None,
-        "caps": limits or None,
-        "epsilon": epsilon,
-        "confidence": confidence,
-        "seed": seed,
-    }
-    if kind != "cheapest":
-        return plan_accuracy(loaded.accuracy, kind=kind, **options)
-    plans = [
-        plan_accuracy(loaded.accuracy, kind=name, **options)  # type: ignore[arg-type]
-        for name in (*KINDS, "grades")
-        if name in prices
-    ]
+    prices = {**loaded.prices.labels, **asked.label_costs}
+    prices = {name: price for name, price in prices.items() if name in LABEL_KINDS}
+    limits = {**loaded.prices.caps, **asked.whole_caps}
+    limits = {name: int(n) for name, n in limits.items() if name in LABEL_KINDS}
+    plan = functools.partial(
+        plan_accuracy,
+        loaded.accuracy,
+        half_width=loaded.settings.half_width if own.half_width is None else own.half_width,
+        systems=opt.names(own.systems),
+        costs=prices or None,
+        caps=limits or None,
+        epsilon=own.epsilon,
+        confidence=own.confidence,
+        seed=own.seed,
+    )
+    if own.kind != "cheapest":
+        return plan(kind=own.kind)
+    kinds: tuple[Any, ...] = (*KINDS, "grades")
+    plans = [plan(kind=name) for name in kinds if name in prices]
     return min(plans, key=lambda plan: (bool(plan.reason), plan.cost))
 
 
-def _without_grades(
-    kind: Kind | None,
-) -> Literal["ordinary", "complementary", "question", "targeted", "cheapest"]:
-    """The kind of a plan without evidence, which knows of no answers to grade."""
-    if kind == "grades":
-        raise ArgumentError(
-            "--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label."
-        )
-    return kind or "cheapest"
-
-
-def _only(when: str, **values: object) -> None:
+def _only(when: str, options: object, *names: str, **first: object) -> None:
     """Refuse options that belong to the other kind of plan."""
-    stray = [f"--{name}" for name, value in values.items() if value]
+    values = {name.replace("_", "-"): getattr(options, name) for name in names}
+    stray = flags({**first, **values})
     if stray:
         got = {"with --pilot": "no --pilot", "with a folder": "no folder"}.get(when, "both")
         raise ArgumentError(f"{', '.join(stray)} must come {when}; got {got}.")

@@ -236,20 +236,14 @@ def found_lines(inventory: Inventory) -> list[str]:
     """What was found, one line each, and what was left aside."""
     lines = []
     for source in inventory.sources:
-        more = (
-            f" and {len(source.paths) - _MOST_PATHS:,} more"
-            if len(source.paths) > _MOST_PATHS
-            else ""
-        )
+        paths, left = ", ".join(source.paths[:_MOST_PATHS]), len(source.paths) - _MOST_PATHS
+        more = f" and {left:,} more" if left > 0 else ""
         rows = "" if source.n_rows is None else f", {source.n_rows:,} rows"
-        lines.append(
-            f"found {source.kind}: {', '.join(source.paths[:_MOST_PATHS])}{more} ({source.why}{rows})"
-        )
+        lines.append(f"found {source.kind}: {paths}{more} ({source.why}{rows})")
     lines += [f"left aside {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
-    if len(inventory.unused) > _MOST_UNUSED:
-        lines.append(
-            f"left aside {len(inventory.unused) - _MOST_UNUSED:,} more; the report names them"
-        )
+    left = len(inventory.unused) - _MOST_UNUSED
+    if left > 0:
+        lines.append(f"left aside {left:,} more; the report names them")
     return [*lines, *inventory.notes]
 
 
@@ -307,10 +301,9 @@ def system_lines(oversight: Oversight) -> list[str]:
                 f"  next step   {s.next_step}",
                 "",
             ]
-    if len(oversight.systems) > _MOST_SYSTEMS:
-        lines.append(
-            f"… and {len(oversight.systems) - _MOST_SYSTEMS:,} more systems; the report has all of them"
-        )
+    left = len(oversight.systems) - _MOST_SYSTEMS
+    if left > 0:
+        lines.append(f"… and {left:,} more systems; the report has all of them")
     return lines if few else [*lines, ""]
 
 

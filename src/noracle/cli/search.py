@@ -12,7 +12,7 @@ import typer
 
 from noracle.accuracy import race_systems
 from noracle.cli import _options as opt
-from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, bar, interruptibly
+from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, call_bar, interruptibly
 from noracle.cli._options import Output, Sources, only, panel, with_options
 from noracle.cli._output import (
     check_target,
@@ -322,7 +322,7 @@ async def _work(
         apart = designing is not None and designing is not answering
         wanted = [answering, designing] if apart else [answering]
         callers = job.by.callers(stack, folder / CALLS, caps, prices, *wanted)
-        step = stack.enter_context(bar())
+        step = stack.enter_context(call_bar())
         try:
             return await search_workflows(
                 job.task,

@@ -180,16 +180,11 @@ def write_world(world: World, folder: str, file_format: Format = "csv") -> dict[
         raise ArgumentError(f"--out must be a folder; got the file {folder!r}.")
     target.mkdir(parents=True, exist_ok=True)
     key = {"item": list(world.key), "class": list(world.key.values())}
+    tables = {"answers": world.answers, "judgements": world.judgements, "items": world.items}
     files = {}
-    for name, columns in (
-        ("answers", world.answers),
-        ("judgements", world.judgements),
-        ("items", world.items),
-        ("key", key),
-    ):
-        path = target / f"{name}.{file_format}"
-        write_table(path, columns)
-        files[name] = str(path)
+    for name, columns in {**tables, "key": key}.items():
+        files[name] = str(target / f"{name}.{file_format}")
+        write_table(files[name], columns)
     return files
 
 

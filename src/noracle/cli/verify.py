@@ -50,9 +50,8 @@ def command(own: _VerifyOptions, output: opt.JsonOutput) -> None:
         _verify_export(own.file, own.published or [], output.as_json, running=running)
         return
     if own.published:
-        raise EvidenceError(
-            fault("--published", "must go with the .zip export of a project", repr(own.file))
-        )
+        rule = "must go with the .zip export of a project"
+        raise EvidenceError(fault("--published", rule, repr(own.file)))
     results = _read(own.file)
     with working("checking"):
         rows = [
@@ -63,11 +62,13 @@ def command(own: _VerifyOptions, output: opt.JsonOutput) -> None:
         say_json({"verified": all(r["verified"] for r in rows), "results": rows})
     else:
         for row in rows:
-            say(
-                f"{row['result']}: {row['what']}    {'verified' if row['verified'] else 'NOT verified'}"
-            )
+            say(f"{row['result']}: {row['what']}    {_verdict(row['verified'])}")
     if not all(r["verified"] for r in rows):
         raise typer.Exit(1)
+
+
+def _verdict(holds: object) -> str:
+    return "verified" if holds else "NOT verified"
 
 
 def _is_zip(path: str) -> bool:
@@ -89,22 +90,18 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
         say_json(result.to_dict())
     else:
         said = ", ".join(f"{n} {name}" for name, n in result.counts.items())
-        say(
-            f"project {result.project} ({result.state}): {said}    {'verified' if result.passed else 'NOT verified'}"
-        )
+        say(f"project {result.project} ({result.state}): {said}    {_verdict(result.passed)}")
         for check in result.checks:
             say(f"  {check.name:<11} {check.status}{f': {check.note}' if check.note else ''}")
             for line in check.findings:
                 say(f"    - {line}")
             if check.n_findings > len(check.findings):
                 say(f"    - and {check.n_findings - len(check.findings)} more")
-        say(
-            f"  commitment  {result.commitment}\n  root        {result.root}\n  head        {result.head}"
-        )
+        for name in ("commitment", "root", "head"):
+            say(f"  {name:<11} {getattr(result, name)}")
         if not published:
-            say(
-                "  Hold these three against what was published while the project ran (--published)."
-            )
+            hold = "Hold these three against what was published while the project ran"
+            say(f"  {hold} (--published).")
     if not result.passed:
         raise typer.Exit(1)
 
@@ -112,13 +109,8 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
 def _read(path: str) -> list[tuple[str, str, Any]]:
     data = read_json(path, "RESULT.json")
     if not isinstance(data, Mapping):
-        raise EvidenceError(
-            fault(
-                "RESULT.json",
-                "must hold a JSON object with a schema",
-                f"something else in {path!r}",
-            )
-        )
+        rule = "must hold a JSON object with a schema"
+        raise EvidenceError(fault("RESULT.json", rule, f"something else in {path!r}"))
     parts = data.get("results") if data.get("schema") == "results/1" else [data]
     if not isinstance(parts, list) or not parts or not all(isinstance(p, Mapping) for p in parts):
         raise EvidenceError(fault("RESULT.json", "must hold results", f"none in {path!r}"))
@@ -129,23 +121,16 @@ def _read(path: str) -> list[tuple[str, str, Any]]:
         if kind is not None and not hasattr(kind, "verify"):
             able = sorted(name for name, c in RESULT_TYPES.items() if hasattr(c, "verify"))
             rule = f"must be of a kind that can be verified ({', '.join(able)})"
-            raise EvidenceError(
-                fault(
-                    f"result {i}",
-                    rule,
-                    repr(schema),
-                    remedy="Compute it again from the evidence instead.",
-                )
-            )
+            remedy = "Compute it again from the evidence instead."
+            raise EvidenceError(fault(f"result {i}", rule, repr(schema), remedy=remedy))
         try:
             result = read_result(part)
         except NoracleError:
             raise
         except _BROKEN as error:
             why = f"something else ({type(error).__name__}: {error})"
-            raise EvidenceError(
-                fault(f"result {i}", f"must have the shape of schema {schema}", why)
-            ) from None
+            rule = f"must have the shape of schema {schema}"
+            raise EvidenceError(fault(f"result {i}", rule, why)) from None
         found.append((f"result {i}", _what(result), result))
     return found
 
@@ -159,7 +144,5 @@ def _holds(result: Any) -> bool:
     """False also where the values are no such result at all."""
     try:
         return bool(result.verify())
-    except NoracleError:
-        return False
-    except _BROKEN:
+    except (NoracleError, *_BROKEN):
         return False

@@ -73,13 +73,8 @@ def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
     if own.out is not None and not target.is_dir():
         raise ArgumentError(f"--out must be a folder that exists; got {own.out!r}. Make it first.")
     outputs = {(target / name).resolve() for name in (PAGE, "proof.json")}
-    options = {
-        "confidence": own.confidence,
-        "ratings_per_item": own.ratings_per_item,
-        "alarm_from": own.alarm_from,
-        "grades": own.grades,
-    }
-    with Watch(own.folder, **options) as watch:  # type: ignore[arg-type]
+    about = opt.values(own, "folder", "every", "once", "out", "page")
+    with Watch(own.folder, **about) as watch:
         while True:
             watch.outputs = outputs
             watch.changed()
@@ -134,18 +129,13 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
     for e in look.accuracy:
         value = "  —  " if math.isnan(e.value) else f"{e.value:.3f}"
         n = e.counts["labelled"]
-        weak = (
-            ""
-            if e.guarantee.kind.label == "finite-sample"
-            else f"    {e.guarantee.kind.label.upper()}"
-        )
+        kind = e.guarantee.kind.label
+        weak = "" if kind == "finite-sample" else f"    {kind.upper()}"
         say(f"  {e.subject:<{width}}  {value}  [{e.low:.3f}, {e.high:.3f}]  {n:,} labels{weak}")
     for c in look.certificates:
-        verdict = (
-            "CERTIFIED better than its annotators"
-            if c.certified
-            else f"not certified ({c.reasons[0] if c.reasons else 'not shown'})"
-        )
+        verdict = f"not certified ({c.reasons[0] if c.reasons else 'not shown'})"
+        if c.certified:
+            verdict = "CERTIFIED better than its annotators"
         say(f"  {c.subject:<{width}}  {verdict}  {c.counts.get('items', 0):,} items")
     if look.proof is not None:
         names = ", ".join(look.proof.sketch["classifiers"])
