@@ -14,8 +14,6 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
 from noracle.cli._output import bar, check_target, say, say_card, say_json, working
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.learn.bench.study import StudyRow
-from noracle.learn.bench.trial import ALGORITHMS
 from noracle.report import plots
 from noracle.report.content import Content, Table, content, labelled
 from noracle.results.base import Result
@@ -23,7 +21,7 @@ from noracle.results.base import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from noracle.learn.bench.study import Rule
+    from noracle.learn.bench.study import Rule, StudyRow
     from noracle.learn.bench.trial import LabelSetting, TrialData
     from noracle.learn.readers import LabelledItems
 
@@ -226,6 +224,8 @@ def _differences(table: StudyTable) -> tuple[Table, ...]:
 
 
 def _is_oracle(algorithm: str) -> bool:
+    from noracle.learn.bench.trial import ALGORITHMS
+
     known = ALGORITHMS[algorithm]
     return known.transition == "counted" or known.loss == "supervised"
 
