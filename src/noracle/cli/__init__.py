@@ -90,6 +90,7 @@ def _verbs() -> Iterator[Verb]:
 
 VERBS = tuple(_verbs())
 NAMES = frozenset(v.name for v in VERBS)
+_HOME = {name: f"noracle.cli.{name}" for name in NAMES}
 
 _EXAMPLE = """Example:
 
@@ -114,7 +115,7 @@ def program(verb: str | None = None) -> typer.Typer:
         if verb is not None and v.name != verb:
             app.command(v.name, help=v.help, rich_help_panel=v.panel)(_listed)
             continue
-        module = importlib.import_module(f"noracle.cli.{v.name}")
+        module = importlib.import_module(_HOME[v.name])
         if v.group:
             app.add_typer(module.app, name=v.name, rich_help_panel=v.panel)
         else:
