@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 
 from noracle._version import __version__
 from noracle.counts.count import Aims, aims_of
-from noracle.counts.ratings import fetch_arrays
 from noracle.counts.sketch import Sketch
 from noracle.counts.totals import Counted, Reading, count_evidence
 from noracle.errors import ArgumentError, EvidenceError, MissingExtra, broken
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
-from noracle.evidence.frames import Frame, fetch, files_of, is_url
+from noracle.evidence.frames import Frame, fetch, fetch_arrays, files_of, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
 from noracle.evidence.shapes import Shape
 
@@ -125,29 +124,20 @@ class PartitionStore:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
-                raise broken(
-                    "store",
-                    "must be a new folder or one that this function made",
-                    came,
-                    remedy="Name another one.",
-                )
+                rule = "must be a new folder or one that this function made"
+                raise broken("store", rule, came, remedy="Name another one.")
             return empty
         path = f"{self.folder.path}/{_INDEX}"
         try:
             index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
             schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise broken(
-                "store", "must hold a readable index.json", path, remedy="Delete the folder."
-            ) from None
+            rule = "must hold a readable index.json"
+            raise broken("store", rule, path, remedy="Delete the folder.") from None
         if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            raise broken(
-                "store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."
-            )
+            rule = f"must have schema {SCHEMA!r}"
+            raise broken("store", rule, repr(schema), remedy="Name another folder.")
         return index if schema == SCHEMA and index["options"] == self._options else empty
-
-    # ------------------------------------------------------------------------------------------------
-    # what it knows
 
     @property
     def names(self) -> list[str]:
@@ -160,9 +150,7 @@ class PartitionStore:
         return list(self._index["partitions"])
 
     def _holds(self, name: str) -> bool:
-        """Whether the counts of a partition are there, and those that were counted together are
-        still together: of a part of them there are no counts.
-        """
+        """Whether the counts are there, with all partitions that were counted together."""
         entry = self._index["partitions"].get(name)
         return (
             entry is not None
@@ -223,9 +211,6 @@ class PartitionStore:
         ):
             return None, set()
         return _unpacked(self._arrays(_TOTAL)), members
-
-    # ------------------------------------------------------------------------------------------------
-    # what it learns
 
     def add(self, name: str, state: str, kept: Kept) -> None:
         """Keep a partition that was counted. How it was counted is part of the name of its file, so
@@ -288,9 +273,6 @@ class PartitionStore:
         ):  # what a run that was stopped has left; not what another run is writing now
             self._delete(name)
 
-    # ------------------------------------------------------------------------------------------------
-    # files
-
     def _counted_together(self) -> Counter[str]:
         """How many partitions each file of counts speaks of."""
         return Counter(entry["file"] for entry in self._index["partitions"].values())
@@ -321,9 +303,8 @@ class PartitionStore:
                 return {name: found[name] for name in ([only] if only else found.files)}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             came = f"a broken {self.folder.path}/{file}"
-            raise broken(
-                "store", "must hold whole files", came, remedy="Delete the folder."
-            ) from None
+            rule = "must hold whole files"
+            raise broken("store", rule, came, remedy="Delete the folder.") from None
 
 
 class _Folder:
@@ -334,9 +315,8 @@ class _Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise broken(
-                "store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})"
-            ) from None
+            came = f"{str(folder)!r} ({error.strerror})"
+            raise broken("store", "must be a folder that can be made", came) from None
 
     def names(self) -> set[str]:
         return {entry.name for entry in self.path.iterdir()}
@@ -380,9 +360,8 @@ class _Remote:
             self._system.makedirs(self._folder, exist_ok=True)
         except (ImportError, OSError, ValueError) as error:
             came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-            raise broken(
-                "store", "must be a place that fsspec opens", came, remedy="Check the address."
-            ) from None
+            rule = "must be a place that fsspec opens"
+            raise broken("store", rule, came, remedy="Check the address.") from None
 
     def names(self) -> set[str]:
         self._system.invalidate_cache()
@@ -441,10 +420,6 @@ def _unpacked(arrays: Mapping[str, Any]) -> Counted:
                 n=arrays[f"{name}_n"],
             )
     return dataclasses.replace(Counted.from_dict(small), **sketches)  # type: ignore[arg-type]
-
-
-# ----------------------------------------------------------------------------
-# The items of an evidence as sorted 64-bit keys, by which an item in two partitions is found.
 
 
 def item_keys(evidence: Evidence) -> tuple[Keys, str]:
@@ -512,9 +487,6 @@ def _hashed(frame: Frame) -> Any:
             native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]
         ).astype(np.uint64)
     return np.array([key_of(str(row[0])) for row in fetch(frame)], dtype=np.uint64)
-
-
-# ----------------------------------------------------------------------------
 
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -756,12 +728,8 @@ class _Counting:
     def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
         evidence = _with_clusters(evidence) if self.by_cluster else evidence
         if any(line.startswith("n_classes =") for line in evidence.inferred):
-            raise broken(
-                "n_classes",
-                "must be given to count partitions",
-                "none",
-                remedy="Pass n_classes or classes.",
-            )
+            rule = "must be given to count partitions"
+            raise broken("n_classes", rule, "none", remedy="Pass n_classes or classes.")
         if recorded and propensities_of(evidence) == "uniform":
             evidence = as_recorded(evidence)
         found = count_evidence(evidence, sketch=self.sketch, by_cluster=self.by_cluster, aim=aim)
@@ -825,12 +793,8 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
-            raise broken(
-                "partitions",
-                "must be local files to be kept in a store",
-                came,
-                remedy="Leave store out.",
-            )
+            rule = "must be local files to be kept in a store"
+            raise broken("partitions", rule, came, remedy="Leave store out.")
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
@@ -877,16 +841,13 @@ def _with_those_beside(
     if stuck:
         came = f"{stuck[0]!r} counted together with others of which one must be read again"
         remedy = "Bring its files back, or pass vanished='drop'."
-        raise broken(
-            "store", "must hold partitions that are gone by themselves", came, remedy=remedy
-        )
+        rule = "must hold partitions that are gone by themselves"
+        raise broken("store", rule, came, remedy=remedy)
     return found
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:
-    """The partitions with propensities of 1/K only, if others have different ones: no question of
-    the whole is then a uniform one.
-    """
+    """Partitions with propensities of 1/K only, where others have different ones."""
     return (
         [name for name, kind in propensities.items() if kind == "uniform"]
         if "recorded" in propensities.values()
@@ -902,9 +863,7 @@ def _aim(aims: Mapping[str, Aims | None]) -> float | None:
 def _other_aim(
     aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None
 ) -> list[str]:
-    """The partitions that were counted with another share than that of the whole; without a share
-    chances are left out of the sum.
-    """
+    """Partitions that were counted with another share than that of the whole."""
     return (
         [name for name, (told, mine) in aims.items() if told is not None and mine != aim]
         if aim is not None
@@ -937,12 +896,8 @@ def _open(
         and not part.items
         and not (part.grades and not part.judgements)
     ):
-        raise broken(
-            "n_classes",
-            "must be given to count partitions",
-            "none",
-            remedy="Pass n_classes or classes.",
-        )
+        rule = "must be given to count partitions"
+        raise broken("n_classes", rule, "none", remedy="Pass n_classes or classes.")
     given = {
         "answers": part.answers,
         "judgements": part.judgements,
@@ -961,9 +916,6 @@ def _open(
     )
 
 
-# ---------------------------------------------------------------- no item in two partitions
-
-
 def _ends(keys: Keys) -> tuple[Any, Any]:
     return (int(keys[0]), int(keys[-1])) if len(keys) else (None, None)
 
@@ -974,9 +926,7 @@ def _require_disjoint(
     keys_of: Callable[[str], Keys],
     opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse an item that is in two partitions; partitions that are not ``new`` were compared with
-    each other before.
-    """
+    """Refuse an item in two partitions, of which one is ``new``."""
     kinds = {kind: name for name, (_, _, kind) in spans.items()}
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
@@ -1024,9 +974,7 @@ def _compare(
     spans: dict[str, tuple[Any, Any, str]],
     opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse two partitions that share items, and name these; equal keys of different texts are no
-    fault.
-    """
+    """Refuse two partitions that share items; equal keys of different texts are no fault."""
     first, second = sorted((one, other))
     keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
     if spans[first][2] == "whole":
@@ -1036,11 +984,5 @@ def _compare(
     if shared:
         came = f"{first!r} and {second!r}, which share {len(shared)}"
         remedy = "Split by item, or count them as one."
-        raise broken(
-            "partitions",
-            "must have no item in common",
-            came,
-            where=shared[:5],
-            total=len(shared),
-            remedy=remedy,
-        )
+        rule = "must have no item in common"
+        raise broken("partitions", rule, came, where=shared[:5], total=len(shared), remedy=remedy)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import broken, known_names
-from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.frames import Frame, fetch, fetch_arrays
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
 
@@ -25,26 +25,6 @@ MOST_COLUMNS = 64
 """With more labels votes are counted row by row instead of by one column a label."""
 MOST_PAIRED = 200
 """With more raters there would be too many pairs to count."""
-
-
-def fetch_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
-    """The columns of a lazy frame without nulls as arrays."""
-    native: Any = frame.to_native()
-    if frame.implementation.is_duckdb():
-        import duckdb
-
-        from noracle.evidence.frames import unreadable
-
-        try:
-            found = native.fetchnumpy()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
-        return {name: np.asarray(found[name]) for name in frame.columns}
-    if frame.implementation.is_polars():
-        table = native.collect()
-        return {name: table[name].to_numpy() for name in table.columns}
-    rows = fetch(frame)
-    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(frame.columns)}
 
 
 def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
@@ -138,12 +118,8 @@ def code_matrix(
     """
     raters = ratings.seen_raters()
     if ratings.form == "votes":
-        raise broken(
-            "ratings",
-            "must say who rated",
-            "votes of unknown raters",
-            remedy="Pass a table with a column rater.",
-        )
+        remedy = "Pass a table with a column rater."
+        raise broken("ratings", "must say who rated", "votes of unknown raters", remedy=remedy)
     if len(labels) > MOST_COLUMNS:
         raise broken("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels))
     if ratings.form == "wide":
@@ -263,10 +239,6 @@ def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
     ).select("item", "system", "answer")
 
 
-# ----------------------------------------------------------------------------
-# How raters voted: items with the same votes are counted together.
-
-
 SCHEMA = "rating-counts/1"
 
 
@@ -334,9 +306,8 @@ class RatingCounts:
         """
         given = np.asarray(ratings, dtype=np.int64)
         if given.ndim != 2:
-            raise broken(
-                "ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions"
-            )
+            rule = "must be a matrix of items and raters"
+            raise broken("ratings", rule, f"{given.ndim} dimensions")
         size = (
             int(given.max(initial=0)) + 1
             if labels is None
@@ -462,12 +433,8 @@ class RatingCounts:
             np.array_equal(s, self.n_items) for s in sums
         )
         if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
-            raise broken(
-                "counts",
-                "must be whole numbers that add up to n_items",
-                "others",
-                remedy="Count again.",
-            )
+            rule = "must be whole numbers that add up to n_items"
+            raise broken("counts", rule, "others", remedy="Count again.")
 
     def __add__(self, other: RatingCounts) -> RatingCounts:
         """Counts of disjoint sets of items add; labels are brought into the order of the first."""
@@ -503,10 +470,6 @@ class RatingCounts:
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
 
 
-# ----------------------------------------------------------------------------
-# Sums of rating counts: two sets of items counted as one.
-
-
 def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
     """The counts of both sets of items; kinds of votes are joined, raters are matched by name.
 
@@ -516,23 +479,15 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
         If labels or systems differ, or if only one side knows its raters' pairs or its matches.
     """
     if set(first.labels) != set(second.labels):
-        raise broken(
-            "labels",
-            f"must be {list(first.labels)} on both sides",
-            list(second.labels),
-            remedy="Pass labels.",
-        )
+        rule = f"must be {list(first.labels)} on both sides"
+        raise broken("labels", rule, list(second.labels), remedy="Pass labels.")
     for name in ("answers", "matches"):
         here, there = set(getattr(first, name)), set(getattr(second, name))
         if here != there:
             raise broken(name, f"must be of {sorted(here)} on both sides", sorted(there))
     if bool(first.pairs) != bool(second.pairs):
-        raise broken(
-            "pairs",
-            "must be counted on both sides or on none",
-            "one side",
-            remedy="Count both with pairs=True.",
-        )
+        rule = "must be counted on both sides or on none"
+        raise broken("pairs", rule, "one side", remedy="Count both with pairs=True.")
     order = [second.labels.index(label) for label in first.labels]
     votes = np.concatenate([first.votes, second.votes[:, order]])
     kinds, place, _ = kinds_of(votes)
@@ -561,9 +516,8 @@ def _pairs(
     first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]
 ) -> dict[tuple[int, int], Whole]:
     if first.pairs and not (first.raters and second.raters):
-        raise broken(
-            "raters", "must be named on both sides to add their pairs", "raters without names"
-        )
+        rule = "must be named on both sides to add their pairs"
+        raise broken("raters", rule, "raters without names")
     place = {rater: i for i, rater in enumerate(raters)}
     total: dict[tuple[int, int], Whole] = {}
     for counts, labels in ((first, list(range(len(order)))), (second, order)):
@@ -577,9 +531,6 @@ def _pairs(
 
 def _summed(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     return {key: a.get(key, 0) + b.get(key, 0) for key in dict.fromkeys((*a, *b))}
-
-
-# ----------------------------------------------------------------------------
 
 
 def count_ratings(
@@ -677,12 +628,8 @@ def _by_columns(
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
-            raise broken(
-                "ratings",
-                "must stay as they are",
-                "rows that changed meanwhile",
-                remedy="Read them again.",
-            )
+            came = "rows that changed meanwhile"
+            raise broken("ratings", "must stay as they are", came, remedy="Read them again.")
         for system in systems:
             of = found["system"] == system
             table = np.zeros((len(kinds), len(labels) + 1), dtype=np.int64)
@@ -698,9 +645,7 @@ def _by_columns(
 def _of_one_system(
     ratings: Ratings, labels: Sequence[int | str], system: str, votes: Frame
 ) -> RatingCounts:
-    """The same with one query: an item has at most one answer of a system, so that joining it
-    repeats no item.
-    """
+    """The same with one query: an item has at most one answer of a system."""
     names, size = vote_columns(labels), len(labels)
     given = given_answers(ratings, [system]).select("item", code=coded("answer", labels, size))
     met = votes.join(given, on="item", how="left").with_columns(
@@ -725,18 +670,12 @@ def _with_silent(table: Whole, n_items: Whole) -> Whole:
 
 
 def _strangers(ratings: Ratings, systems: Sequence[str], met: Mapping[str, int]) -> dict[str, int]:
-    """Answers to items that nobody rated; ``met`` says how many answers of each system met a rated
-    item.
-    """
+    """Answers to items that nobody rated, from how many ``met`` a rated item."""
     silent = [s for s in systems if not met[s]]
     if silent:
         came = f"none of the items of {', '.join(map(repr, silent[:5]))}"
-        raise broken(
-            "answers.item",
-            "must name items that were rated",
-            came,
-            remedy="Check the names of the items.",
-        )
+        rule = "must name items that were rated"
+        raise broken("answers.item", rule, came, remedy="Check the names of the items.")
     strange = count(given_answers(ratings, systems)) - sum(met.values())
     return {"answers to items without a rating": strange} if strange else {}
 
@@ -783,13 +722,8 @@ def _matches(
     missing = [item for item in items if item not in reference]
     if missing:
         where = sorted(missing)[:5]
-        raise broken(
-            "reference",
-            "must have a label for each rated item",
-            "none",
-            where=where,
-            total=len(missing),
-        )
+        rule = "must have a label for each rated item"
+        raise broken("reference", rule, "none", where=where, total=len(missing))
     said = {item: answer for item, _, answer in fetch(given_answers(ratings, [system]))}
     met = np.array(
         [reference[item] is not None and said.get(item) == reference[item] for item in items]

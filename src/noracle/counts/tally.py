@@ -422,10 +422,6 @@ class Label(NamedTuple):
         )
 
 
-# ----------------------------------------------------------------------------
-# Tallies: all that an estimator may see of the evidence.
-
-
 Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
 _SORT_UP_TO = 200_000
@@ -520,11 +516,8 @@ class AccuracyCounts:
             and _is_count(total)
             and total - n_without_answer >= labelled
         ):
-            raise broken(
-                "n_items",
-                f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
-                n_items,
-            )
+            rule = f"must be at least {labelled + n_without_answer} (labelled and unanswered items)"
+            raise broken("n_items", rule, n_items)
         answered = {cell: total - n_without_answer}
         return cls(
             tallies=dict(+tallies),
@@ -566,12 +559,8 @@ class AccuracyCounts:
                 raise broken("system", f"must be named, one of {list(self.systems)}", None)
             return self
         if system not in self.systems:
-            raise broken(
-                "system",
-                "must be one of those counted",
-                repr(system),
-                remedy=known_names(system, self.systems),
-            )
+            remedy = known_names(system, self.systems)
+            raise broken("system", "must be one of those counted", repr(system), remedy=remedy)
         return dataclasses.replace(
             self,
             tallies={t: n for t, n in self.tallies.items() if t.system == system},
@@ -729,12 +718,8 @@ class AccuracyCounts:
         kinds = {self.propensities, other.propensities}
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
-            raise broken(
-                "counts",
-                rule,
-                "uniform and other propensities",
-                remedy="Count the tables together.",
-            )
+            came = "uniform and other propensities"
+            raise broken("counts", rule, came, remedy="Count the tables together.")
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
             items=_added(self.items, other.items),
@@ -869,9 +854,8 @@ class PatternCounts:
         for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
-                    raise broken(
-                        verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
-                    )
+                    rule = f"must map {len(systems)} entries to a whole number"
+                    raise broken(verdict, rule, (hits, n))
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
@@ -965,9 +949,8 @@ class PatternCounts:
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
-            raise broken(
-                "systems", f"must be {list(self.systems)} on both sides", list(other.systems)
-            )
+            rule = f"must be {list(self.systems)} on both sides"
+            raise broken("systems", rule, list(other.systems))
         return PatternCounts(
             systems=self.systems,
             patterns=_added(self.patterns, other.patterns),
@@ -1075,9 +1058,7 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _is_grade(t: Tally) -> bool:
-    """Whether a label is a grade: of the answer itself, or drawn among answers whose classes are
-    not known.
-    """
+    """Whether a label is a grade: of the answer, or drawn among answers without classes."""
     return t.design == "graded" or (t.design == "recorded" and not t.n_classes)
 
 
@@ -1115,12 +1096,8 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
     """
     rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
-        raise broken(
-            "counts",
-            "must take repeats in one way",
-            " and ".join(sorted(rules)),
-            remedy="Count the tables again.",
-        )
+        rule = "must take repeats in one way"
+        raise broken("counts", rule, " and ".join(sorted(rules)), remedy="Count the tables again.")
     runs: Counter[str] = Counter()
     most: dict[str, int] = {}
     for c in parts if rules else ():

@@ -73,9 +73,6 @@ class Classes:
     """Whether classes were found to count from 1."""
     _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
-    # ------------------------------------------------------------------------------------------------------------
-    # what is there
-
     @property
     def _here(self) -> list[Pair]:
         return [pair for pair in self.pairs if pair[0] in self.frames]
@@ -108,9 +105,6 @@ class Classes:
             )
             frame = frame.with_columns(state=state)
         self.frames[table] = frame
-
-    # ------------------------------------------------------------------------------------------------------------
-    # reading
 
     def read(self) -> tuple[str, list[str]]:
         """Bring all columns to one way of speaking; returns ``whole`` or ``text``, and the faults."""
@@ -158,9 +152,7 @@ class Classes:
         )
 
     def _silence(self, pair: Pair, told: dict[Pair, list[str] | None]) -> None:
-        """Make null of what means no answer; texts that are left are noted in ``told`` (None where
-        they are too many).
-        """
+        """Make null of what means no answer; note the other texts in ``told`` (None: too many)."""
         frame, column = self.frames[pair[0]], nw.col(pair[1])
         if self._is_whole(pair):
             numbers = [int(float(word)) for word in self.no_answer if _NUMBER.fullmatch(word)]
@@ -207,9 +199,7 @@ class Classes:
     def _to_whole(
         self, texts: dict[Pair, list[str] | None], *, needed: bool = False
     ) -> dict[Pair, list[str] | None]:
-        """Text of digits, and letters, as whole numbers, where the other columns hold them or the
-        number of classes is known.
-        """
+        """Digits and letters as whole numbers, where others hold them or K is known."""
         own = self._items_have("n_classes")
         whole = needed or own or any(self._is_whole(pair) for pair in self._here)
         digits = {
@@ -252,9 +242,6 @@ class Classes:
                     f"{pair[0]}.{pair[1]}: letters are read as places, A as 0, B as 1, …"
                 )
         return {}
-
-    # ------------------------------------------------------------------------------------------------------------
-    # spellings
 
     def _spell(self, texts: Mapping[Pair, list[str]]) -> None:
         """One spelling for each class: that of the classes given, else the one in the labels."""
@@ -299,9 +286,6 @@ class Classes:
                 self.notes.append(
                     f"{pair[0]}.{pair[1]}: spellings are read as one class: {some}{more}"
                 )
-
-    # ------------------------------------------------------------------------------------------------------------
-    # options
 
     def _count_options(self) -> None:
         """The number of options is the number of classes of an item, where nobody says another."""
@@ -365,9 +349,7 @@ class Classes:
     def _text_of_options(
         self, pair: Pair, folded: Mapping[Any, list[str]], *, by_letter: bool, by_place: bool
     ) -> list[str]:
-        """Read a column as texts of options, where every value allows it and none is a place with
-        another meaning.
-        """
+        """Read a column as texts of options, where no value is a place with another meaning."""
         table, column = pair
         rows = [
             (item, text, place)
@@ -431,15 +413,9 @@ class Classes:
                 kind = "letter" if by_letter else "place, from 0,"
                 came = f"{first[1]!r}, which is a {kind} of an option and also the text of the option at place {first[2]}"
                 remedy = "Write the letter of the option (A, B, …), or leave the column options out of the items to read places."
-                return [
-                    fault(
-                        f"{table}.{column}",
-                        "must be readable in one way",
-                        came,
-                        where=[r[0] for r in clash],
-                        remedy=remedy,
-                    )
-                ]
+                rule = "must be readable in one way"
+                where = [r[0] for r in clash]
+                return [fault(f"{table}.{column}", rule, came, where=where, remedy=remedy)]
             if not fetch(alone[0].select("item").head(1)):
                 if not self._is_whole(pair):
                     self._put(pair, place)
@@ -452,15 +428,9 @@ class Classes:
         )
         if odd and table != "answers":
             remedy = "Correct it: it must be the text or the letter of an option."
-            return [
-                fault(
-                    f"{table}.{column}",
-                    "must be an option of its item",
-                    "other text",
-                    where=[r[0] for r in odd],
-                    remedy=remedy,
-                )
-            ]
+            rule = "must be an option of its item"
+            what = f"{table}.{column}"
+            return [fault(what, rule, "other text", where=[r[0] for r in odd], remedy=remedy)]
         # An answer that is no option stays out of every range, so that it is counted as invalid and
         # not as missing.
         outside = nw.when(~value.is_null()).then(nw.lit(-1, dtype=nw.Int64))
@@ -476,9 +446,6 @@ class Classes:
         )
         self.notes.append(f"{table}.{column}: texts of options are read as their places")
         return []
-
-    # ------------------------------------------------------------------------------------------------------------
-    # places from one
 
     def count_from_zero(self, *, shift: bool = True, from_one: bool | None = None) -> list[str]:
         """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot
@@ -526,9 +493,7 @@ class Classes:
         return [fault(self.what, "must count classes in one way", came, remedy=remedy)]
 
     def _side(self, pair: Pair, *, own: bool) -> str:
-        """Whether a column counts from ``zero``, from ``one``, cannot be either (``odd``), or is
-        ``unclear``; empty without values.
-        """
+        """``zero`` or ``one``, where a column counts from, ``odd`` or ``unclear``; else empty."""
         table, column = pair
         col = nw.col(column)
         frame = self.frames[table]
@@ -554,9 +519,6 @@ class Classes:
     @staticmethod
     def _odd(frame: Frame, at: nw.Expr) -> str:
         return "odd" if fetch(frame.filter(at).head(1)) else "unclear"
-
-    # ------------------------------------------------------------------------------------------------------------
-    # answers that cannot be
 
     def set_aside(self) -> list[str]:
         """Answers that are no class of their item become no answer, with the state ``invalid``;
@@ -611,16 +573,9 @@ class Classes:
             )
             came = f"none that is: {str(found[0][1])[:40]!r}"
             remedy = "Correct n_classes, classes or the answers."
-            return [
-                fault(
-                    "answers.answer",
-                    rule,
-                    came,
-                    where=[r[0] for r in found],
-                    total=sum(bad.values()),
-                    remedy=remedy,
-                )
-            ]
+            where = [r[0] for r in found]
+            total = sum(bad.values())
+            return [fault("answers.answer", rule, came, where=where, total=total, remedy=remedy)]
         invalid = nw.lit("invalid")
         state: Any = nw.when(broken).then(invalid)
         state = state.otherwise(nw.col("state")) if "state" in answers.columns else state
@@ -753,10 +708,6 @@ def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
     return made
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# ids
-
-
 def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) -> list[str]:
     """Items in all tables as whole numbers where text is digits and the others are numbers; returns
     the faults.
@@ -815,14 +766,8 @@ def apart(
         return []
     shown = f"{ids_of(frames['answers'])}, … in answers and {ids_of(frames[second])}, … in {second}"
     if not met[0]:
-        return [
-            fault(
-                "item",
-                f"must be shared by answers and {second}",
-                f"none in common: {shown}",
-                remedy="Use the same ids in both.",
-            )
-        ]
+        rule = f"must be shared by answers and {second}"
+        return [fault("item", rule, f"none in common: {shown}", remedy="Use the same ids in both.")]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
     warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
     return []

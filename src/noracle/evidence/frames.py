@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +72,7 @@ def _memory() -> int:
 
 
 def _forget_engines() -> None:
-    """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its
-    types as leaked on stderr.
-    """
+    """At exit: DuckDB 2.0 would report types that narwhals keeps as leaked."""
     cached = getattr(sys.modules.get("narwhals._namespace"), "_builtin_namespace", None)
     if cached is not None and hasattr(cached, "cache_clear"):
         cached.cache_clear()
@@ -105,12 +103,8 @@ def scan(
     local = [file for file in files if not is_url(file)]
     for file in local:
         if Path(file).stat().st_size == 0:
-            raise broken(
-                table,
-                "must not be empty",
-                f"the empty file {file!r}",
-                remedy="Write a header and rows into it.",
-            )
+            remedy = "Write a header and rows into it."
+            raise broken(table, "must not be empty", f"the empty file {file!r}", remedy=remedy)
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
@@ -139,9 +133,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def _reader(name: str) -> str | None:
-    """The reader of a file, by the end of its name; what follows a question mark in a URL is no
-    part of it.
-    """
+    """The reader of a file, by the end of its name without what follows a question mark."""
     suffixes = [s.lower() for s in Path(name.split("?", 1)[0] if is_url(name) else name).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -156,19 +148,13 @@ def _files(name: str, table: str) -> list[str]:
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
     if not files:
-        raise broken(
-            table,
-            "must name a file or a glob that matches files",
-            repr(name),
-            remedy="Check the path.",
-        )
+        rule = "must name a file or a glob that matches files"
+        raise broken(table, rule, repr(name), remedy="Check the path.")
     return files
 
 
 def _delimiter(files: list[str]) -> str:
-    """The delimiter of the header line; guessed from all lines, one ragged line could make it
-    disappear.
-    """
+    """The delimiter of the header line: one ragged line could hide it among all lines."""
     if not files or files[0].lower().endswith(_COMPRESSED):
         return ""
     with Path(files[0]).open("rb") as file:
@@ -212,12 +198,8 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
-        return broken(
-            what,
-            "must be readable",
-            f"a place that needs DuckDB's extension {name!r}, not installed",
-            remedy=remedy,
-        )
+        came = f"a place that needs DuckDB's extension {name!r}, not installed"
+        return broken(what, "must be readable", came, remedy=remedy)
     named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(
         r"file [\"']([^\"']+)[\"']", text
     )
@@ -230,15 +212,10 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     kind = text.split(":", 1)[0]
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            return broken(
-                what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."
-            )
-    return broken(
-        what,
-        "must be readable",
-        f"{_article(kind)}{place}",
-        remedy="Open it with its own tool and save it again.",
-    )
+            remedy = f"{remedy}, or pass a data frame."
+            return broken(what, rule, f"{_article(kind)}{place}", remedy=remedy)
+    remedy = "Open it with its own tool and save it again."
+    return broken(what, "must be readable", f"{_article(kind)}{place}", remedy=remedy)
 
 
 def _article(kind: str) -> str:
@@ -289,9 +266,6 @@ def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
     name = os.fspath(path)
     names = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
     return [Path(n) for n in names if Path(n).is_file()]
-
-
-# ----------------------------------------------------------------------------
 
 
 Frame = nw.LazyFrame[Any]
@@ -347,9 +321,8 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     for kind, engine in _ENGINES.items():
         if kind in used and len(used) > 1:
             remedy = f"Read the others with {engine} too."
-            raise broken(
-                "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
-            )
+            rule = f"must all be {engine} frames or none"
+            raise broken("tables", rule, _listed(kinds), remedy=remedy)
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
         _require_one_session(natives, used)
         return {name: nw.from_native(native).lazy() for name, native in natives.items()}, None
@@ -384,16 +357,11 @@ def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
             )
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
-        raise broken(
-            "tables", "must belong to one connection", came, remedy="Connect them first."
-        ) from None
+        rule = "must belong to one connection"
+        raise broken("tables", rule, came, remedy="Connect them first.") from None
     if len(homes) > 1:
-        raise broken(
-            "tables",
-            "must belong to one connection",
-            "two",
-            remedy="Make them with the same connection.",
-        )
+        remedy = "Make them with the same connection."
+        raise broken("tables", "must belong to one connection", "two", remedy=remedy)
 
 
 def _require_one_connection(relations: Sequence[Any]) -> None:
@@ -405,12 +373,9 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
                 other.limit(0).set_alias("right_side")
             )
     except duckdb.Error:
-        raise broken(
-            "tables",
-            "must be relations of one DuckDB connection",
-            "two connections",
-            remedy="Make them with the same connection.",
-        ) from None
+        rule = "must be relations of one DuckDB connection"
+        remedy = "Make them with the same connection."
+        raise broken("tables", rule, "two connections", remedy=remedy) from None
 
 
 def _relation(
@@ -564,6 +529,59 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
             else []
         )
     return [tuple(row) for row in native.collect()]
+
+
+def fetch_arrays(frame: Frame) -> dict[str, Any]:
+    """The columns of a lazy frame without nulls as arrays."""
+    import numpy as np
+
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        import duckdb
+
+        try:
+            found = native.fetchnumpy()
+        except duckdb.Error as error:
+            raise unreadable(error, "evidence") from None
+        return {name: np.asarray(found[name]) for name in frame.columns}
+    if frame.implementation.is_polars():
+        table = native.collect()
+        return {name: table[name].to_numpy() for name in table.columns}
+    rows = fetch(frame)
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(frame.columns)}
+
+
+def is_there(column: str) -> nw.Expr:
+    """Where a column has a value."""
+    return ~nw.col(column).is_null()
+
+
+def cases(pairs: Iterable[tuple[nw.Expr, Any]], otherwise: Any = None) -> nw.Expr:
+    """The value of the first condition that holds; without one ``otherwise``, or null."""
+    chain: Any = nw
+    for condition, value in pairs:
+        chain = chain.when(condition).then(value if isinstance(value, nw.Expr) else nw.lit(value))
+    if otherwise is None:
+        return chain  # type: ignore[no-any-return]
+    found: nw.Expr = chain.otherwise(
+        otherwise if isinstance(otherwise, nw.Expr) else nw.lit(otherwise)
+    )
+    return found
+
+
+def distinct(frame: Frame, *columns: str) -> Frame:
+    """The different values of some columns."""
+    return frame.group_by(*columns).agg(_n=nw.len()).select(*columns)
+
+
+def numbers_of(frame: Frame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The different values of some columns in order, each with its number of rows."""
+    return fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
+
+
+def has_rows(frame: Frame) -> bool:
+    """Whether a frame has any row."""
+    return bool(fetch(frame.head(1)))
 
 
 def settle(frame: Frame, *, ours: bool) -> Frame:

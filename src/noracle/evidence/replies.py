@@ -308,9 +308,7 @@ def _spoken(text: str) -> str:
 
 
 def _json_answer(said: str) -> tuple[bool, str | None]:
-    """Whether the whole reply is one JSON object with a field ``answer``, also inside a fence, and
-    what it holds.
-    """
+    """Whether the reply is one JSON object with a field ``answer``, and what that holds."""
     body = said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     if not body.startswith("{"):
         return False, None

@@ -267,16 +267,8 @@ def long_fault(name: str) -> str:
     form.
     """
     needed = ", ".join(TABLES[name].names(required=True))
-    return fault(
-        "wide",
-        f"must go with {name} that have one row per item",
-        f"columns {needed}",
-        remedy="Leave it out.",
-    )
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# names
+    rule = f"must go with {name} that have one row per item"
+    return fault("wide", rule, f"columns {needed}", remedy="Leave it out.")
 
 
 def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[str]) -> Frame:
@@ -412,10 +404,6 @@ def _strange_columns(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
     return faults
 
 
-# ----------------------------------------------------------------------------------------------------------------
-# roles
-
-
 def _fits(given: Sequence[str], name: str) -> bool:
     """Whether a table has all required columns of a kind under their own names, in any case."""
     plain = {c.strip().lower() for c in given}
@@ -471,10 +459,6 @@ def _graded(given: Sequence[str]) -> bool:
     return (
         bool(plain & {"system", *ALIASES["system"]}) and bool(plain & says) and "class" not in plain
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# form
 
 
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
@@ -535,9 +519,8 @@ def wide_among(
         missing = [c for c in named if c not in given]
         if missing:
             near = known_names(missing[0], [c for c in given if shown([c]) == [c]])
-            raise broken(
-                what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near
-            )
+            came = f"no {', '.join(missing[:6])}"
+            raise broken(what, f"must be columns of {name}", came, remedy=near)
         return list(named), [c for c in given if c not in named and c not in said]
     about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
     others = [c for c in given if c not in said and c.strip().lower() in about]
@@ -557,9 +540,8 @@ def wide_among(
         )
         some = next(iter(usable.values()))
         remedy = f"Say which columns are {what}: {what}={some[:3]!r}."
-        raise broken(
-            name, f"must have columns of one type, one for each of the {what}", found, remedy=remedy
-        )
+        rule = f"must have columns of one type, one for each of the {what}"
+        raise broken(name, rule, found, remedy=remedy)
     return (rest if usable else []), others
 
 
@@ -575,9 +557,7 @@ def _mostly_numbers(frame: Frame, column: str, no_answer: Sequence[str]) -> bool
 
 
 def _unfold(found: Shaped, name: str, shape: Shape) -> None:
-    """Put a wide table into its long form; its columns about items are the items, where no such
-    table was given.
-    """
+    """Put a wide table into its long form; its columns about items are the items, if none are."""
     frame = found.frames[name]
     names, lines, faults = resolve(
         frame.columns, Table(name=name, columns=TABLES[name].columns[:1]), shape.columns
@@ -594,20 +574,13 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
         c for c in (shape.label, shape.ruled_out) if c is not None and c not in frame.columns
     ]
     if missing:
-        raise broken(
-            name,
-            "must have the columns that are named",
-            f"no {', '.join(missing)} in {shown(frame.columns)}",
-        )
+        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+        raise broken(name, "must have the columns that are named", came)
     if item is None:
         if len(found.frames) > 1:
             remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
-            raise broken(
-                f"{name}.item",
-                "must be a column, to meet the other tables",
-                f"{shown(frame.columns)}",
-                remedy=remedy,
-            )
+            rule = "must be a column, to meet the other tables"
+            raise broken(f"{name}.item", rule, f"{shown(frame.columns)}", remedy=remedy)
         if not keeps_order(frame):
             rule = f"must name a column of {engine_of(frame)} frames"
             raise broken("item", rule, None, remedy="Rows have no order there.")
@@ -670,12 +643,8 @@ def _refuse_stray(name: str, shape: Shape) -> None:
     ]
     if stray and name == "answers":
         rule = "must go with answers of one row per item"
-        raise broken(
-            " and ".join(stray),
-            rule,
-            "one row per item and system",
-            remedy="Give them as judgements.",
-        )
+        came = "one row per item and system"
+        raise broken(" and ".join(stray), rule, came, remedy="Give them as judgements.")
 
 
 def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str]) -> Frame:
@@ -707,9 +676,7 @@ def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str
 
 
 def _common(types: Sequence[Any]) -> Any:
-    """The type in which columns meet; numbers beside text are text, and text of digits is read as
-    numbers later.
-    """
+    """The type in which columns meet; numbers beside text are text."""
     told = [t for t in types if t != nw.Unknown]
     if all(t.is_integer() for t in told):
         return nw.Int64 if told else nw.String
@@ -725,9 +692,7 @@ def _as(col: nw.Expr, dtype: Any, common: Any) -> nw.Expr:
 
 
 def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
-    """Judgements out of columns of classes: item, verdict and the column of each part; no row where
-    nobody said.
-    """
+    """Judgements out of columns of classes; no row where nobody said."""
     schema = wide.collect_schema()
     common = _common([schema[c] for _, _, c in parts])
     frames = [
@@ -741,10 +706,6 @@ def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
     return nw.concat(frames, how="vertical").filter(~nw.col("class").is_null())
 
 
-# ----------------------------------------------------------------------------------------------------------------
-# published files
-
-
 def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Judgements and items of a file ``Question, A, B, …, Answer, Comp_label``."""
     try:
@@ -752,9 +713,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
             reader = importlib.import_module("csv").DictReader(file)
             header, rows = list(reader.fieldnames or []), list(reader)
     except OSError as error:
-        raise broken(
-            "path", "must be a readable file", f"{str(path)!r} ({error.strerror})"
-        ) from None
+        came = f"{str(path)!r} ({error.strerror})"
+        raise broken("path", "must be a readable file", came) from None
     except UnicodeDecodeError:
         raise broken(
             f"file {str(path)!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8."
@@ -762,11 +722,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
     letters = [c for c in string.ascii_uppercase if c in header]
     missing = [c for c in ("Question", "A", "B", "Answer", "Comp_label") if c not in header]
     if missing:
-        raise broken(
-            f"file {str(path)!r}",
-            "must have columns Question, A, B, …, Answer, Comp_label",
-            f"no {', '.join(missing)}",
-        )
+        rule = "must have columns Question, A, B, …, Answer, Comp_label"
+        raise broken(f"file {str(path)!r}", rule, f"no {', '.join(missing)}")
     if not rows:
         raise broken(f"file {str(path)!r}", "must have rows", "a header only")
     judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": []}
@@ -814,11 +771,8 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
-        raise broken(
-            "answers",
-            "must have columns item, system, answer",
-            f"no {', '.join(missing)} in {shown(frame.columns)}",
-        )
+        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+        raise broken("answers", "must have columns item, system, answer", came)
     rows = fetch(frame.select("item", "system", "answer"))
     faults = [
         item
@@ -827,14 +781,9 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     ]
     if faults:
         remedy = "Use null for no answer."
-        raise broken(
-            "answers.answer",
-            "must be option letters or classes",
-            "other text",
-            where=faults,
-            total=len(faults),
-            remedy=remedy,
-        )
+        rule = "must be option letters or classes"
+        what = "answers.answer"
+        raise broken(what, rule, "other text", where=faults, total=len(faults), remedy=remedy)
     return {
         "item": [item for item, _, _ in rows],
         "system": [str(system) for _, system, _ in rows],

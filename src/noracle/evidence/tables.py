@@ -174,10 +174,6 @@ TABLES: dict[str, Table] = {
 """The six tables by name."""
 
 
-# ----------------------------------------------------------------------------
-# Canonical columns: one type for ids, classes, names, numbers and verdicts, whatever the engine.
-
-
 YES, NO, UNSURE, UNKNOWN = 1, 0, 2, 9
 """Codes of the column ``said``: the verdict as a number."""
 
@@ -330,9 +326,7 @@ def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw
 
 
 def _whole(col: nw.Expr, name: str) -> list[nw.Expr]:
-    """Floats as whole numbers: NaN is null (so pandas marks it), a fraction is null and marked as
-    odd.
-    """
+    """Floats as whole numbers: NaN is null, a fraction is null and marked as odd."""
     broken = (col != col.floor()) | (col.abs() > 2.0**53)
     given = ~col.is_null() & ~col.is_nan()
     safe = nw.when(given & ~broken).then(col).otherwise(nw.lit(None, dtype=nw.Float64))

@@ -525,7 +525,7 @@ class Loaded(CommandLines):
         from_one: bool | None = None,
     ) -> Evidence:
         """The evidence as it was found, with these classes; ``from_one`` as the whole counts them."""
-        given = {
+        given: dict[str, Any] = {
             s.kind: self.table(s)
             for s in (self.answers, self.judgements, self.grades, self.items)
             if s is not None
