@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import broken, known_names
-from noracle.evidence.frames import Frame, fetch, fetch_arrays
+from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, has_rows, is_there
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
 
@@ -29,11 +29,9 @@ MOST_PAIRED = 200
 
 def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
     """Some columns side by side."""
-    return (
-        np.stack([found[name].astype(np.int64) for name in names], axis=1)
-        if names
-        else np.zeros((0, 0), dtype=np.int64)
-    )
+    if names:
+        return np.stack([found[name].astype(np.int64) for name in names], axis=1)
+    return np.zeros((0, 0), dtype=np.int64)
 
 
 def vote_columns(labels: Sequence[int | str]) -> list[str]:
@@ -47,41 +45,28 @@ def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
     used = ratings.used
     if ratings.form == "wide":
         columns = ratings.raters or ()
-        sums = [
-            _added_up([_one_if(c, label) for c in columns]).alias(name)
-            for name, label in zip(names, labels, strict=True)
-        ]
-        counted = used.select("item", *sums)
+        said = ([_one_if(nw.col(c) == label) for c in columns] for label in labels)
+        sums = (functools.reduce(operator.add, parts) for parts in said)
+        counted = used.select("item", **dict(zip(names, sums, strict=True)))
     else:
         amount = nw.col("n") if ratings.form == "votes" else nw.lit(1)
-        sums = [
-            nw.when(nw.col("label") == label)
-            .then(amount)
-            .otherwise(nw.lit(0))
-            .sum()
-            .cast(nw.Int64)
-            .alias(name)
-            for name, label in zip(names, labels, strict=True)
-        ]
-        counted = used.group_by("item").agg(*sums)
+        sums = (_total(nw.col("label") == label, amount) for label in labels)
+        counted = used.group_by("item").agg(**dict(zip(names, sums, strict=True)))
     return counted.filter(nw.sum_horizontal(*names) > 0)
 
 
-def _one_if(column: str, label: int | str) -> nw.Expr:
-    return nw.when(nw.col(column) == label).then(nw.lit(1)).otherwise(nw.lit(0))
+def _one_if(condition: nw.Expr) -> nw.Expr:
+    return cases([(condition, 1)], 0)
 
 
-def _added_up(parts: Sequence[nw.Expr]) -> nw.Expr:
-    return functools.reduce(operator.add, parts)
+def _total(condition: nw.Expr, amount: nw.Expr) -> nw.Expr:
+    """The sum of an amount over the rows where a condition holds."""
+    return cases([(condition, amount)], 0).sum().cast(nw.Int64)
 
 
 def coded(column: str, labels: Sequence[int | str], otherwise: int) -> nw.Expr:
     """The place of a label in ``labels``."""
-    chain: Any = nw.when(nw.col(column) == labels[0]).then(nw.lit(0))
-    for place, label in enumerate(labels[1:], start=1):
-        chain = chain.when(nw.col(column) == label).then(nw.lit(place))
-    found: nw.Expr = chain.otherwise(nw.lit(otherwise))
-    return found
+    return cases(((nw.col(column) == label, i) for i, label in enumerate(labels)), otherwise)
 
 
 def vote_rows(ratings: Ratings, labels: Sequence[int | str]) -> tuple[list[Any], Whole]:
@@ -123,32 +108,17 @@ def code_matrix(
     if len(labels) > MOST_COLUMNS:
         raise broken("labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels))
     if ratings.form == "wide":
-        found = fetch_arrays(
-            ratings.used.select(
-                "item", *[coded(c, labels, -1).alias(f"c{i}") for i, c in enumerate(raters)]
-            )
-        )
-        return found["item"], matrix(found, [f"c{i}" for i in range(len(raters))]).astype(np.int16)
+        codes_of = {f"c{i}": coded(c, labels, -1) for i, c in enumerate(raters)}
+        found = fetch_arrays(ratings.used.select("item", **codes_of))
+        return found["item"], matrix(found, list(codes_of)).astype(np.int16)
     base = len(labels) + 1
     digits = int(62 * math.log(2) / math.log(base))
     groups = [raters[start : start + digits] for start in range(0, len(raters), digits)]
     places = _rater_places(ratings.used, groups, base)
     digit = (coded("label", labels, -1) + 1) * nw.col("_power")
-    sums = [
-        nw.when(nw.col("_group") == g)
-        .then(digit)
-        .otherwise(nw.lit(0))
-        .sum()
-        .cast(nw.Int64)
-        .alias(f"p{g}")
-        for g in range(len(groups))
-    ]
-    found = fetch_arrays(
-        ratings.used.select("item", "rater", "label")
-        .join(places, on="rater", how="inner")
-        .group_by("item")
-        .agg(*sums)
-    )
+    sums = {f"p{g}": _total(nw.col("_group") == g, digit) for g in range(len(groups))}
+    rated = ratings.used.select("item", "rater", "label").join(places, on="rater", how="inner")
+    found = fetch_arrays(rated.group_by("item").agg(**sums))
     codes = np.empty((len(found["item"]), len(raters)), dtype=np.int16)
     for g, group in enumerate(groups):
         rest = found[f"p{g}"].astype(np.int64)
@@ -160,20 +130,12 @@ def code_matrix(
 
 def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> Frame:
     """``rater``, its group and the power of ``base`` that its digit has; one row a rater."""
-    alone = frame.group_by("rater").agg(_n=nw.len()).select("rater")
-    group: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(-1))
-    for g, names in enumerate(groups):
-        group = group.when(nw.col("rater").is_in(list(names))).then(nw.lit(g))
-    power: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(0))
-    for i in range(max(len(names) for names in groups)):
-        power = power.when(
-            nw.col("rater").is_in([names[i] for names in groups if i < len(names)])
-        ).then(nw.lit(base**i))
-    return alone.select(
-        "rater",
-        _group=group.otherwise(nw.lit(-1)),
-        _power=power.otherwise(nw.lit(0)).cast(nw.Int64),
-    )
+    rater = nw.col("rater")
+    group = cases(((rater.is_in(list(names)), g) for g, names in enumerate(groups)), -1)
+    digits = range(max(len(names) for names in groups))
+    at = {i: [names[i] for names in groups if i < len(names)] for i in digits}
+    power = cases(((rater.is_in(names), base**i) for i, names in at.items()), 0)
+    return distinct(frame, "rater").select("rater", _group=group, _power=power.cast(nw.Int64))
 
 
 def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Whole]:
@@ -217,12 +179,8 @@ def kinds_of(rows: Whole) -> tuple[Whole, Whole, Whole]:
 
 def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     """The systems that were asked for, if they have answers; by default all."""
-    groups = (
-        []
-        if ratings.answers is None
-        else fetch(ratings.answers.group_by("system").agg(n=nw.len()).select("system"))
-    )
-    found = sorted(str(row[0]) for row in groups)
+    answers = ratings.answers
+    found = [] if answers is None else sorted(str(r[0]) for r in fetch(distinct(answers, "system")))
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
@@ -234,9 +192,8 @@ def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
     """The answers of these systems, without those that are missing."""
     if ratings.answers is None:
         raise broken("ratings", "must have answers", "none", remedy="Pass answers.")
-    return ratings.answers.filter(
-        ~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))
-    ).select("item", "system", "answer")
+    mine = is_there("answer") & nw.col("system").is_in(list(systems))
+    return ratings.answers.filter(mine).select("item", "system", "answer")
 
 
 SCHEMA = "rating-counts/1"
@@ -308,16 +265,10 @@ class RatingCounts:
         if given.ndim != 2:
             rule = "must be a matrix of items and raters"
             raise broken("ratings", rule, f"{given.ndim} dimensions")
-        size = (
-            int(given.max(initial=0)) + 1
-            if labels is None
-            else labels
-            if isinstance(labels, int)
-            else len(labels)
-        )
-        names: tuple[int | str, ...] = (
-            tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
-        )
+        if labels is None:
+            labels = int(given.max(initial=0)) + 1
+        names = tuple(range(labels)) if isinstance(labels, int) else tuple(labels)
+        size = len(names)
         if given.size and (given.min() < -1 or given.max() >= size):
             raise broken("ratings", f"must be in [0, {size}) or -1", int(given.max()))
         rows = np.arange(len(given))
@@ -351,9 +302,8 @@ class RatingCounts:
         for system, chosen in (answers or {}).items():
             column = np.asarray(chosen, dtype=np.int64)[rated]
             column = np.where((column < 0) | (column >= size), size, column)
-            counted[system] = np.bincount(
-                place * (size + 1) + column, minlength=len(kinds) * (size + 1)
-            ).reshape(len(kinds), size + 1)
+            cell, shape = place * (size + 1) + column, (len(kinds), size + 1)
+            counted[system] = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
         unused = {"items without a rating": int((~rated).sum())} if not rated.all() else {}
         return cls(
             labels=tuple(range(size)) if labels is None else tuple(labels),
@@ -421,17 +371,10 @@ class RatingCounts:
 
     def _check(self) -> None:
         """Refuse numbers that no ratings can give."""
-        tables = [
-            self.votes,
-            self.n_items,
-            *self.answers.values(),
-            *self.matches.values(),
-            *self.pairs.values(),
-        ]
-        sums = [t.sum(axis=1) for t in (*self.answers.values(), *self.matches.values())]
-        whole = len(self.votes) == len(self.n_items) and all(
-            np.array_equal(s, self.n_items) for s in sums
-        )
+        by_system = (*self.answers.values(), *self.matches.values())
+        tables = [self.votes, self.n_items, *by_system, *self.pairs.values()]
+        same = all(np.array_equal(t.sum(axis=1), self.n_items) for t in by_system)
+        whole = same and len(self.votes) == len(self.n_items)
         if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
             rule = "must be whole numbers that add up to n_items"
             raise broken("counts", rule, "others", remedy="Count again.")
@@ -570,23 +513,15 @@ def count_ratings(
     """
     labels = ratings.check().seen_labels()
     chosen = systems_of(ratings, systems)
-    counted = (
-        _by_columns(ratings, labels, chosen)
-        if len(labels) <= MOST_COLUMNS
-        else _by_rows(ratings, labels, chosen)
-    )
-    lines = (
-        []
-        if ratings.labels is not None
-        else [
-            f"{len(labels)} label{'' if len(labels) == 1 else 's'} inferred: those that were seen"
-        ]
-    )
+    by = _by_columns if len(labels) <= MOST_COLUMNS else _by_rows
+    counted, lines = by(ratings, labels, chosen), []
+    if ratings.labels is None:
+        many = "" if len(labels) == 1 else "s"
+        lines.append(f"{len(labels)} label{many} inferred: those that were seen")
     if ratings.first is not None:
         fewer = int(counted.n_items[counted.n_ratings < ratings.first].sum())
-        lines.append(
-            f"only the first {ratings.first} ratings of each item are used; {fewer} items have fewer"
-        )
+        used = f"only the first {ratings.first} ratings of each item are used"
+        lines.append(f"{used}; {fewer} items have fewer")
     tables = pair_tables(code_matrix(ratings, labels)[1], len(labels)) if pairs else {}
     counted = dataclasses.replace(
         counted,
@@ -597,9 +532,8 @@ def count_ratings(
     )
     if reference is None:
         return counted
-    return dataclasses.replace(
-        counted, matches={s: _matches(ratings, counted, reference, s) for s in chosen}
-    )
+    matches = {s: _matches(ratings, counted, reference, s) for s in chosen}
+    return dataclasses.replace(counted, matches=matches)
 
 
 def _by_columns(
@@ -617,14 +551,9 @@ def _by_columns(
     answers, unused = {}, {}
     if systems:
         given = given_answers(ratings, systems)
-        met = votes.join(
-            given.select("item", "system", code=coded("answer", labels, len(labels))),
-            on="item",
-            how="inner",
-        )
-        found = fetch_arrays(
-            met.group_by(*names, "system", "code").agg(n=nw.len()).sort(*names, "system", "code")
-        )
+        given = given.select("item", "system", code=coded("answer", labels, len(labels)))
+        met, keys = votes.join(given, on="item", how="inner"), [*names, "system", "code"]
+        found = fetch_arrays(met.group_by(*keys).agg(n=nw.len()).sort(*keys))
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
@@ -698,13 +627,10 @@ def _by_rows(ratings: Ratings, labels: Sequence[int | str], systems: Sequence[st
 
 def _missing(ratings: Ratings, counted: RatingCounts) -> dict[str, int]:
     """Items of the table that nobody rated."""
-    if ratings.form == "long" and not fetch(
-        ratings.frame.filter(nw.col("label").is_null()).select("item").head(1)
-    ):
+    frame = ratings.frame
+    if ratings.form == "long" and not has_rows(frame.filter(nw.col("label").is_null())):
         return {}
-    total = count(
-        ratings.frame if ratings.form == "wide" else ratings.frame.group_by("item").agg(_n=nw.len())
-    )
+    total = count(frame if ratings.form == "wide" else distinct(frame, "item"))
     without = total - int(counted.n_items.sum())
     return {"items without a rating": without} if without else {}
 
@@ -725,9 +651,8 @@ def _matches(
         rule = "must have a label for each rated item"
         raise broken("reference", rule, "none", where=where, total=len(missing))
     said = {item: answer for item, _, answer in fetch(given_answers(ratings, [system]))}
-    met = np.array(
-        [reference[item] is not None and said.get(item) == reference[item] for item in items]
-    )
+    wanted = [(item, reference[item]) for item in items]
+    met = np.array([label is not None and said.get(item) == label for item, label in wanted])
     _, place, _ = kinds_of(votes)
     hits = np.bincount(place, weights=met, minlength=len(counted.votes)).astype(np.int64)
     return np.stack([hits, counted.n_items - hits], axis=1)

@@ -39,12 +39,10 @@ def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp
     if not len(n):
         return np.zeros(0, dtype=np.intp), n
     order = np.random.default_rng(20_250_301)  # fixed multipliers of a hash that is checked below
-    key = (codes.astype(np.uint64) * order.integers(1, 2**63, codes.shape[1], dtype=np.uint64)).sum(
-        axis=1, dtype=np.uint64
-    )
-    key += (allowed * order.integers(1, 2**63, allowed.shape[1], dtype=np.uint64)).sum(
-        axis=1, dtype=np.uint64
-    )
+    key = np.zeros(len(n), dtype=np.uint64)
+    for table in (codes.astype(np.uint64), allowed):
+        factors = order.integers(1, 2**63, table.shape[1], dtype=np.uint64)
+        key += (table * factors).sum(axis=1, dtype=np.uint64)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     if len(first) < len(n):
         same = (codes[first[inverse]] == codes).all() and (allowed[first[inverse]] == allowed).all()
@@ -146,9 +144,7 @@ class Sketch:
             rule = "must be a table of whole numbers, items by classifiers"
             raise broken("answers", rule, f"{codes.dtype} {codes.shape}")
         R = len(labels)
-        names = tuple(
-            str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers)
-        )
+        names = tuple(map(str, range(codes.shape[1]) if classifiers is None else classifiers))
         if len(names) != codes.shape[1]:
             rule = f"must name the {codes.shape[1]} columns of answers"
             raise broken("classifiers", rule, f"{len(names)} names")
@@ -157,12 +153,9 @@ class Sketch:
             worst = codes.max() if codes.max() >= R else codes.min()
             raise broken("answers", f"must be in [0, {R}) or -1 for no answer", int(worst))
         codes = codes.astype(np.int16, copy=False)
-        can = (
-            np.ones((len(codes), R), dtype=bool)
-            if allowed is None
-            else np.array(allowed, dtype=bool)
-        )
-        if can.shape != (len(codes), R):
+        shape = (len(codes), R)
+        can = np.ones(shape, dtype=bool) if allowed is None else np.array(allowed, dtype=bool)
+        if can.shape != shape:
             raise broken("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
         if known is not None:
             can = can & _only(np.asarray(known), len(codes), R)
@@ -179,9 +172,7 @@ class Sketch:
         ):
             rule = f"must be {len(codes)} whole numbers, none negative"
             raise broken("n", rule, np.asarray(n).tolist()[:5])
-        return cls._of_rows(
-            names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64)
-        )
+        return cls._of_rows(names, tuple(map(str, labels)), codes, can, weights.astype(np.int64))
 
     @classmethod
     def from_counts(
@@ -239,13 +230,8 @@ class Sketch:
                         rule = f"must be about labels among {list(labels)}"
                         raise broken("side information", rule, repr(label))
                     _check_count(f"side information about {pattern!r}", m)
-                    rows.append(
-                        (
-                            codes,
-                            [(i == place[str(label)]) == keep for i in range(len(labels))],
-                            int(m),
-                        )
-                    )
+                    can = [(i == place[str(label)]) == keep for i in range(len(labels))]
+                    rows.append((codes, can, int(m)))
                     left -= int(m)
             if left < 0:
                 rule = f"must be about at most its {total} items"
@@ -274,13 +260,8 @@ class Sketch:
         if not keep.all():
             codes, allowed, n = codes[keep], allowed[keep], n[keep]
         first, total = group_rows(codes, allowed, n)
-        return cls(
-            classifiers=classifiers,
-            labels=labels,
-            patterns=codes[first],
-            allowed=allowed[first],
-            n=total,
-        )
+        about = {"classifiers": classifiers, "labels": labels}
+        return cls(**about, patterns=codes[first], allowed=allowed[first], n=total)
 
     @property
     def n_items(self) -> int:
@@ -326,36 +307,24 @@ class Sketch:
             rule = f"must be among {list(self.classifiers)}"
             raise broken("classifiers", rule, repr(strange or classifiers))
         places = [self.classifiers.index(str(c)) for c in classifiers]
-        return self._of_rows(
-            tuple(str(c) for c in classifiers),
-            self.labels,
-            self.patterns[:, places],
-            self.allowed,
-            self.n,
-        )
+        names, patterns = tuple(map(str, classifiers)), self.patterns[:, places]
+        return self._of_rows(names, self.labels, patterns, self.allowed, self.n)
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, Sketch):
             return NotImplemented
-        for name, mine, theirs in (
-            ("classifiers", self.classifiers, other.classifiers),
-            ("labels", self.labels, other.labels),
-        ):
+        for name in ("classifiers", "labels"):
+            mine, theirs = getattr(self, name), getattr(other, name)
             if set(mine) != set(theirs):
                 came = f"{list(mine)} and {list(theirs)}"
                 raise broken(f"{name} of both sketches", "must be the same", came)
         columns = [other.classifiers.index(c) for c in self.classifiers]
         order = [other.labels.index(label) for label in self.labels]
-        back = np.array(
-            [*np.argsort(order), MISSING], dtype=np.int16
-        )  # their code → ours; -1 stays -1
-        return self._of_rows(
-            self.classifiers,
-            self.labels,
-            np.concatenate([self.patterns, back[other.patterns[:, columns]]]),
-            np.concatenate([self.allowed, other.allowed[:, order]]),
-            np.concatenate([self.n, other.n]),
-        )
+        back = np.array([*np.argsort(order), MISSING], dtype=np.int16)  # their code → ours, or -1
+        patterns = np.concatenate([self.patterns, back[other.patterns[:, columns]]])
+        allowed = np.concatenate([self.allowed, other.allowed[:, order]])
+        n = np.concatenate([self.n, other.n])
+        return self._of_rows(self.classifiers, self.labels, patterns, allowed, n)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.to_dict() == other.to_dict()
@@ -409,16 +378,13 @@ class Sketch:
         if data.get("schema") != "sketch/1":
             raise broken("schema", "must be 'sketch/1'", repr(data.get("schema")))
         R, patterns = len(data["labels"]), data["patterns"]
-        codes = (
-            [[ALPHABET.find(c) for c in p] for p in patterns]
-            if patterns and isinstance(patterns[0], str)
-            else patterns
-        )
+        if patterns and isinstance(patterns[0], str):
+            patterns = [[ALPHABET.find(c) for c in p] for p in patterns]
         allowed = None
         if data.get("allowed") is not None:
             allowed = np.array([[a is None or r in a for r in range(R)] for a in data["allowed"]])
         return cls.from_arrays(
-            np.array(codes, dtype=np.int16),
+            np.array(patterns, dtype=np.int16),
             labels=data["labels"],
             classifiers=data["classifiers"],
             allowed=allowed,

@@ -703,11 +703,9 @@ class AccuracyCounts:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        return (
-            when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
-            if self.runs
-            else ""
-        )
+        if self.runs:
+            return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
+        return ""
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
@@ -971,20 +969,16 @@ class PatternCounts:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        return (
-            when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
-            if self.runs
-            else ""
-        )
+        if self.runs:
+            return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
+        return ""
 
 
 def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
     """A stratum apart by which answers are missing."""
-    return (
-        f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}"
-        if any(silent)
-        else stratum
-    )
+    if any(silent):
+        return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}"
+    return stratum
 
 
 class Question(NamedTuple):
@@ -1083,11 +1077,9 @@ def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
     ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
     """
     each = runs / n_items if n_items else 0.0
-    return (
-        f"{_RIGHT[repeats]} ({int(each)} runs)"
-        if each == int(each)
-        else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
-    )
+    if each == int(each):
+        return f"{_RIGHT[repeats]} ({int(each)} runs)"
+    return f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
 
 
 def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:

@@ -213,11 +213,9 @@ class Counted:
         """The same counts as if the questions had not been aimed; see
         :meth:`AccuracyCounts.without_chances`.
         """
-        return (
-            self
-            if self.accuracy is None
-            else dataclasses.replace(self, accuracy=self.accuracy.without_chances())
-        )
+        if self.accuracy is None:
+            return self
+        return dataclasses.replace(self, accuracy=self.accuracy.without_chances())
 
 
 def count_evidence(

@@ -532,11 +532,9 @@ class Evidence:
         if self.grades is not None and self.judgements is None and self.n_classes is None:
             return self  # a grade is right or wrong whatever the number of classes
         if self.class_kind == "whole":
-            return (
-                self
-                if self.n_classes is not None
-                else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
-            )
+            if self.n_classes is not None:
+                return self
+            return self._inferred(self._largest_class() + 1, "the largest class seen plus one")
         seen = self._seen_classes(
             _MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6
         )

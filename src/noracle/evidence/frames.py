@@ -252,11 +252,9 @@ def log_format(path: object) -> str | None:
             )
             else None
         )
-    return (
-        "lm-eval"
-        if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"'))
-        else None
-    )
+    if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"')):
+        return "lm-eval"
+    return None
 
 
 def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -423,14 +421,9 @@ def _refuse_mixed(table: Any, name: str) -> None:
         if table[column].dtype == object:
             seen = {type(v).__name__ for v in table[column] if v is not None and v == v}
             if len(seen) > 1 and not seen <= {"int", "float"}:
-                faults.append(
-                    fault(
-                        f"{name}.{column}",
-                        "must hold one type",
-                        " and ".join(sorted(seen)),
-                        remedy="Convert the column.",
-                    )
-                )
+                came = " and ".join(sorted(seen))
+                remedy = "Convert the column."
+                faults.append(fault(f"{name}.{column}", "must hold one type", came, remedy=remedy))
     if faults:
         raise EvidenceError(*faults)
 
@@ -523,11 +516,9 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
         return rows
     if frame.implementation.is_ibis():
         table = native.to_pyarrow()
-        return (
-            list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-            if table.num_columns
-            else []
-        )
+        if table.num_columns:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return []
     return [tuple(row) for row in native.collect()]
 
 

@@ -124,11 +124,9 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if re.match(rb'\s*\{\s*"test_results"\s*:\s*\[', head):
         return "deepeval"
     if re.match(rb'\s*\{\s*"resource(?:Logs|Spans)"\s*:\s*\[', head):
-        return (
-            "opentelemetry"
-            if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT)
-            else None
-        )
+        if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT):
+            return "opentelemetry"
+        return None
     if any(word in head for word in (b'"metricsData"', b'"metrics_data"')):
         return "deepeval"
     if (
@@ -147,11 +145,9 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if _deepeval_cases(value):
         return "deepeval"
     rows = _promptfoo_rows(value)
-    return (
-        "promptfoo"
-        if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys()
-        else None
-    )
+    if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys():
+        return "promptfoo"
+    return None
 
 
 def _has(path: Path, word: str) -> bool:
@@ -474,24 +470,13 @@ def _verdicts(
         )
         if labels:
             remedy = f"Say which label is right, as in '{first}#{metric}={labels[0]}'."
-            faults.append(
-                fault(
-                    f"labels of {metric}",
-                    "must be words such as pass and fail",
-                    ", ".join(labels[:6]),
-                    remedy=remedy,
-                )
-            )
+            rule = "must be words such as pass and fail"
+            faults.append(fault(f"labels of {metric}", rule, ", ".join(labels[:6]), remedy=remedy))
         elif numbers:
             remedy = f"Say from where on it is right, as in '{first}#{metric}>=0.5', or read it as scores with 'noracle mean --data'."
-            faults.append(
-                fault(
-                    f"{metric} in {name}",
-                    "must be right or wrong to be a grade",
-                    f"scores such as {numbers[0]:g}",
-                    remedy=remedy,
-                )
-            )
+            rule = "must be right or wrong to be a grade"
+            came = f"scores such as {numbers[0]:g}"
+            faults.append(fault(f"{metric} in {name}", rule, came, remedy=remedy))
     return faults, [] if faults else [_word(mark) for mark in marks]
 
 

@@ -138,28 +138,16 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     if bad:
         remedy = "Write a letter, a place from 0 or the text of an option, or pass judgements."
         rule = "must name an option of its sample"
-        faults.append(
-            fault(
-                "metadata",
-                rule,
-                next(iter(bad.values())),
-                where=list(bad)[:5],
-                total=len(bad),
-                remedy=remedy,
-            )
-        )
+        came = next(iter(bad.values()))
+        where = list(bad)[:5]
+        faults.append(fault("metadata", rule, came, where=where, total=len(bad), remedy=remedy))
     if clash:
         rule = "must be the same in all logs"
-        faults.append(
-            fault(
-                "number of options",
-                rule,
-                "different ones",
-                where=list(clash)[:5],
-                total=len(clash),
-                remedy="Read them apart.",
-            )
-        )
+        what = "number of options"
+        came = "different ones"
+        where = list(clash)[:5]
+        total = len(clash)
+        faults.append(fault(what, rule, came, where=where, total=total, remedy="Read them apart."))
     known = [k is not None for k in classes.values()]
     if any(known) and not all(known):
         without = [item for item, k in classes.items() if k is None]

@@ -604,13 +604,8 @@ class Ratings:
                 if not fetch(frames[name].select("item").head(1))
             ]
         if "items" in frames and "cluster" not in frames["items"].columns:
-            faults.append(
-                fault(
-                    "items",
-                    "must have a column cluster beside ratings",
-                    shown(frames["items"].columns),
-                )
-            )
+            rule = "must have a column cluster beside ratings"
+            faults.append(fault("items", rule, shown(frames["items"].columns)))
         if faults:
             raise EvidenceError(*faults)
         if bands is not None:
@@ -670,11 +665,9 @@ class Ratings:
         wide form those are null.
         """
         if self.form == "wide":
-            return (
-                self.frame
-                if self.first is None
-                else self.frame.with_columns(*first_columns(self.raters or (), self.first))
-            )
+            if self.first is None:
+                return self.frame
+            return self.frame.with_columns(*first_columns(self.raters or (), self.first))
         said = ~nw.col("label").is_null()
         if self.first is None:
             return self.frame.filter(said)
@@ -725,13 +718,8 @@ def _recognised(
             if c not in frame.columns
         ]
         if strange:
-            faults.append(
-                fault(
-                    "raters",
-                    "must be columns of ratings",
-                    f"no {', '.join(strange[:6])} in {shown(frame.columns)}",
-                )
-            )
+            came = f"no {', '.join(strange[:6])} in {shown(frame.columns)}"
+            faults.append(fault("raters", "must be columns of ratings", came))
         if faults:
             raise EvidenceError(*faults)
         frames["ratings"] = rename(frame, table, shape.columns, notes)

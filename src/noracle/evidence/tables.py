@@ -211,14 +211,8 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(
-            fault(
-                table.name,
-                rule,
-                f"no {', '.join(missing)} in {shown(schema)}",
-                remedy="Rename the columns.",
-            )
-        )
+        came = f"no {', '.join(missing)} in {shown(schema)}"
+        faults.append(fault(table.name, rule, came, remedy="Rename the columns."))
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
