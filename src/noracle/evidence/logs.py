@@ -1,8 +1,8 @@
 """Logs of evaluation tools as tables: what the readers of foreign formats share.
 
-    inspect_logs.py   Inspect: ``.eval`` (ZIP with deflate or zstd members) and ``.json``
-    lm_eval.py        lm-evaluation-harness: ``samples_*.jsonl``
-    grade_logs.py     what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
+    Inspect          ``.eval`` (ZIP with deflate or zstd members) and ``.json``
+    lm-eval          lm-evaluation-harness: ``samples_*.jsonl``
+    grade_logs.py    what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
 
 Every reader gives one :class:`Logged` for each record of the log. A class is the place of an
 option, from 0; where a log has no options the classes are texts. Nothing here imports the tools,
