@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -22,13 +23,14 @@ from noracle.counts.tally import (
 )
 from noracle.errors import EvidenceError, EvidenceWarning, known_names
 from noracle.evidence.evidence import FIRST_ONLY, Evidence
-from noracle.evidence.frames import Frame, fetch, settle
+from noracle.evidence.frames import Frame, cases, distinct, fetch, has_rows, is_there, numbers_of
 from noracle.evidence.labels import (
     contradictions,
     count,
     gather,
     grade_labels,
     graded_pairs,
+    grades_of,
     item_labels,
     knows_classes,
     once,
@@ -56,46 +58,40 @@ def answers_of(evidence: Evidence, systems: Sequence[str] | None, *, every: bool
     """The answers of the chosen systems, or of all; of repeats the first, or ``every`` one."""
     if evidence.answers is None:
         raise EvidenceError.of("evidence", "must have answers", "none")
+    _require_names(systems)
+    answers, runs = evidence.answers, evidence.repeats
+    if runs is not None and not every:
+        warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
+    elif runs is not None:
+        answers = _agreed(evidence, runs) if evidence.repeats_as == "all" else runs
+    return answers if systems is None else answers.filter(_among(systems))
+
+
+def _among(systems: Sequence[str]) -> nw.Expr:
+    return nw.col("system").is_in([str(s) for s in systems])
+
+
+def _require_names(systems: Sequence[str] | None) -> None:
     if isinstance(systems, str) or (systems is not None and not systems):
         raise EvidenceError.of("systems", "must be a list of names", repr(systems))
-    answers = evidence.answers
-    if evidence.repeats is not None and not every:
-        warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
-    elif evidence.repeats is not None:
-        answers = (
-            _agreed(evidence, evidence.repeats)
-            if evidence.repeats_as == "all"
-            else evidence.repeats
-        )
-    return (
-        answers
-        if systems is None
-        else answers.filter(nw.col("system").is_in([str(s) for s in systems]))
-    )
 
 
 def _agreed(evidence: Evidence, runs: Frame) -> Frame:
-    """The answer that all runs of a system gave to an item; null where they differ or one of them
-    has none.
-    """
-    kept = evidence._kept.get("agreed")
-    if kept is None or kept[0] is not runs:
+    """The answer that all runs of a system gave to an item, else null."""
+
+    def agreed() -> Frame:
         evidence.check()
         answer = nw.col("answer")
         guess = {"guess": nw.col("guess").mean()} if "guess" in runs.columns else {}
-        by_item = runs.with_columns(spoken=(~answer.is_null()).cast(nw.Int64)).group_by(
-            "item", "system"
-        )
-        found = by_item.agg(
+        spoken = runs.with_columns(spoken=is_there("answer").cast(nw.Int64))
+        found = spoken.group_by("item", "system").agg(
             low=answer.min(), high=answer.max(), spoken=nw.col("spoken").min(), **guess
         )
         same = (nw.col("spoken") == 1) & (nw.col("low") == nw.col("high"))
-        found = found.with_columns(answer=nw.when(same).then(nw.col("low"))).drop(
-            "low", "high", "spoken"
-        )
-        kept = evidence._kept["agreed"] = runs, settle(found, ours=evidence._connection is not None)
-    agreed: Frame = kept[1]
-    return agreed
+        found = found.with_columns(answer=nw.when(same).then(nw.col("low")))
+        return evidence._settled(found.drop("low", "high", "spoken"))
+
+    return evidence._recall("agreed", agreed)
 
 
 def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
@@ -107,54 +103,57 @@ def asked_of(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
     """
     if evidence.answers is not None or evidence.grades is None:
         return answers_of(evidence, systems, every=True)
-    grades = evidence.grades
-    if systems is not None:
-        if isinstance(systems, str) or not systems:
-            raise EvidenceError.of("systems", "must be a list of names", repr(systems))
-        grades = grades.filter(nw.col("system").is_in([str(s) for s in systems]))
-    about = (evidence.grades, evidence.items, None if systems is None else tuple(systems))
-    kept = evidence._kept.get("asked")
-    if kept is None or any(a is not b and a != b for a, b in zip(kept[0], about, strict=True)):
-        graded = grades.group_by("system").agg(_n=nw.len()).select("system")
-        if evidence.items is not None and not evidence.open_ended:
-            pairs = evidence.items.select("item").join(graded, how="cross")
-        else:
-            pairs = graded_pairs(evidence).select("item", "system")
-            pairs = (
-                pairs
-                if systems is None
-                else pairs.filter(nw.col("system").is_in([str(s) for s in systems]))
-            )
-            if recorded_grades(
-                evidence
-            ):  # a question was drawn for these items, and did not fall on the other systems
-                drawn = (
-                    evidence.grades.filter(~nw.col("propensity").is_null())
-                    .group_by("item")
-                    .agg(_n=nw.len())
-                    .select("item")
-                )
-                every = nw.concat([pairs, drawn.join(graded, how="cross").select("item", "system")])
-                pairs = every.group_by("item", "system").agg(_n=nw.len())
-        frame = pairs.select("item", "system", answer=nw.lit("graded"))
-        kept = evidence._kept["asked"] = about, settle(frame, ours=evidence._connection is not None)
-    found: Frame = kept[1]
-    return found
+    _require_names(systems)
+    key = "asked" if systems is None else f"asked {sorted(str(s) for s in systems)}"
+    return evidence._recall(key, lambda: evidence._settled(_could_be_graded(evidence, systems)))
+
+
+def _could_be_graded(evidence: Evidence, systems: Sequence[str] | None) -> Frame:
+    grades = grades_of(evidence)
+    mine = grades if systems is None else grades.filter(_among(systems))
+    graded = distinct(mine, "system")
+    if evidence.items is not None and not evidence.open_ended:
+        pairs = evidence.items.select("item").join(graded, how="cross")
+    else:
+        pairs = graded_pairs(evidence).select("item", "system")
+        pairs = pairs if systems is None else pairs.filter(_among(systems))
+        if recorded_grades(evidence):  # drawn items: the question did not fall on other systems
+            drawn = distinct(grades.filter(is_there("propensity")), "item")
+            every = drawn.join(graded, how="cross").select("item", "system")
+            pairs = distinct(nw.concat([pairs, every]), "item", "system")
+    return pairs.select("item", "system", answer=nw.lit("graded"))
+
+
+def systems_in(evidence: Evidence, answers: Frame) -> list[str]:
+    """The systems of some answers, sorted."""
+
+    def names() -> list[str]:
+        return sorted(str(row[0]) for row in fetch(distinct(answers, "system")))
+
+    return names() if evidence._connection is None else evidence._recall("systems", names, answers)
+
+
+def chosen_systems(
+    evidence: Evidence, answers: Frame, systems: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The systems that were asked for, which must be among the answers; by default all."""
+    found = systems_in(evidence, answers)
+    missing = [s for s in systems or () if str(s) not in found]
+    if missing:
+        raise unknown_systems(missing, evidence)
+    return tuple(found if systems is None else dict.fromkeys(str(s) for s in systems))
 
 
 def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError:
     """The error about systems that have no answers (or grades, where there are no answers), with
     those that have.
     """
-    where, table = (
-        ("grades", evidence.grades) if evidence.answers is None else ("answers", evidence.answers)
-    )
-    rows = [] if table is None else fetch(table.group_by("system").agg(n=nw.len()).select("system"))
-    known = [row[0] for row in rows if row[0] is not None]
+    where = "grades" if evidence.answers is None else "answers"
+    table: Frame | None = getattr(evidence, where)
+    rows = [] if table is None else fetch(distinct(table, "system"))
+    remedy = known_names(missing[0], [row[0] for row in rows if row[0] is not None])
     came = f"{list(missing)}, which have no {where}"
-    return EvidenceError.of(
-        "systems", f"must be in {where}", came, remedy=known_names(missing[0], known)
-    )
+    return EvidenceError.of("systems", f"must be in {where}", came, remedy=remedy)
 
 
 def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:
@@ -171,16 +170,13 @@ def placed(frame: Frame, evidence: Evidence, *, by_cluster: bool = False) -> Fra
     """
     if evidence.items is None:
         return frame
-    items = evidence.items.select(
-        "item", *place_columns(evidence, by_cluster=by_cluster), known=nw.lit(value=True)
-    )
+    places = place_columns(evidence, by_cluster=by_cluster)
+    items = evidence.items.select("item", *places, known=nw.lit(value=True))
     if "stratum" in items.columns:
         items = items.with_columns(nw.col("stratum").fill_null(""))
     if "cluster" in items.columns:
         alone = nw.concat_str(nw.lit("item "), nw.col("item").cast(nw.String))
-        items = items.with_columns(
-            cluster=nw.when(nw.col("cluster").is_null()).then(alone).otherwise(nw.col("cluster"))
-        )
+        items = items.with_columns(cluster=cases([(is_there("cluster"), nw.col("cluster"))], alone))
     return frame.join(items, on="item", how="left")
 
 
@@ -192,13 +188,8 @@ def classes_expr(evidence: Evidence) -> nw.Expr:
 def place_of(evidence: Evidence, row: dict[str, Any], system: str = "") -> Cell:
     """Where an item lies: number of classes, stratum, weight and cluster."""
     k = row["n_classes"] if evidence.has_own_n_classes else evidence.n_classes
-    return Cell(
-        system,
-        int(k or 0),
-        row.get("stratum") or "",
-        rounded(row.get("weight")) or 1.0,
-        row.get("cluster") or "",
-    )
+    weight = rounded(row.get("weight")) or 1.0
+    return Cell(system, int(k or 0), row.get("stratum") or "", weight, row.get("cluster") or "")
 
 
 class Labels(NamedTuple):
@@ -220,42 +211,33 @@ class Labels(NamedTuple):
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
-    if (
-        evidence.grades is not None
-        and evidence.judgements is None
-        and not recorded_grades(evidence)
-    ):
-        return Labels(
-            None,
-            None,
-            {CONTRADICTORY: count(contradictions(evidence))}
-            if evidence.conflicts == "drop"
-            else {},
-        )
+    if evidence._connection is None:  # somebody else's tables, which may grow
+        return _labels_of(evidence, by_class=by_class)
+    key = "labels by class" if by_class else "labels by item"
+    return evidence._recall(key, lambda: _labels_of(evidence, by_class=by_class))
+
+
+def _labels_of(evidence: Evidence, *, by_class: bool) -> Labels:
+    drop, graded = evidence.conflicts == "drop", evidence.grades is not None
+    if graded and evidence.judgements is None and not recorded_grades(evidence):
+        unused = {CONTRADICTORY: count(contradictions(evidence))} if drop else {}
+        return Labels(None, None, unused)
     found = gather(evidence)
     items = found.items
     if by_class:
         asked = item_labels(found.classes, by_class=True).select("item", "asked")
         items = items.join(asked, on="item", how="left")
-    each = (
-        found.each
-        if evidence.grades is None or evidence.judgements is None
-        else once(evidence.judgements)
-    )
-    unused = {
-        REPEATED: 0 if evidence.judgements is None else count(evidence.judgements) - count(each)
-    }
+    unused = {REPEATED: 0}
+    if evidence.judgements is not None:
+        each = once(evidence.judgements) if graded else found.each
+        unused[REPEATED] = count(evidence.judgements) - count(each)
     if found.kept is not found.each:
         unused[LATER] = count(found.each) - count(found.kept)
-    if evidence.conflicts == "drop" and evidence.grades is not None:
-        bad = contradictions(evidence)
+    if drop:
+        bad = contradictions(evidence) if graded else items.filter(nw.col("conflict"))
         unused[CONTRADICTORY] = count(bad)
         if unused[CONTRADICTORY]:
             items = items.join(bad.select("item"), on="item", how="anti")
-    elif evidence.conflicts == "drop":
-        unused[CONTRADICTORY] = count(items.filter(nw.col("conflict")))
-        if unused[CONTRADICTORY]:
-            items = items.filter(~nw.col("conflict"))
     return Labels(found.classes, items, unused)
 
 
@@ -276,16 +258,9 @@ class Aims(NamedTuple):
     def total(cls, parts: Iterable[Aims]) -> Aims:
         """The aims of all parts together."""
         found = list(parts)
-        lows, highs = (
-            [p.low for p in found if p.low is not None],
-            [p.high for p in found if p.high is not None],
-        )
-        return cls(
-            sum(p.n for p in found),
-            min(lows, default=None),
-            max(highs, default=None),
-            all(p.fits for p in found),
-        )
+        low = min((p.low for p in found if p.low is not None), default=None)
+        high = max((p.high for p in found if p.high is not None), default=None)
+        return cls(sum(p.n for p in found), low, high, all(p.fits for p in found))
 
     @property
     def share(self) -> float | None:
@@ -306,62 +281,31 @@ def aim_of(evidence: Evidence) -> float | None:
     asked. Every recorded propensity must agree with one ε; an item without an answer is asked with
     1/K.
     """
-    about = (
-        evidence.answers,
-        evidence.judgements,
-        evidence.items,
-        evidence.n_classes,
-        evidence.grades,
-    )
-    kept = evidence._kept.get("aim")
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+
+    def share() -> float | None:
         if evidence.grades is not None and not knows_classes(evidence):
-            share = _aim_at_answers(evidence)
-        else:
-            aims = aims_of(evidence)
-            share = None if aims is None else aims.share
-        kept = evidence._kept["aim"] = about, share
-    found: float | None = kept[1]
-    return found
+            return _aim_at_answers(evidence)
+        aims = aims_of(evidence)
+        return None if aims is None else aims.share
+
+    return evidence._recall("aim", share)
 
 
 def as_aimed(evidence: Evidence, share: float | None) -> Evidence:
     """The same evidence as part of a larger table whose questions were aimed with this share."""
-    about = (
-        evidence.answers,
-        evidence.judgements,
-        evidence.items,
-        evidence.n_classes,
-        evidence.grades,
-    )
-    known: dict[str, Any] = {
-        name: evidence._kept[name] for name in ("propensities", "labels") if name in evidence._kept
-    }
-    return dataclasses.replace(evidence, _kept={**known, "aim": (about, share)})
+    kept = {**evidence._known("propensities", "labels"), "aim": (evidence._about, share)}
+    return dataclasses.replace(evidence, _kept=kept)
 
 
 def aims_of(evidence: Evidence) -> Aims | None:
     """The shares that the recorded propensities of answered items tell; None where none were
     recorded, or where answers have repeats.
     """
-    if (
-        evidence.answers is None
-        or evidence.repeats is not None
-        or propensities_of(evidence) != "recorded"
-    ):
+    told = _votes_of_questions(evidence)
+    if told is None:
         return None
-    each = with_n_classes(gather(evidence).each.filter(~nw.col("propensity").is_null()), evidence)
-    votes, totals = _votes(evidence.answers)
-    told = each.join(
-        votes, left_on=["item", "class"], right_on=["item", "answer"], how="left"
-    ).join(totals, on="item", how="inner")
-    keys = ["propensity", "votes", "total", "k"]
-    rows = fetch(
-        told.with_columns(nw.col("votes").fill_null(0))
-        .group_by(*keys)
-        .agg(n=nw.len())
-        .select(*keys, "n")
-    )
+    told = with_n_classes(told, evidence)
+    rows = numbers_of(told, ["propensity", "votes", "total", "k"])
     epsilons, fits = [], True
     for propensity, mine, total, k, _ in rows:
         share = mine / total if total else 1 / k
@@ -376,26 +320,26 @@ def aims_of(evidence: Evidence) -> Aims | None:
 
 
 def _aim_at_answers(evidence: Evidence) -> float | None:
-    """0 where every propensity is the share of the systems that gave the answer: one of the systems
-    was drawn, each alike.
-    """
-    if (
-        evidence.answers is None
-        or evidence.repeats is not None
-        or propensities_of(evidence) != "recorded"
-    ):
+    """0 where every propensity is the share of systems with that answer; else None."""
+    told = _votes_of_questions(evidence)
+    if told is None:
         return None
-    each = gather(evidence).each.filter(~nw.col("propensity").is_null())
-    votes, totals = _votes(evidence.answers)
-    told = each.join(
-        votes, left_on=["item", "class"], right_on=["item", "answer"], how="left"
-    ).join(totals, on="item", how="inner")
-    share = nw.col("votes").fill_null(0).cast(nw.Float64) / nw.col("total").cast(nw.Float64)
-    off = (nw.col("propensity") - share).abs() > _SAME
-    n, wrong = fetch(
-        told.select(off=off.cast(nw.Int64)).select(n=nw.len(), off=nw.col("off").max())
-    )[0]
+    share = nw.col("votes").cast(nw.Float64) / nw.col("total").cast(nw.Float64)
+    off = ((nw.col("propensity") - share).abs() > _SAME).cast(nw.Int64)
+    n, wrong = fetch(told.select(off=off).select(n=nw.len(), off=nw.col("off").max()))[0]
     return 0.0 if n >= ENOUGH and not wrong else None
+
+
+def _votes_of_questions(evidence: Evidence) -> Frame | None:
+    """Drawn questions with the votes for their class and for any; None where none can be aimed."""
+    answers = evidence.answers
+    if answers is None or evidence.repeats is not None or propensities_of(evidence) != "recorded":
+        return None
+    each = gather(evidence).each.filter(is_there("propensity"))
+    votes, totals = _votes(answers)
+    told = each.join(votes, left_on=["item", "class"], right_on=["item", "answer"], how="left")
+    told = told.join(totals, on="item", how="inner")
+    return told.with_columns(nw.col("votes").fill_null(0))
 
 
 _SAME = 1e-6
@@ -405,49 +349,45 @@ ENOUGH = 20
 
 def _votes(answers: Frame) -> tuple[Frame, Frame]:
     """How many systems gave each answer of an item, and how many gave one at all."""
-    given = answers.filter(~nw.col("answer").is_null())
-    totals = answers.group_by("item").agg(total=(~nw.col("answer").is_null()).cast(nw.Int64).sum())
+    given = answers.filter(is_there("answer"))
+    totals = answers.group_by("item").agg(total=is_there("answer").cast(nw.Int64).sum())
     return given.group_by("item", "answer").agg(votes=nw.len()), totals
 
 
-def unused_of(labels: Labels, answers: Frame, evidence: Evidence | None = None) -> dict[str, int]:
+def unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
     """What is not used of the labels, with the judgements and grades of items that these answers
-    leave out.
+    leave out; only what there is.
     """
-    found = dict(labels.unused)
+    if evidence._connection is None:
+        return _unused_of(labels, answers, evidence)
+    make = functools.partial(_unused_of, labels, answers, evidence)
+    return dict(evidence._recall("unused", make, labels.items, answers))
+
+
+def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
+    found, grades = dict(labels.unused), evidence.grades
     if labels.items is not None:
         without = labels.items.join(answers.select("item"), on="item", how="anti")
         found[WITHOUT_ANSWERS] = int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)
-    if evidence is not None and evidence.grades is not None and evidence.answers is not None:
-        mine = evidence.grades.join(
-            evidence.answers.select("item", "system"), on=["item", "system"], how="anti"
-        )
-        found[UNASKED] = count(mine)
-    if evidence is not None and evidence.grades is not None and recorded_grades(evidence):
-        told = ~nw.col("propensity").is_null()
-        drawn = evidence.grades.filter(told).group_by("item").agg(_n=nw.len()).select("item")
-        found[BESIDE] = count(evidence.grades.filter(~told).join(drawn, on="item", how="inner"))
-    return found
+    if grades is not None and evidence.answers is not None:
+        pairs = evidence.answers.select("item", "system")
+        found[UNASKED] = count(grades.join(pairs, on=["item", "system"], how="anti"))
+    if grades is not None and recorded_grades(evidence):
+        told = is_there("propensity")
+        drawn = distinct(grades.filter(told), "item")
+        found[BESIDE] = count(grades.filter(~told).join(drawn, on="item", how="inner"))
+    return {name: n for name, n in found.items() if n}
 
 
 def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
     """:func:`met_labels` for the counts that ask alike, worked out once; the answer itself is there
     where propensities were recorded.
     """
-    about = (
-        evidence.judgements,
-        evidence.items,
-        answers,
-        evidence.n_classes,
-        evidence.conflicts,
-        evidence.grades,
-    )
-    kept = evidence._kept.get("met")
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        met = met_labels(evidence, answers, labels, given=labels.scored)
-        kept = evidence._kept["met"] = about, settle(met, ours=evidence._connection is not None)
-    found: Frame = kept[1]
-    return found
+
+    def met() -> Frame:
+        return evidence._settled(met_labels(evidence, answers, labels, given=labels.scored))
+
+    return evidence._recall("met", met, answers)
 
 
 def met_labels(
@@ -469,32 +409,21 @@ def met_labels(
     if labels.items is None or labels.classes is None:
         return with_grades(evidence, _unjudged(evidence, answers, by_cluster=by_cluster))
     scored = labels.scored
-    about = [
-        "item",
-        "verdict",
-        "n_no",
-        *(["recorded"] if scored else []),
-        *(["asked"] if by_class else []),
-    ]
-    of_class = labels.classes.select(
-        "item", "class", "yes", "no", "unsure", *(["inverse"] if scored else [])
-    )
-    frame = placed(answers, evidence, by_cluster=by_cluster).join(
-        labels.items.select(*about), on="item", how="left"
-    )
+    told = {"recorded": scored, "asked": by_class}
+    about = ["item", "verdict", "n_no", *(name for name, there in told.items() if there)]
+    said = ["item", "class", "yes", "no", "unsure", *(["inverse"] if scored else [])]
+    frame = placed(answers, evidence, by_cluster=by_cluster)
+    frame = frame.join(labels.items.select(*about), on="item", how="left")
+    of_class = labels.classes.select(*said)
     frame = frame.join(of_class, left_on=["item", "answer"], right_on=["item", "class"], how="left")
-    verdict, labelled = nw.col("verdict"), ~nw.col("verdict").is_null()
-    spoken = (
-        nw.when(verdict == YES)
-        .then(nw.col("yes"))
-        .when(verdict == NO)
-        .then(nw.col("no"))
-        .otherwise(nw.col("unsure"))
+    verdict, labelled = nw.col("verdict"), is_there("verdict")
+    spoken = cases(
+        [(verdict == YES, nw.col("yes")), (verdict == NO, nw.col("no"))], nw.col("unsure")
     )
     columns: dict[str, nw.Expr] = {
         "item": nw.col("item"),
         "system": nw.col("system"),
-        "answered": ~nw.col("answer").is_null(),
+        "answered": is_there("answer"),
         "verdict": verdict,
         "hit": (labelled & (spoken == 1)).fill_null(value=False),
         "n_no": nw.col("n_no").fill_null(0),
@@ -504,14 +433,12 @@ def met_labels(
     aim = aim_of(evidence) if scored else None
     if aim is not None and evidence.answers is not None:
         votes, totals = _votes(evidence.answers)
-        frame = frame.join(votes, on=["item", "answer"], how="left").join(
-            totals, on="item", how="left"
-        )
+        frame = frame.join(votes, on=["item", "answer"], how="left")
+        frame = frame.join(totals, on="item", how="left")
         share = nw.col("votes").cast(nw.Float64) / nw.col("total").cast(nw.Float64)
         chance = (1 - aim) * share + aim / classes_expr(evidence).cast(nw.Float64) if aim else share
-        columns["chance"] = nw.when((nw.col("recorded") == 1) & ~nw.col("answer").is_null()).then(
-            chance
-        )
+        drawn = (nw.col("recorded") == 1) & is_there("answer")
+        columns["chance"] = nw.when(drawn).then(chance)
     if scored:
         is_recorded = (nw.col("recorded") == 1).fill_null(value=False)
         columns["inverse"] = nw.when(is_recorded).then(nw.col("inverse").fill_null(0.0))
@@ -541,23 +468,12 @@ def _unjudged(evidence: Evidence, answers: Frame, *, by_cluster: bool) -> Frame:
 
 
 def _drawn(evidence: Evidence, met: Frame) -> Frame:
-    """Labels of grades with a propensity, for the systems whose answers could be drawn: those that
-    were.
-
-    A grade asks about answers only. A system that has none with a propensity was not in the draw,
-    and a score of it would have no meaning.
-    """
-    if (
-        evidence.grades is None
-        or evidence.answers is None
-        or evidence.judgements is not None
-        or not recorded_grades(evidence)
-    ):
+    """Labels of drawn grades, for systems with a propensity: the others were not in the draw."""
+    alone = evidence.judgements is None and evidence.answers is not None
+    if evidence.grades is None or not alone or not recorded_grades(evidence):
         return met
-    told = (
-        evidence.grades.filter(~nw.col("propensity").is_null()).group_by("system").agg(_n=nw.len())
-    )
-    mine = nw.col("system").is_in([str(row[0]) for row in fetch(told.select("system"))])
+    told = distinct(evidence.grades.filter(is_there("propensity")), "system")
+    mine = _among([row[0] for row in fetch(told)])
     columns: dict[str, nw.Expr] = {name: nw.col(name) for name in met.columns}
     for name in ("verdict", "inverse", "chance", "given", "asked", "guess"):
         if name in columns:
@@ -581,39 +497,24 @@ def with_grades(evidence: Evidence, met: Frame) -> Frame:
         grades = grades.join(contradictions(evidence).select("item"), on="item", how="anti")
     if "inverse" not in grades.columns:
         return met.join(grades, on=["item", "system"], how="left")
-    aimed = grades.filter(~nw.col("inverse").is_null())
-    own = aimed.select(
-        "item", "system", asked_grade=nw.col("grade"), asked_inverse=nw.col("inverse")
-    )
+    pair = ["item", "system"]
+    aimed = grades.filter(is_there("inverse"))
+    own = aimed.select(*pair, asked_grade=nw.col("grade"), asked_inverse=nw.col("inverse"))
     asked = aimed.group_by("item").agg(asked_verdict=nw.col("grade").max(), _n=nw.len()).drop("_n")
-    frame = met.join(
-        grades.filter(nw.col("inverse").is_null()).drop("inverse"),
-        on=["item", "system"],
-        how="left",
-    )
-    frame = frame.join(asked, on="item", how="left").join(own, on=["item", "system"], how="left")
-    here = ~nw.col("asked_verdict").is_null() & nw.col("grade").is_null()
-    names = [
-        name
-        for name in met.columns
-        if name not in ("verdict", "hit", "n_no", "ruled_hit", "inverse")
-    ]
-    hit = nw.when(here).then(~nw.col("asked_grade").is_null()).otherwise(nw.col("hit"))
-    return frame.select(
-        *names,
-        "grade",
-        verdict=nw.when(here).then(nw.col("asked_verdict")).otherwise(nw.col("verdict")),
-        hit=hit,
-        n_no=nw.when(here)
-        .then((nw.col("asked_verdict") == NO).cast(nw.Int64))
-        .otherwise(nw.col("n_no")),
-        ruled_hit=nw.when(here)
-        .then((nw.col("asked_verdict") == NO) & ~nw.col("asked_grade").is_null())
-        .otherwise(nw.col("ruled_hit")),
-        inverse=nw.when(here)
-        .then(nw.col("asked_inverse").fill_null(0.0))
-        .otherwise(nw.col("inverse")),
-    )
+    others = grades.filter(nw.col("inverse").is_null()).drop("inverse")
+    frame = met.join(others, on=pair, how="left").join(asked, on="item", how="left")
+    frame = frame.join(own, on=pair, how="left")
+    here = is_there("asked_verdict") & nw.col("grade").is_null()
+    no, mine = nw.col("asked_verdict") == NO, is_there("asked_grade")
+    asked_here = {
+        "verdict": nw.col("asked_verdict"),
+        "hit": mine,
+        "n_no": no.cast(nw.Int64),
+        "ruled_hit": no & mine,
+        "inverse": nw.col("asked_inverse").fill_null(0.0),
+    }
+    changed = {name: cases([(here, value)], nw.col(name)) for name, value in asked_here.items()}
+    return frame.select(*[c for c in met.columns if c not in changed], "grade", **changed)
 
 
 def after_grades(frame: Frame) -> Frame:
@@ -625,27 +526,18 @@ def after_grades(frame: Frame) -> Frame:
     """
     grade, verdict = nw.col("grade"), nw.col("verdict")
     sure = ((grade == YES) | (grade == NO)).fill_null(value=False)
-    open_grade = (grade == UNSURE).fill_null(value=False) & (
-        verdict.is_null() | (verdict == UNSURE)
-    )
+    silent = verdict.is_null() | (verdict == UNSURE)
+    open_grade = (grade == UNSURE).fill_null(value=False) & silent
     graded = sure | open_grade
     columns: dict[str, nw.Expr] = {name: nw.col(name) for name in frame.columns if name != "grade"}
-    columns["verdict"] = (
-        nw.when(sure).then(nw.lit(YES)).when(open_grade).then(nw.lit(UNSURE)).otherwise(verdict)
-    )
-    columns["hit"] = (
-        nw.when(graded).then((grade != NO) & nw.col("answered")).otherwise(nw.col("hit"))
-    )
-    columns["n_no"] = nw.when(graded).then(nw.lit(0, dtype=nw.Int64)).otherwise(nw.col("n_no"))
+    columns["verdict"] = cases([(sure, YES), (open_grade, UNSURE)], verdict)
+    columns["hit"] = cases([(graded, (grade != NO) & nw.col("answered"))], nw.col("hit"))
+    columns["n_no"] = cases([(graded, nw.lit(0, dtype=nw.Int64))], nw.col("n_no"))
     columns["ruled_hit"] = nw.col("ruled_hit") & ~graded
     for name in ("inverse", "chance", "guess", "asked", "given"):
         if name in columns:
             columns[name] = nw.when(~graded).then(nw.col(name))
     return frame.select(**columns, graded=graded)
-
-
-# ----------------------------------------------------------------------------
-# Answers that were given more than once: every item counts once.
 
 
 _REMEDY = "Keep one answer of each item, or pass repeats='all'."
@@ -657,9 +549,9 @@ def count_states(answers: Frame) -> dict[tuple[str, str], int]:
     """
     if "state" not in answers.columns:
         return {}
-    silent = answers.filter(nw.col("answer").is_null() & ~nw.col("state").is_null())
-    rows = fetch(silent.group_by("system", "state").agg(n=nw.len()).select("system", "state", "n"))
-    return {(str(system), str(state)): int(n) for system, state, n in sorted(rows)}
+    silent = answers.filter(nw.col("answer").is_null() & is_there("state"))
+    rows = sorted(numbers_of(silent, ["system", "state"]))
+    return {(str(system), str(state)): int(n) for system, state, n in rows}
 
 
 def repeats_of(evidence: Evidence, systems: Sequence[str]) -> dict[str, Any]:
@@ -668,31 +560,15 @@ def repeats_of(evidence: Evidence, systems: Sequence[str]) -> dict[str, Any]:
     """
     if evidence.repeats is None:
         return {}
-    wanted = evidence.repeats.filter(nw.col("system").is_in(list(systems)))
-    runs = {
-        str(name): int(n)
-        for name, n in fetch(wanted.group_by("system").agg(n=nw.len()).select("system", "n"))
-    }
+    wanted = evidence.repeats.filter(_among(systems))
+    runs = {str(name): int(n) for name, n in numbers_of(wanted, ["system"])}
     about: dict[str, Any] = {"runs": runs, "repeats": evidence.repeats_as}
     if evidence.repeats_as == "any":
-        given = different_answers(wanted.filter(~nw.col("answer").is_null()))
-        most = (
-            given.group_by("item", "system")
-            .agg(n=nw.len())
-            .group_by("system")
-            .agg(n=nw.col("n").max())
-        )
+        given = distinct(wanted.filter(is_there("answer")), "item", "system", "answer")
+        each = given.group_by("item", "system").agg(n=nw.len())
+        most = each.group_by("system").agg(n=nw.col("n").max())
         about["most_answers"] = {str(name): int(n) for name, n in fetch(most.select("system", "n"))}
     return about
-
-
-def different_answers(answers: Frame) -> Frame:
-    """Each answer of a system to an item once; no answer is one of them."""
-    return (
-        answers.group_by("item", "system", "answer")
-        .agg(times=nw.len())
-        .select("item", "system", "answer")
-    )
 
 
 def met_runs(
@@ -705,27 +581,21 @@ def met_runs(
     the sum of 1{asked = answer}/propensity, ``given`` the last of the answers.
     """
     any_of = evidence.repeats_as == "any"
-    answers = different_answers(answers) if any_of else answers
+    if any_of:  # each different answer once; no answer is one of them
+        answers = distinct(answers, "item", "system", "answer")
+    constant = ["system", *place_columns(evidence, by_cluster=by_cluster)]
     if labels is None:
-        frame = placed(answers, evidence, by_cluster=by_cluster).with_columns(
-            answered=~nw.col("answer").is_null(), given=nw.col("answer")
-        )
+        frame = placed(answers, evidence, by_cluster=by_cluster)
+        frame = frame.with_columns(answered=is_there("answer"), given=nw.col("answer"))
     else:
         frame = met_labels(evidence, answers, labels, by_cluster=by_cluster, given=True)
-    constant = [
-        "system",
-        *(name for name in ("verdict", "n_no") if labels is not None),
-        *place_columns(evidence, by_cluster=by_cluster),
-    ]
-    sums = {
-        name: nw.col(name).cast(nw.Int64).sum()
-        for name in ("answered", "hit", "ruled_hit")
-        if name in frame.columns
-    }
+        constant[1:1] = ["verdict", "n_no"]
+    counted = [name for name in ("answered", "hit", "ruled_hit") if name in frame.columns]
+    sums = {name: nw.col(name).cast(nw.Int64).sum() for name in counted}
     inverse = nw.col("inverse").sum() if any_of else nw.col("inverse").mean()
     more = {"inverse": inverse} if "inverse" in frame.columns else {}
     if more and any_of:  # a sum without a value would be 0, which is a recorded question
-        more["told"] = (~nw.col("inverse").is_null()).cast(nw.Int64).max()
+        more["told"] = is_there("inverse").cast(nw.Int64).max()
     found = frame.group_by("item", *constant).agg(
         runs=nw.len(), low=nw.col("given").min(), given=nw.col("given").max(), **sums, **more
     )
@@ -757,69 +627,29 @@ def count_repeats(
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
     if by_class or by_guess:
         what = "transition matrices, rates by class and guesses"
-        raise EvidenceError.of(
-            "answers",
-            f"must have one row for each item and system for {what}",
-            "repeats",
-            remedy=_REMEDY,
-        )
+        rule = f"must have one row for each item and system for {what}"
+        raise EvidenceError.of("answers", rule, "repeats", remedy=_REMEDY)
     evidence.check()
     answers = answers_of(evidence, systems, every=True)
     labels = None if evidence.judgements is None else labels_of(evidence)
-    by_item, constant = met_runs(evidence, answers, labels, by_cluster=by_cluster)
-    keys = [
-        *constant,
-        *(
-            name
-            for name in ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
-            if name in by_item.columns
-        ),
-    ]
-    found = fetch(by_item.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
-    unused = {} if labels is None else unused_of(labels, answers)
-    rows = [dict(zip([*keys, "n"], row, strict=True)) for row in found]
-    return _tallied_runs(evidence, rows, {name: n for name, n in unused.items() if n})
+    by_item, keys = met_runs(evidence, answers, labels, by_cluster=by_cluster)
+    facts = ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
+    keys = [*keys, *(name for name in facts if name in by_item.columns)]
+    unused = {} if labels is None else unused_of(labels, answers, evidence)
+    rows = _apart(keys, numbers_of(by_item, keys), by_cluster=False)
+    return _tallied(evidence, rows, unused, functools.partial(_facts_of_runs, evidence.repeats_as))
 
 
-def _tallied_runs(
-    evidence: Evidence, rows: Sequence[dict[str, Any]], unused: dict[str, int]
-) -> AccuracyCounts:
-    tallies: Counter[Tally] = Counter()
-    items: Counter[Cell] = Counter()
-    answered: Counter[Cell] = Counter()
-    for row in rows:
-        cell = place_of(evidence, row, str(row["system"]))
-        n = int(row["n"])
-        items[cell] += n
-        answered[cell] += n if row["answered"] else 0
-        if row.get("verdict") is not None:
-            tallies[_tally(evidence.repeats_as, row, cell)] += n
-    return AccuracyCounts(
-        tallies=dict(tallies),
-        items=dict(items),
-        answered=dict(answered),
-        unused=unused,
-        inferred=evidence.assumed,
-    )
-
-
-def _tally(how: Repeats, row: dict[str, Any], cell: Cell) -> Tally:
-    verdict: Any = VERDICTS[int(row["verdict"])]
+def _facts_of_runs(how: Repeats, row: dict[str, Any]) -> dict[str, Any]:
     hits, all_of = int(row["hit"]), int(row["answered" if how == "any" else "runs"])
-    return tally(
-        cell,
-        verdict,
-        hit=hits > 0 if how == "any" else hits == all_of,
-        answered=int(row["answered"]) > 0,
-        n_ruled_out=int(row["n_no"] or 0),
-        ruled_hit=0 < all_of == int(row["ruled_hit"]),
-        inverse=row.get("inverse"),
-        shares=shares_of(how, row),
-    )
-
-
-# ---------------------------------------------------------------------------- The answers by item,
-# for drawing questions; items are sorted so that the order of the rows does not matter.
+    return {
+        "hit": hits > 0 if how == "any" else hits == all_of,
+        "answered": int(row["answered"]) > 0,
+        "n_ruled_out": int(row["n_no"] or 0),
+        "ruled_hit": 0 < all_of == int(row["ruled_hit"]),
+        "inverse": row.get("inverse"),
+        "shares": shares_of(how, row),
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -851,17 +681,12 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     evidence.check()
     names = evidence.classes
     if names is None and evidence.class_kind == "text":
+        remedy = "Pass classes=[…], all of them."
         raise EvidenceError.of(
-            "classes",
-            "must be given where classes are text",
-            "none",
-            remedy="Pass classes=[…], all of them.",
+            "classes", "must be given where classes are text", "none", remedy=remedy
         )
-    rows = (
-        []
-        if evidence.answers is None
-        else fetch(evidence.answers.select("item", "system", "answer"))
-    )
+    answers = evidence.answers
+    rows = [] if answers is None else fetch(answers.select("item", "system", "answer"))
     found = sorted({str(r[1]) for r in rows})
     missing = [s for s in systems or () if s not in found]
     if missing:
@@ -874,14 +699,12 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     for item, system, answer in rows:
         if system in chosen and answer is not None:
             votes.setdefault(item, Counter())[answer] += 1
-    items = {
-        r[0] for r in (rows if evidence.items is None else fetch(evidence.items.select("item")))
-    }
+    listed = rows if evidence.items is None else fetch(evidence.items.select("item"))
+    items = {row[0] for row in listed}
     n_classes: Mapping[Any, int] | int = int(evidence.n_classes or 0)
     if evidence.has_own_n_classes and evidence.items is not None:
-        n_classes = {
-            item: int(k) for item, k in fetch(evidence.items.select("item", nw.col("n_classes")))
-        }
+        sizes = fetch(evidence.items.select("item", "n_classes"))
+        n_classes = {item: int(k) for item, k in sizes}
     return AnswerTable(
         items=tuple(sorted(items)),
         systems=tuple(sorted(chosen)),
@@ -889,10 +712,6 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
         names=names,
         answers=votes,
     )
-
-
-# ----------------------------------------------------------------------------
-# What was asked and what was said.
 
 
 def count_judgements(
@@ -929,73 +748,44 @@ def count_judgements(
         raise EvidenceError.of("evidence", "must have judgements", "none")
     if by_time and "at" not in evidence.judgements.columns:
         raise EvidenceError.of("judgements", "must have a column at to be counted by time", "none")
-    frame = _questions(
-        evidence,
-        evidence.judgements,
-        single=counts is not None and _one_judgement_an_item(evidence, counts),
-    )
-    keys = [
-        "class",
-        "said",
-        *(
-            name
-            for name, wanted in (("rater", by_rater), ("propensity", True), ("at", by_time))
-            if wanted
-        ),
-    ]
-    keys = [name for name in keys if name in frame.columns]
+    single = counts is not None and _one_judgement_an_item(evidence, counts)
+    frame = _questions(evidence, evidence.judgements, single=single)
+    wanted = {"class": True, "said": True, "rater": by_rater, "propensity": True, "at": by_time}
+    keys = [name for name, kept in wanted.items() if kept and name in frame.columns]
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
-    rows = [
-        (dict(zip(keys, values, strict=True)), int(n))
-        for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))
-    ]
+    rows = _apart(keys, numbers_of(frame, keys), by_cluster=False)
     if by_time:
-        rows.sort(key=lambda pair: (pair[0]["at"] is not None, pair[0]["at"]))
+        rows.sort(key=lambda row: (row["at"] is not None, row["at"]))
     questions: Counter[Question] = Counter()
-    total, seen = sum(n for _, n in rows), 0
-    for row, n in rows:
+    total, seen = sum(int(row["n"]) for row in rows), 0
+    for row in rows:
         k = int(row.get("n_classes") or evidence.n_classes or 0)
         verdict: Any = VERDICTS[int(row["said"])]
         period = f"period {10 * seen // total + 1} of 10" if by_time else ""
-        questions[
-            Question(
-                k,
-                row["class"],
-                verdict,
-                row.get("rater") or "",
-                rounded(row.get("propensity")),
-                period,
-            )
-        ] += n
-        seen += n
+        rater, propensity = row.get("rater") or "", rounded(row.get("propensity"))
+        questions[Question(k, row["class"], verdict, rater, propensity, period)] += int(row["n"])
+        seen += int(row["n"])
     return JudgementCounts(questions=dict(questions), inferred=evidence.assumed).ordered()
 
 
 def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
-    """The judgements that make labels, each once, without those of contradictory items if these are
-    dropped.
-    """
+    """The judgements that make labels, each once, without dropped items."""
     if single:
         return judgements
     evidence.check()
-    labels = gather(
-        evidence
-        if evidence.grades is None
-        else dataclasses.replace(evidence, grades=None, _kept={})
-    )
-    if evidence.conflicts == "drop":
-        return labels.kept.join(
-            labels.known.filter(nw.col("conflict")).select("item"), on="item", how="anti"
-        )
-    return labels.kept
+    if evidence.grades is not None:
+        evidence = dataclasses.replace(evidence, grades=None, _kept={})
+    labels = gather(evidence)
+    if evidence.conflicts != "drop":
+        return labels.kept
+    bad = labels.known.filter(nw.col("conflict")).select("item")
+    return labels.kept.join(bad, on="item", how="anti")
 
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
-    """Every labelled item has a judgement; if there are no more judgements than labelled items,
-    each has exactly one.
-    """
+    """Whether there are no more judgements than labelled items."""
     if evidence.grades is not None:
         return False
     labelled: Counter[str] = Counter()
@@ -1015,27 +805,23 @@ def count_first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
     >>> count_first_verdicts(Evidence.from_tables(judgements=judgements, n_classes=3))
     {('no', 2): 1, ('yes', 1): 1}
     """
-    if (evidence.judgements is None and evidence.grades is None) or propensities_of(
-        evidence
-    ) != "recorded":
+    nothing = evidence.judgements is None and evidence.grades is None
+    if nothing or propensities_of(evidence) != "recorded":
         return {}
-    about = (evidence.judgements, evidence.items, evidence.n_classes, evidence.grades)
-    kept = evidence._kept.get("first verdicts")
-    if kept is not None and all(a is b for a, b in zip(kept[0], about, strict=True)):
-        known: dict[tuple[str, int], int] = dict(kept[1])
-        return known
+    if "first verdicts" not in evidence._kept:
+        return _first_verdicts(evidence)
+    return dict(evidence._recall("first verdicts", lambda: _first_verdicts(evidence)))
+
+
+def _first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
     evidence.check()
     labels = gather(evidence)
-    told = labels.each.filter(~nw.col("propensity").is_null()).group_by("item").agg(asked=nw.len())
+    told = labels.each.filter(is_there("propensity")).group_by("item").agg(asked=nw.len())
     first = labels.kept.select("item", "said").join(told, on="item", how="inner")
     if evidence.conflicts == "drop":
         first = first.join(contradictions(evidence).select("item"), on="item", how="anti")
-    rows = fetch(first.group_by("said", "asked").agg(n=nw.len()).sort("said", "asked"))
+    rows = numbers_of(first, ["said", "asked"])
     return {(VERDICTS[int(said)], int(asked)): int(n) for said, asked, n in rows}
-
-
-# ----------------------------------------------------------------------------
-# Tallies out of evidence: one group-by for any size.
 
 
 _LOOKED_AT = 20
@@ -1106,21 +892,9 @@ def count_accuracy(
         )
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
-    about = (
-        evidence.answers,
-        evidence.judgements,
-        evidence.items,
-        evidence.repeats,
-        evidence.n_classes,
-        evidence.conflicts,
-        evidence.grades,
-    )
-    key = f"accuracy {None if systems is None else [str(s) for s in systems]} {by} {evidence.repeats_as}"
-    kept = evidence._kept.get(key)
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        kept = evidence._kept[key] = about, _count(evidence, systems, by)
-    found: AccuracyCounts = kept[1]
-    return found
+    names = None if systems is None else [str(s) for s in systems]
+    key = f"accuracy {names} {by} {evidence.repeats_as}"
+    return evidence._recall(key, lambda: _count(evidence, systems, by))
 
 
 class _By(NamedTuple):
@@ -1133,37 +907,25 @@ class _By(NamedTuple):
 
 def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     if evidence.repeats is not None and evidence.repeats_as != "all":
-        found = count_repeats(
-            evidence,
-            systems=systems,
-            by_class=by.by_class,
-            by_guess=by.by_guess,
-            by_cluster=by.by_cluster,
-        )
+        found = count_repeats(evidence, systems=systems, **by._asdict())
         return _finished(evidence, found, evidence.repeats, systems)
     if systems is not None:
         evidence._meet()
     answers = asked_of(evidence, systems)
     if by.by_guess and "guess" not in answers.columns:
         raise EvidenceError.of("answers", "must have a column guess to be counted by guess", "none")
-    plain = evidence.judgements is not None and evidence.grades is None
-    if (
-        plain
-        and not _several_judgements(evidence, evidence.judgements)  # type: ignore[arg-type]
-        and aim_of(evidence) is None
-    ):
-        flat = _flat(evidence, answers, by)
-        if flat is not None:
-            return _finished(evidence, flat, answers, systems)
-    return _finished(evidence, _grouped(evidence, answers, by), answers, systems)
+    told, counts = evidence.judgements, None
+    if told is not None and evidence.grades is None and not _several_judgements(evidence, told):
+        counts = _flat(evidence, answers, told, by) if aim_of(evidence) is None else None
+    if counts is None:
+        counts = _grouped(evidence, answers, by)
+    return _finished(evidence, counts, answers, systems)
 
 
 def _finished(
     evidence: Evidence, counts: AccuracyCounts, answers: Frame, systems: Sequence[str] | None
 ) -> AccuracyCounts:
-    """The counts with how many answers are missing, and why; all systems that were asked for must
-    be there.
-    """
+    """The counts with missing answers and repeats; all systems asked for must be there."""
     missing = [s for s in systems or () if str(s) not in counts.systems]
     if missing:
         raise unknown_systems(missing, evidence)
@@ -1177,35 +939,10 @@ def _finished(
     ).ordered()
 
 
-class _Met(NamedTuple):
-    """One row of the last group-by: how ``n`` answers met their labels. ``verdict`` is None without
-    a label.
-    """
-
-    system: str
-    answered: bool
-    verdict: int | None
-    hit: bool
-    n_ruled_out: int
-    ruled_hit: bool
-    inverse: float | None
-    chance: float | None
-    place: tuple[Any, ...]
-    asked: Any
-    answer: Any
-    guess: float | None
-    n: int
-    clusters: Mapping[str, int] | None = None
-    """How many of them are in each cluster."""
-    graded: bool = False
-
-
 def _apart(
     keys: Sequence[str], rows: Iterable[tuple[Any, ...]], *, by_cluster: bool
 ) -> list[dict[str, Any]]:
-    """Rows with the values of ``keys`` and n; those that differ in the cluster only are one row
-    with the numbers by ``clusters``.
-    """
+    """Rows as dicts; those that differ in the cluster only are one, with ``clusters``."""
     if not by_cluster:
         return [dict(zip([*keys, "n"], row, strict=True)) for row in rows]
     at = keys.index("cluster")
@@ -1214,167 +951,120 @@ def _apart(
         inside = found.setdefault(row[:at] + row[at + 1 : -1], {})
         inside[row[at]] = inside.get(row[at], 0) + row[-1]
     others = [*keys[:at], *keys[at + 1 :]]
-    return [
-        {
-            **dict(zip(others, key, strict=True)),
-            "cluster": None,
-            "n": sum(inside.values()),
-            "clusters": inside,
-        }
-        for key, inside in found.items()
-    ]
+    rows_apart = []
+    for key, inside in found.items():
+        about = {"cluster": None, "n": sum(inside.values()), "clusters": inside}
+        rows_apart.append({**dict(zip(others, key, strict=True)), **about})
+    return rows_apart
+
+
+def _facts(row: dict[str, Any]) -> dict[str, Any]:
+    """How an answer met its label, as :func:`noracle.counts.tally.tally` takes it."""
+    told = {name: row.get(name) for name in ("inverse", "chance", "asked", "guess")}
+    flags = {name: bool(row.get(name)) for name in ("hit", "answered", "ruled_hit", "graded")}
+    return {**told, **flags, "n_ruled_out": int(row.get("n_no") or 0), "answer": row.get("given")}
 
 
 def _tallied(
-    evidence: Evidence, rows: Iterable[_Met], by: _By, unused: dict[str, int]
+    evidence: Evidence,
+    rows: Iterable[dict[str, Any]],
+    unused: dict[str, int],
+    facts: Callable[[dict[str, Any]], dict[str, Any]] = _facts,
 ) -> AccuracyCounts:
+    """Counts from rows, each of which says how ``n`` answers met their labels."""
     tallies: Counter[Tally] = Counter()
     items: Counter[Cell] = Counter()
     answered: Counter[Cell] = Counter()
-    columns = place_columns(evidence, by_cluster=by.by_cluster)
     for row in rows:
-        cell = place_of(evidence, dict(zip(columns, row.place, strict=True)), row.system)
-        where = {cell: row.n}
-        if row.clusters is not None:
-            where = {cell._replace(cluster=cluster): n for cluster, n in row.clusters.items()}
+        cell = place_of(evidence, row, str(row["system"]))
+        inside = row.get("clusters") or {cell.cluster: int(row["n"])}
+        where = {cell._replace(cluster=cluster): n for cluster, n in inside.items()}
         for place, n in where.items():
             items[place] += n
-            answered[place] += n if row.answered else 0
-        if row.verdict is not None:
-            verdict: Any = VERDICTS[row.verdict]
-            met = tally(
-                cell,
-                verdict,
-                hit=row.hit,
-                answered=row.answered,
-                n_ruled_out=row.n_ruled_out,
-                ruled_hit=row.ruled_hit,
-                inverse=row.inverse,
-                asked=row.asked,
-                answer=row.answer,
-                guess=row.guess,
-                chance=row.chance,
-                graded=row.graded,
-            )
-            if row.clusters is None:
-                tallies[met] += row.n
-            else:
-                for cluster, n in row.clusters.items():
-                    tallies[met._replace(cluster=cluster)] += n
-    used = {name: n for name, n in unused.items() if n}
+            answered[place] += n if row["answered"] else 0
+        if row.get("verdict") is not None:
+            verdict: Any = VERDICTS[int(row["verdict"])]
+            met = tally(cell, verdict, **facts(row))
+            for place, n in where.items():
+                tallies[met._replace(cluster=place.cluster)] += n
     return AccuracyCounts(
         tallies=dict(tallies),
         items=dict(items),
         answered=dict(answered),
-        unused=used,
+        unused={name: n for name, n in unused.items() if n},
         inferred=evidence.assumed,
     )
 
 
-# ---------------------------------------------------------------- the flat way
-
-
-def _flat(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts | None:
+def _flat(evidence: Evidence, answers: Frame, judgements: Frame, by: _By) -> AccuracyCounts | None:
     """Counts by one outer join and one group-by, or None where some item has several judgements."""
-    judgements = evidence.judgements
-    if judgements is None:
-        return None
     frame, keys = _flat_groups(evidence, answers, judgements, by)
     rows = _apart(keys, fetch(frame), by_cluster=by.by_cluster)
-    for (
-        row
-    ) in rows:  # a judgement that joined has said something, an answer that joined has a system
-        row["has_label"], row["has_answer"] = row["said"] is not None, row["system"] is not None
     if any(row["broken"] for row in rows):
         evidence.check()
-        raise EvidenceError.of(
-            "evidence",
-            "must keep its rules",
-            "rows that changed while they were read",
-            remedy="Read it again.",
-        )
-    names = {row["system"] for row in rows if row["has_answer"]}
-    both = sum(row["n"] for row in rows if row["has_answer"] and row["has_label"])
-    alone = sum(row["n"] for row in rows if not row["has_answer"])
-    unlabelled = sum(row["n"] for row in rows if not row["has_label"])
+        came, remedy = "rows that changed while they were read", "Read it again."
+        raise EvidenceError.of("evidence", "must keep its rules", came, remedy=remedy)
+    # A judgement that joined has said something, an answer that joined has a system.
+    answered = [row for row in rows if row["system"] is not None]
+    names = {row["system"] for row in answered}
+    both = sum(row["n"] for row in answered if row["said"] is not None)
+    alone = sum(row["n"] for row in rows if row["system"] is None)
+    unlabelled = sum(row["n"] for row in rows if row["said"] is None)
     n_answers, n_judgements = count(answers), count(judgements)
     one_answer = both + alone == n_judgements
     one_judgement = both + unlabelled == n_answers
     if len(names) > 1 or (one_answer and one_judgement and unlabelled):
-        again = (
-            repeats(answers, ("item", "system"))
-            if evidence._rows is None
-            else evidence.repeated_answers()
-        )
-        one_answer = not fetch(again.head(1))
+        whole = evidence._rows is not None
+        pairs = ("item", "system")
+        again = evidence.repeated_answers() if whole else repeats(answers, pairs)
+        one_answer = not has_rows(again)
     if (len(names) > 1 and one_judgement) or (one_answer and one_judgement and alone):
-        one_judgement = not fetch(repeats(judgements, ("item",)).head(1))
+        one_judgement = not has_rows(repeats(judgements, ("item",)))
     if not (one_answer and one_judgement):
         return None
     # Whether answers and labels speak of the same items is seen here for nothing.
     same = answers is evidence.answers
     evidence._meet((n_judgements - alone, n_judgements) if same else None)
-    met = [_flat_row(evidence, row, by) for row in rows if row["has_answer"]]
-    return _tallied(evidence, met, by, {WITHOUT_ANSWERS: alone})
+    for row in answered:
+        no, p = row["said"] == NO, row.get("propensity")
+        row |= {"verdict": row["said"], "n_no": int(no), "ruled_hit": no and row["hit"]}
+        row["inverse"] = (0.0 if p is None else 1.0 / p) if row.get("recorded") else None
+    return _tallied(evidence, answered, {WITHOUT_ANSWERS: alone})
 
 
 def _several_judgements(evidence: Evidence, judgements: Frame) -> bool:
-    """Whether labels are gathered already, or some of the first items are seen to have several
-    judgements; no proof if not.
-    """
+    """Whether labels are gathered, or some first item is seen to have several judgements."""
     if "labels" in evidence._kept:
         return True
-    first = [
-        row[0] for row in fetch(judgements.select("item").head(_LOOKED_AT)) if row[0] is not None
-    ]
-    return (
-        count(judgements.filter(nw.col("item").is_in(list(dict.fromkeys(first))))) > len(set(first))
-        if first
-        else False
-    )
+    looked = fetch(judgements.select("item").head(_LOOKED_AT))
+    first = list(dict.fromkeys(row[0] for row in looked if row[0] is not None))
+    return bool(first) and count(judgements.filter(nw.col("item").is_in(first))) > len(first)
 
 
 def _flat_groups(
     evidence: Evidence, answers: Frame, judgements: Frame, by: _By
 ) -> tuple[Frame, list[str]]:
     scored = propensities_of(evidence) == "recorded"
-    broken = either(
-        [
-            rule.broken
-            for rule in row_faults(TABLES["judgements"], judgements.columns)
-            if rule.column != "verdict"
-        ]
-    )
-    said = nw.when(broken).then(nw.lit(UNKNOWN)).otherwise(nw.col("said"))
-    left = judgements.select(
-        "item", "class", said.alias("said"), *(["propensity"] if scored else [])
-    )
-    wrong = either([rule.broken for rule in row_faults(TABLES["answers"], answers.columns)])
+
+    def faults_of(table: str, columns: Sequence[str], but: str) -> list[nw.Expr]:
+        rules = row_faults(TABLES[table], list(columns))
+        return [rule.broken for rule in rules if rule.column != but]
+
+    bad = either(faults_of("judgements", judgements.columns, "verdict"))
+    said = cases([(bad, UNKNOWN)], nw.col("said")).alias("said")
+    left = judgements.select("item", "class", said, *(["propensity"] if scored else []))
+    wrong = either(faults_of("answers", answers.columns, ""))
     right = placed(answers.with_columns(wrong=wrong), evidence, by_cluster=by.by_cluster)
     places = place_columns(evidence, by_cluster=by.by_cluster)
     if evidence.items is not None:
-        strange = [nw.col("known").is_null()]
-        strange += [
-            rule.broken
-            for rule in row_faults(TABLES["items"], ["item", *places])
-            if rule.column != "item"
-        ]
+        strange = [nw.col("known").is_null(), *faults_of("items", ["item", *places], "item")]
         right = right.with_columns(wrong=nw.col("wrong") | either(strange))
-    right = right.select(
-        nw.col("item").alias("answered_item"),
-        "system",
-        "answer",
-        "wrong",
-        *(["guess"] if by.by_guess else []),
-        *places,
-    )
+    own = ["system", "answer", "wrong", *(["guess"] if by.by_guess else []), *places]
+    right = right.select(nw.col("item").alias("answered_item"), *own)
     joined = left.join(right, left_on="item", right_on="answered_item", how="full")
     faults = [nw.col("said") == UNKNOWN, nw.col("wrong")]
-    faults += [
-        e
-        for e in (outside(c, evidence, classes_expr(evidence)) for c in ("answer", "class"))
-        if e is not None
-    ]
+    beyond = [outside(c, evidence, classes_expr(evidence)) for c in ("answer", "class")]
+    faults += [expr for expr in beyond if expr is not None]
     hit = nw.col("answer") == nw.col("class")
     columns: dict[str, nw.Expr] = {
         "system": nw.col("system"),
@@ -1394,71 +1084,20 @@ def _flat_groups(
     return joined.select(**columns).group_by(*columns).agg(n=nw.len()).sort(*columns), list(columns)
 
 
-def _flat_row(evidence: Evidence, row: dict[str, Any], by: _By) -> _Met:
-    verdict = int(row["said"]) if row["has_label"] else None
-    hit, p = bool(row["hit"]), row.get("propensity")
-    return _Met(
-        system=str(row["system"]),
-        answered=bool(row["answered"]),
-        verdict=verdict,
-        hit=hit,
-        n_ruled_out=int(verdict == NO),
-        ruled_hit=hit and verdict == NO,
-        inverse=(0.0 if p is None else 1.0 / p) if row.get("recorded") else None,
-        chance=None,
-        place=tuple(row[name] for name in place_columns(evidence, by_cluster=by.by_cluster)),
-        asked=row.get("asked"),
-        answer=row.get("given") if verdict is not None else None,
-        guess=row.get("guess"),
-        n=int(row["n"]),
-        clusters=row.get("clusters"),
-    )
-
-
-# ---------------------------------------------------------------- the grouped way
-
-
 def _grouped(evidence: Evidence, answers: Frame, by: _By) -> AccuracyCounts:
     evidence.check()
     places = place_columns(evidence, by_cluster=by.by_cluster)
     if evidence.judgements is None and evidence.grades is None:
-        frame = placed(answers, evidence, by_cluster=by.by_cluster).with_columns(
-            answered=~nw.col("answer").is_null()
-        )
+        frame = placed(answers, evidence, by_cluster=by.by_cluster)
+        frame = frame.with_columns(answered=is_there("answer"))
         keys, unused = ["system", "answered", *places], dict[str, int]()
     else:
         labels = labels_of(evidence, by_class=by.by_class)
-        frame = (
-            met_labels(evidence, answers, labels, **by._asdict())
-            if any(by)
-            else met_once(evidence, answers, labels)
-        )
+        about = (evidence, answers, labels)
+        frame = met_labels(*about, **by._asdict()) if any(by) else met_once(*about)
         frame = frame if evidence.grades is None else after_grades(frame)
-        keys = [
-            name for name in frame.columns if name != "item" and (by.by_class or name != "given")
-        ]
+        left_out = {"item"} if by.by_class else {"item", "given"}
+        keys = [name for name in frame.columns if name not in left_out]
         unused = unused_of(labels, answers, evidence)
-    rows = _apart(
-        keys, fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys)), by_cluster=by.by_cluster
-    )
-    met = [
-        _Met(
-            system=str(row["system"]),
-            answered=bool(row["answered"]),
-            verdict=None if row.get("verdict") is None else int(row["verdict"]),
-            hit=bool(row.get("hit")),
-            n_ruled_out=int(row.get("n_no") or 0),
-            ruled_hit=bool(row.get("ruled_hit")),
-            inverse=row.get("inverse"),
-            chance=row.get("chance"),
-            place=tuple(row[name] for name in places),
-            asked=row.get("asked"),
-            answer=row.get("given"),
-            guess=row.get("guess"),
-            n=int(row["n"]),
-            clusters=row.get("clusters"),
-            graded=bool(row.get("graded")),
-        )
-        for row in rows
-    ]
-    return _tallied(evidence, met, by, unused)
+    rows = _apart(keys, numbers_of(frame, keys), by_cluster=by.by_cluster)
+    return _tallied(evidence, rows, unused)

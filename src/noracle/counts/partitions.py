@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 
 from noracle._version import __version__
 from noracle.counts.count import Aims, aims_of
-from noracle.counts.ratings import fetch_arrays
 from noracle.counts.sketch import Sketch
 from noracle.counts.totals import Counted, Reading, count_evidence
 from noracle.errors import ArgumentError, EvidenceError, MissingExtra
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
-from noracle.evidence.frames import Frame, fetch, files_of, is_url
+from noracle.evidence.frames import Frame, distinct, fetch, fetch_arrays, files_of, is_there, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
 from noracle.evidence.shapes import Shape
 
@@ -115,39 +114,26 @@ class PartitionStore:
         self._sizes = self._counted_together()
 
     def _read_index(self) -> dict[str, Any]:
-        empty: dict[str, Any] = {
-            "schema": SCHEMA,
-            "options": self._options,
-            "partitions": {},
-            "total": [],
-        }
+        about = {"schema": SCHEMA, "options": self._options}
+        empty: dict[str, Any] = {**about, "partitions": {}, "total": []}
         if _INDEX not in self._found:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
             if others:
                 came = f"a folder with {min(others)!r}"
-                raise EvidenceError.of(
-                    "store",
-                    "must be a new folder or one that this function made",
-                    came,
-                    remedy="Name another one.",
-                )
+                rule = "must be a new folder or one that this function made"
+                raise EvidenceError.of("store", rule, came, remedy="Name another one.")
             return empty
         path = f"{self.folder.path}/{_INDEX}"
         try:
             index: dict[str, Any] = json.loads(self.folder.read(_INDEX).decode())
             schema = str(index["schema"])
         except (ValueError, KeyError, TypeError):
-            raise EvidenceError.of(
-                "store", "must hold a readable index.json", path, remedy="Delete the folder."
-            ) from None
+            rule = "must hold a readable index.json"
+            raise EvidenceError.of("store", rule, path, remedy="Delete the folder.") from None
         if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            raise EvidenceError.of(
-                "store", f"must have schema {SCHEMA!r}", repr(schema), remedy="Name another folder."
-            )
+            rule = f"must have schema {SCHEMA!r}"
+            raise EvidenceError.of("store", rule, repr(schema), remedy="Name another folder.")
         return index if schema == SCHEMA and index["options"] == self._options else empty
-
-    # ------------------------------------------------------------------------------------------------
-    # what it knows
 
     @property
     def names(self) -> list[str]:
@@ -160,9 +146,7 @@ class PartitionStore:
         return list(self._index["partitions"])
 
     def _holds(self, name: str) -> bool:
-        """Whether the counts of a partition are there, and those that were counted together are
-        still together: of a part of them there are no counts.
-        """
+        """Whether the counts are there, with all partitions that were counted together."""
         entry = self._index["partitions"].get(name)
         return (
             entry is not None
@@ -181,15 +165,8 @@ class PartitionStore:
         """The least and the largest key of a partition's items, their kind, and the design of its
         questions.
         """
-        e = self._index["partitions"][name]
-        return About(
-            e["low"],
-            e["high"],
-            e["item_kind"],
-            e["propensities"],
-            None if e["aims"] is None else Aims(*e["aims"]),
-            e["aim"],
-        )
+        entry = {field: self._index["partitions"][name][field] for field in About._fields}
+        return About(**{**entry, "aims": None if entry["aims"] is None else Aims(*entry["aims"])})
 
     def keys(self, name: str) -> Keys:
         """The sorted keys of a partition's items."""
@@ -215,33 +192,23 @@ class PartitionStore:
         entries = self._index["partitions"]
         mine = self._index["total"]
         members = {name for name, digest in mine if entries.get(name, {}).get("file") == digest}
-        if (
-            not mine
-            or len(members) != len(mine)
-            or not members <= set(names)
-            or _TOTAL not in self._found
-        ):
+        whole = bool(mine) and len(members) == len(mine) and _TOTAL in self._found
+        if not whole or not members <= set(names):
             return None, set()
         return _unpacked(self._arrays(_TOTAL)), members
-
-    # ------------------------------------------------------------------------------------------------
-    # what it learns
 
     def add(self, name: str, state: str, kept: Kept) -> None:
         """Keep a partition that was counted. How it was counted is part of the name of its file, so
         that no sum takes it for another.
         """
-        self.add_together(
-            {name: state},
-            Together(kept.counted, {name: kept.keys}, kept.item_kind, kept.aims, kept.aim),
-        )
+        alone = Together(kept.counted, {name: kept.keys}, kept.item_kind, kept.aims, kept.aim)
+        self.add_together({name: state}, alone)
 
     def add_together(self, states: Mapping[str, str], kept: Together) -> None:
         """Keep partitions that were counted as one; the first of them speaks of their design."""
         counted = [*states.items(), self._options, kept.counted.propensities, kept.aim]
-        file = (
-            f"{hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:24]}.npz"
-        )
+        digest = hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+        file = f"{digest[:24]}.npz"
         places = {name: f"keys{i}" for i, name in enumerate(states)}
         keys = {places[name]: found for name, found in kept.keys.items()}
         self._write(file, {**_packed(kept.counted), **keys})
@@ -249,7 +216,7 @@ class PartitionStore:
         old = {entries[name]["file"] for name in states if name in entries}
         for name, state in states.items():
             mine = kept.keys[name]
-            low, high = (int(mine[0]), int(mine[-1])) if len(mine) else (None, None)
+            low, high = _ends(mine)
             entries[name] = {
                 "fingerprint": state,
                 "file": file,
@@ -283,13 +250,8 @@ class PartitionStore:
         self._index["total"] = [[name, self._index["partitions"][name]["file"]] for name in names]
         self._write_index()
         used = {entry["file"] for entry in self._index["partitions"].values()} | {_TOTAL, _INDEX}
-        for name in sorted(
-            self._found - used
-        ):  # what a run that was stopped has left; not what another run is writing now
+        for name in sorted(self._found - used):  # left by a run that was stopped
             self._delete(name)
-
-    # ------------------------------------------------------------------------------------------------
-    # files
 
     def _counted_together(self) -> Counter[str]:
         """How many partitions each file of counts speaks of."""
@@ -321,9 +283,8 @@ class PartitionStore:
                 return {name: found[name] for name in ([only] if only else found.files)}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             came = f"a broken {self.folder.path}/{file}"
-            raise EvidenceError.of(
-                "store", "must hold whole files", came, remedy="Delete the folder."
-            ) from None
+            rule = "must hold whole files"
+            raise EvidenceError.of("store", rule, came, remedy="Delete the folder.") from None
 
 
 class _Folder:
@@ -334,9 +295,8 @@ class _Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EvidenceError.of(
-                "store", "must be a folder that can be made", f"{str(folder)!r} ({error.strerror})"
-            ) from None
+            came = f"{str(folder)!r} ({error.strerror})"
+            raise EvidenceError.of("store", "must be a folder that can be made", came) from None
 
     def names(self) -> set[str]:
         return {entry.name for entry in self.path.iterdir()}
@@ -380,16 +340,13 @@ class _Remote:
             self._system.makedirs(self._folder, exist_ok=True)
         except (ImportError, OSError, ValueError) as error:
             came = f"{url!r} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-            raise EvidenceError.of(
-                "store", "must be a place that fsspec opens", came, remedy="Check the address."
-            ) from None
+            rule = "must be a place that fsspec opens"
+            raise EvidenceError.of("store", rule, came, remedy="Check the address.") from None
 
     def names(self) -> set[str]:
         self._system.invalidate_cache()
-        return {
-            str(path).rstrip("/").rsplit("/", 1)[-1]
-            for path in self._system.ls(self._folder, detail=False)
-        }
+        paths = self._system.ls(self._folder, detail=False)
+        return {str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths}
 
     def open(self, name: str) -> IO[bytes]:
         return io.BytesIO(self.read(name))
@@ -430,21 +387,15 @@ def _unpacked(arrays: Mapping[str, Any]) -> Counted:
         about = small.pop(name)
         if about is not None:
             labels = tuple(about["labels"])
-            allowed = np.unpackbits(arrays[f"{name}_allowed"], axis=1, count=len(labels)).astype(
-                bool
-            )
+            bits = np.unpackbits(arrays[f"{name}_allowed"], axis=1, count=len(labels))
             sketches[name] = Sketch(
                 classifiers=tuple(about["classifiers"]),
                 labels=labels,
                 patterns=arrays[f"{name}_patterns"],
-                allowed=allowed,
+                allowed=bits.astype(bool),
                 n=arrays[f"{name}_n"],
             )
     return dataclasses.replace(Counted.from_dict(small), **sketches)  # type: ignore[arg-type]
-
-
-# ----------------------------------------------------------------------------
-# The items of an evidence as sorted 64-bit keys, by which an item in two partitions is found.
 
 
 def item_keys(evidence: Evidence) -> tuple[Keys, str]:
@@ -470,12 +421,8 @@ def item_keys(evidence: Evidence) -> tuple[Keys, str]:
 def items_with(evidence: Evidence, keys: Keys) -> set[str]:
     """The items of text that have one of these keys."""
     wanted = set(keys.tolist())
-    return {
-        str(row[0])
-        for frame in _item_frames(evidence)
-        for row in fetch(frame)
-        if key_of(str(row[0])) in wanted
-    }
+    texts = (str(row[0]) for frame in _item_frames(evidence) for row in fetch(frame))
+    return {text for text in texts if key_of(text) in wanted}
 
 
 def key_of(item: str) -> int:
@@ -491,30 +438,22 @@ def key_of(item: str) -> int:
 
 def _item_frames(evidence: Evidence) -> list[Frame]:
     """The items of each table, each once."""
-    tables = [
-        frame for frame in (evidence.answers, evidence.grades, evidence.items) if frame is not None
-    ]
+    given = (evidence.answers, evidence.grades, evidence.items)
+    tables = [frame for frame in given if frame is not None]
     frames: list[Frame] = []
     if evidence.judgements is not None and "labels" in evidence._kept:
         frames = [gather(evidence).items.select("item")]
     elif evidence.judgements is not None:
         tables.insert(0, evidence.judgements)
-    return frames + [
-        frame.filter(~nw.col("item").is_null()).group_by("item").agg(_n=nw.len()).select("item")
-        for frame in tables
-    ]
+    return frames + [distinct(frame.filter(is_there("item")), "item") for frame in tables]
 
 
 def _hashed(frame: Frame) -> Any:
     native: Any = frame.to_native()
     if frame.implementation.is_duckdb():
-        return np.asarray(
-            native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]
-        ).astype(np.uint64)
+        hashed = native.select("md5_number_lower(item) AS item").fetchnumpy()["item"]
+        return np.asarray(hashed).astype(np.uint64)
     return np.array([key_of(str(row[0])) for row in fetch(frame)], dtype=np.uint64)
-
-
-# ----------------------------------------------------------------------------
 
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -560,12 +499,8 @@ def pair_partitions(
     >>> [(p.name, len(p.judgements)) for p in pairs]
     [('day=1', 1), ('day=2', 0)]
     """
-    tables = {
-        "answers": _listed(answers),
-        "judgements": _listed(judgements),
-        "items": _listed(items),
-        "grades": _listed(grades),
-    }
+    given = {"answers": answers, "judgements": judgements, "items": items, "grades": grades}
+    tables = {name: _listed(paths) for name, paths in given.items()}
     keyed: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
     for name, paths in tables.items():
         for path in paths:
@@ -583,11 +518,8 @@ def pair_partitions(
 
 def _listed(paths: Paths) -> list[str]:
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    return [
-        name
-        for path in given
-        for name in ([str(f) for f in files_of(os.fspath(path))] or [os.fspath(path)])
-    ]
+    names = [os.fspath(path) for path in given]
+    return [str(file) for name in names for file in (*files_of(name),) or (name,)]
 
 
 def _key(path: str) -> str:
@@ -674,32 +606,15 @@ Split by item, or count them as one.
     if vanished not in {"drop", "keep"}:
         raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
-    told = {
-        "n_classes": n_classes,
-        "classes": None if classes is None else list(classes),
-        "conflicts": conflicts,
-        "repeats": repeats,
-    }
-    options = {
-        **told,
-        "sketch": sketch,
-        "by_cluster": by_cluster,
-        "read_as": dict(read_as or {}),
-        "version": __version__,
-    }
+    told: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "conflicts": conflicts}
+    counted: dict[str, Any] = {"sketch": sketch, "by_cluster": by_cluster}
+    options = {**told, "classes": None if classes is None else list(classes), "repeats": repeats}
+    options |= {**counted, "read_as": dict(read_as or {}), "version": __version__}
 
-    counting = _Counting(
-        named=named,
-        read=read
-        or (
-            lambda part: _open(
-                part, n_classes=n_classes, classes=classes, conflicts=conflicts
-            ).with_repeats(repeats)
-        ),
-        sketch=sketch,
-        by_cluster=by_cluster,
-        progress=progress,
-    )
+    def opened(part: Partition) -> Evidence:
+        return _open(part, **told).with_repeats(repeats)
+
+    counting = _Counting(named=named, read=read or opened, progress=progress, **counted)
     if store is not None:
         return _with_store(PartitionStore(store, options), counting, vanished)
     kept = {name: counting.one(name) for name in named}
@@ -720,9 +635,8 @@ def _with_clusters(evidence: Evidence) -> Evidence:
     """Items of a partition that name no cluster, where others do, are clusters of their own."""
     if evidence.items is None or "cluster" in evidence.items.columns:
         return evidence
-    return dataclasses.replace(
-        evidence, items=evidence.items.with_columns(cluster=nw.lit(None, dtype=nw.String)), _kept={}
-    )
+    items = evidence.items.with_columns(cluster=nw.lit(None, dtype=nw.String))
+    return dataclasses.replace(evidence, items=items, _kept={})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -736,12 +650,8 @@ class _Counting:
     progress: Callable[[str], None] | None
 
     def opened(self, name: str) -> Evidence:
-        return self.opened_as(self.named[name])
-
-    def opened_as(self, part: Partition | Evidence) -> Evidence:
-        if isinstance(part, Evidence):
-            return part
-        return self.read(part)
+        part = self.named[name]
+        return part if isinstance(part, Evidence) else self.read(part)
 
     def one(self, name: str, *, recorded: bool = False, aim: float | None = None) -> Kept:
         if self.progress is not None:
@@ -756,12 +666,8 @@ class _Counting:
     def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
         evidence = _with_clusters(evidence) if self.by_cluster else evidence
         if any(line.startswith("n_classes =") for line in evidence.inferred):
-            raise EvidenceError.of(
-                "n_classes",
-                "must be given to count partitions",
-                "none",
-                remedy="Pass n_classes or classes.",
-            )
+            rule = "must be given to count partitions"
+            raise EvidenceError.of("n_classes", rule, "none", remedy="Pass n_classes or classes.")
         if recorded and propensities_of(evidence) == "uniform":
             evidence = as_recorded(evidence)
         found = count_evidence(evidence, sketch=self.sketch, by_cluster=self.by_cluster, aim=aim)
@@ -776,9 +682,8 @@ class _Counting:
             keyed = {name: item_keys(self.opened(name)) for name in names}
             spans = {name: (*_ends(keys), kind) for name, (keys, kind) in keyed.items()}
             _require_disjoint(spans, names, lambda name: keyed[name][0], self.opened)
-            counts = self.counts_of(
-                self.opened_as(_joined(self.named, names)), recorded=recorded, aim=aim
-            )
+            whole = self.read(_joined(self.named, names))
+            counts = self.counts_of(whole, recorded=recorded, aim=aim)
         except EvidenceError:
             return None
         if self.progress is not None:
@@ -825,12 +730,8 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     for name, part in named.items():
         if isinstance(part, Evidence) or any(is_url(path) for path in part.paths):
             came = "open evidence" if isinstance(part, Evidence) else "a URL"
-            raise EvidenceError.of(
-                "partitions",
-                "must be local files to be kept in a store",
-                came,
-                remedy="Leave store out.",
-            )
+            rule = "must be local files to be kept in a store"
+            raise EvidenceError.of("partitions", rule, came, remedy="Leave store out.")
         states[name] = fingerprint(part.paths)
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
@@ -845,9 +746,8 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     again = _with_those_beside(store, other, named, drop=drop)
     counting.add(store, again, states, alone=not drop, recorded=True)
     aim = _aim({name: store.about(name).aims for name in names})
-    aimed = _other_aim(
-        {name: (store.about(name).aims, store.about(name).aim) for name in names}, aim
-    )
+    told = {name: store.about(name) for name in names}
+    aimed = _other_aim({name: (about.aims, about.aim) for name, about in told.items()}, aim)
     if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
         aim, aimed = None, []
     aimed = _with_those_beside(store, aimed, named, drop=drop)
@@ -862,9 +762,8 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
         store.keep_total(names, total)
     known = tuple(name for name in named if name not in set(read))
     reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
-    return dataclasses.replace(
-        total if aim is not None else total.without_chances(), reading=reading
-    )
+    total = total if aim is not None else total.without_chances()
+    return dataclasses.replace(total, reading=reading)
 
 
 def _with_those_beside(
@@ -877,21 +776,16 @@ def _with_those_beside(
     if stuck:
         came = f"{stuck[0]!r} counted together with others of which one must be read again"
         remedy = "Bring its files back, or pass vanished='drop'."
-        raise EvidenceError.of(
-            "store", "must hold partitions that are gone by themselves", came, remedy=remedy
-        )
+        rule = "must hold partitions that are gone by themselves"
+        raise EvidenceError.of("store", rule, came, remedy=remedy)
     return found
 
 
 def _other_design(propensities: Mapping[str, str]) -> list[str]:
-    """The partitions with propensities of 1/K only, if others have different ones: no question of
-    the whole is then a uniform one.
-    """
-    return (
-        [name for name, kind in propensities.items() if kind == "uniform"]
-        if "recorded" in propensities.values()
-        else []
-    )
+    """Partitions with propensities of 1/K only, where others have different ones."""
+    if "recorded" in propensities.values():
+        return [name for name, kind in propensities.items() if kind == "uniform"]
+    return []
 
 
 def _aim(aims: Mapping[str, Aims | None]) -> float | None:
@@ -902,14 +796,10 @@ def _aim(aims: Mapping[str, Aims | None]) -> float | None:
 def _other_aim(
     aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None
 ) -> list[str]:
-    """The partitions that were counted with another share than that of the whole; without a share
-    chances are left out of the sum.
-    """
-    return (
-        [name for name, (told, mine) in aims.items() if told is not None and mine != aim]
-        if aim is not None
-        else []
-    )
+    """Partitions that were counted with another share than that of the whole."""
+    if aim is not None:
+        return [name for name, (told, mine) in aims.items() if told is not None and mine != aim]
+    return []
 
 
 def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:
@@ -937,31 +827,12 @@ def _open(
         and not part.items
         and not (part.grades and not part.judgements)
     ):
-        raise EvidenceError.of(
-            "n_classes",
-            "must be given to count partitions",
-            "none",
-            remedy="Pass n_classes or classes.",
-        )
-    given = {
-        "answers": part.answers,
-        "judgements": part.judgements,
-        "grades": part.grades,
-        "items": part.items,
-    }
-    tables = {name: list(paths) or None for name, paths in given.items()}
-    return Evidence._made(
-        tables,
-        Shape(),
-        n_classes=n_classes,
-        classes=classes,
-        conflicts=conflicts,
-        invalid="wrong",
-        part=True,
-    )
-
-
-# ---------------------------------------------------------------- no item in two partitions
+        rule = "must be given to count partitions"
+        raise EvidenceError.of("n_classes", rule, "none", remedy="Pass n_classes or classes.")
+    names = ("answers", "judgements", "grades", "items")
+    tables = {name: list(getattr(part, name)) or None for name in names}
+    about: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "conflicts": conflicts}
+    return Evidence._made(tables, Shape(), **about, invalid="wrong", part=True)
 
 
 def _ends(keys: Keys) -> tuple[Any, Any]:
@@ -974,9 +845,7 @@ def _require_disjoint(
     keys_of: Callable[[str], Keys],
     opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse an item that is in two partitions; partitions that are not ``new`` were compared with
-    each other before.
-    """
+    """Refuse an item in two partitions, of which one is ``new``."""
     kinds = {kind: name for name, (_, _, kind) in spans.items()}
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
@@ -1024,9 +893,7 @@ def _compare(
     spans: dict[str, tuple[Any, Any, str]],
     opened: Callable[[str], Evidence],
 ) -> None:
-    """Refuse two partitions that share items, and name these; equal keys of different texts are no
-    fault.
-    """
+    """Refuse two partitions that share items; equal keys of different texts are no fault."""
     first, second = sorted((one, other))
     keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
     if spans[first][2] == "whole":
@@ -1036,11 +903,7 @@ def _compare(
     if shared:
         came = f"{first!r} and {second!r}, which share {len(shared)}"
         remedy = "Split by item, or count them as one."
+        rule = "must have no item in common"
         raise EvidenceError.of(
-            "partitions",
-            "must have no item in common",
-            came,
-            where=shared[:5],
-            total=len(shared),
-            remedy=remedy,
+            "partitions", rule, came, where=shared[:5], total=len(shared), remedy=remedy
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from noracle.counts.count import (
     NOT_ALL_SYSTEMS,
     answers_of,
     asked_of,
+    chosen_systems,
     count_states,
     labels_of,
     met_labels,
@@ -22,13 +24,14 @@ from noracle.counts.count import (
     placed,
     repeats_of,
     shares_of,
-    unknown_systems,
+    systems_in,
     unused_of,
 )
 from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
 from noracle.errors import EvidenceError
 from noracle.evidence.evidence import Evidence
-from noracle.evidence.frames import Frame, fetch, number_rows
+from noracle.evidence.frames import Frame, cases, fetch, has_rows, is_there, number_rows, numbers_of
+from noracle.evidence.labels import count
 from noracle.evidence.tables import NO, UNSURE, VERDICTS, YES
 
 _NO_ANSWER, _MISS, _HIT = 0, 1, 2
@@ -58,9 +61,8 @@ def count_patterns(
     [(True, False), (True, True)]
     """
     names, frame, keys, unused = _patterns(evidence, systems, by_cluster=by_cluster)
-    rows = fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys))
     patterns: Counter[Pattern] = Counter()
-    for *values, n in rows:
+    for *values, n in numbers_of(frame, keys):
         row = dict(zip(keys, values, strict=True))
         met = _pattern(evidence, row, len(names))
         if met is None:
@@ -87,39 +89,26 @@ def count_patterns(
 def unlabelled_patterns(evidence: Evidence, *, by_cluster: bool = False) -> PatternCounts:
     """The population of answers that nobody has judged yet."""
     answers = answers_of(evidence, None, every=True)
-    names = tuple(
-        sorted(
-            str(row[0])
-            for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
-        )
-    )
+    names = tuple(systems_in(evidence, answers))
     items = _population(evidence, None, len(names), by_cluster=by_cluster)
-    found = PatternCounts(
-        systems=names,
-        patterns={},
-        inferred=evidence.assumed,
-        states=count_states(answers),
-        items=items,
-    )
-    return found.ordered()
+    found = PatternCounts(systems=names, patterns={}, items=items, inferred=evidence.assumed)
+    return dataclasses.replace(found, states=count_states(answers)).ordered()
 
 
 def _population(
     evidence: Evidence, systems: Sequence[str] | None, n_systems: int, *, by_cluster: bool = False
 ) -> dict[Cell, int]:
-    """How many items every system was asked about, by number of classes, stratum and weight;
-    nothing where graded items are a sample.
-    """
+    """How many items every system was asked about; nothing where graded items are a sample."""
     if evidence.open_ended:
         return {}
     places = place_columns(evidence, by_cluster=by_cluster)
     asked = asked_of(evidence, systems).group_by("item").agg(rows=nw.col("system").n_unique())
     frame = placed(asked.filter(nw.col("rows") == n_systems), evidence, by_cluster=by_cluster)
     if not places:
-        (n,) = fetch(frame.select(n=nw.len()))[0]
-        return {place_of(evidence, {}): int(n)} if n else {}
+        n = count(frame)
+        return {place_of(evidence, {}): n} if n else {}
     items: Counter[Cell] = Counter()
-    for *values, n in fetch(frame.group_by(*places).agg(n=nw.len()).sort(*places)):
+    for *values, n in numbers_of(frame, places):
         items[place_of(evidence, dict(zip(places, values, strict=True)))] += int(n)
     return dict(items)
 
@@ -127,35 +116,22 @@ def _population(
 def _silent(
     evidence: Evidence, names: Sequence[str], *, by_cluster: bool
 ) -> dict[tuple[Cell, tuple[bool, ...]], int]:
-    """Items that every system was asked about, by who gave no answer; only beside grades, and where
-    some answer is missing.
-
-    An answer that is missing has no grade and needs none, so that items with one may be labelled at
-    another rate than items without.
-    """
-    if (
-        evidence.grades is None
-        or evidence.answers is None
-        or not fetch(evidence.answers.filter(nw.col("answer").is_null()).head(1))
-    ):
+    """Items by who gave no answer, beside grades: they may be labelled at another rate."""
+    silent = nw.col("answer").is_null()
+    if evidence.grades is None or evidence.answers is None:
+        return {}
+    if not has_rows(evidence.answers.filter(silent)):
         return {}
     flags = {
-        f"silent_{i}": nw.when(nw.col("system") == name).then(
-            nw.col("answer").is_null().cast(nw.Int64)
-        )
+        f"silent_{i}": nw.when(nw.col("system") == name).then(silent.cast(nw.Int64))
         for i, name in enumerate(names)
     }
-    told = (
-        evidence.answers.with_columns(**flags)
-        .group_by("item")
-        .agg(*[nw.col(flag).max() for flag in flags])
-    )
-    frame = placed(
-        told.filter(*[~nw.col(flag).is_null() for flag in flags]), evidence, by_cluster=by_cluster
-    )
+    by_item = evidence.answers.with_columns(**flags).group_by("item")
+    told = by_item.agg(*[nw.col(flag).max() for flag in flags]).filter(*map(is_there, flags))
+    frame = placed(told, evidence, by_cluster=by_cluster)
     keys = [*place_columns(evidence, by_cluster=by_cluster), *flags]
     found: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
-    for *values, n in fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys)):
+    for *values, n in numbers_of(frame, keys):
         row = dict(zip(keys, values, strict=True))
         found[place_of(evidence, row), tuple(bool(row[flag]) for flag in flags)] += int(n)
     return dict(found)
@@ -186,55 +162,30 @@ def _patterns(
     ordered: bool = False,
     by_cluster: bool = False,
 ) -> tuple[tuple[str, ...], Frame, list[str], dict[str, int]]:
-    """One row per labelled item with a column ``met_i`` for system i (null: not asked), and the
-    columns that make a pattern.
-    """
+    """One row per labelled item with ``met_i`` for system i, and the columns of a pattern."""
     answers = asked_of(evidence, systems)
     if evidence.judgements is None and evidence.grades is None:
         raise EvidenceError.of("evidence", "must have judgements or grades", "neither")
     evidence.check()
-    found = {
-        str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
-    }
-    missing = [s for s in systems or () if str(s) not in found]
-    if missing:
-        raise unknown_systems(missing, evidence)
-    names = (
-        tuple(sorted(found)) if systems is None else tuple(dict.fromkeys(str(s) for s in systems))
-    )
+    names = chosen_systems(evidence, answers, systems)
     labels = labels_of(evidence)
     scored = labels.scored
     repeated = evidence.repeats is not None and evidence.repeats_as != "all"
     answered, hit = nw.col("answered"), nw.col("hit")
     if repeated:
         met, _ = met_runs(evidence, answers, labels, by_cluster=by_cluster)
-        answered, hit = (
-            answered > 0,
-            hit > 0 if evidence.repeats_as == "any" else hit == nw.col("runs"),
-        )
+        answered = answered > 0
+        hit = hit > 0 if evidence.repeats_as == "any" else hit == nw.col("runs")
     elif by_cluster:
         met = met_labels(evidence, answers, labels, by_cluster=True, given=scored)
     else:
         met = met_once(evidence, answers, labels)
     graded = evidence.grades is not None
-    judged = ~nw.col("verdict").is_null()
-    met = met.filter(
-        judged | ~nw.col("grade").is_null() | ~nw.col("answered") if graded else judged
-    )
-    code = (
-        nw.when(~answered)
-        .then(nw.lit(_NO_ANSWER))
-        .when(hit)
-        .then(nw.lit(_HIT))
-        .otherwise(nw.lit(_MISS))
-    )
-    met = met.with_columns(code=code)
-    told = ["verdict", "n_no"]
-    shared = (
-        place_columns(evidence, by_cluster=by_cluster)
-        if graded
-        else [*told, *place_columns(evidence, by_cluster=by_cluster)]
-    )
+    judged = is_there("verdict")
+    met = met.filter(judged | is_there("grade") | ~nw.col("answered") if graded else judged)
+    met = met.with_columns(code=cases([(~answered, _NO_ANSWER), (hit, _HIT)], _MISS))
+    told, places = ["verdict", "n_no"], place_columns(evidence, by_cluster=by_cluster)
+    shared = places if graded else [*told, *places]
     per_system: dict[str, nw.Expr] = {name: nw.col(name) for name in told} if graded else {}
     for i, name in enumerate(names):
         chosen = nw.col("system") == name
@@ -243,35 +194,23 @@ def _patterns(
             per_system[f"grade_{i}"] = nw.when(chosen).then(nw.col("grade"))
         if scored:
             per_system[f"inverse_{i}"] = nw.when(chosen).then(nw.col("inverse"))
-            per_system[f"given_{i}"] = nw.when(chosen & ~nw.col("inverse").is_null()).then(
-                nw.col("given")
-            )
+            own = chosen & is_there("inverse")
+            per_system[f"given_{i}"] = nw.when(own).then(nw.col("given"))
         if repeated:
-            per_system |= {
-                f"{name}_{i}": nw.when(chosen & nw.col("differ")).then(nw.col(name))
-                for name in _RUNS
-            }
-    frame = (
-        met.with_columns(**per_system)
-        .group_by("item", *shared)
-        .agg(*[nw.col(c).max() for c in per_system])
-    )
+            differ = chosen & nw.col("differ")
+            per_system |= {f"{c}_{i}": nw.when(differ).then(nw.col(c)) for c in _RUNS}
+    by_item = met.with_columns(**per_system).group_by("item", *shared)
+    frame = by_item.agg(*[nw.col(c).max() for c in per_system])
     if graded:  # an item of which nothing is said but that some system gave no answer has no label
-        spoken = [
-            ~nw.col(name).is_null()
-            for name in ("verdict", *(f"grade_{i}" for i in range(len(names))))
-        ]
+        spoken = map(is_there, ("verdict", *(f"grade_{i}" for i in range(len(names)))))
         frame = frame.filter(nw.any_horizontal(*spoken, ignore_nulls=True))
     if ordered:
         frame = frame.join(_times(evidence), on="item", how="left")
-    unused = {name: n for name, n in unused_of(labels, answers, evidence).items() if n}
-    return names, frame, [*shared, *per_system], unused
+    return names, frame, [*shared, *per_system], unused_of(labels, answers, evidence)
 
 
 def _times(evidence: Evidence) -> Frame:
-    """When the label of each item was complete: by ``at`` where all tables of labels have it, else
-    by the order of rows.
-    """
+    """When the label of each item was complete: by ``at``, else by the order of rows."""
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
     timed = all("at" in table.columns for table in tables)
     frames = [
@@ -280,11 +219,8 @@ def _times(evidence: Evidence) -> Frame:
         )
         for table in tables
     ]
-    return (
-        (frames[0] if len(frames) == 1 else nw.concat(frames))
-        .group_by("item")
-        .agg(at=nw.col("at").max())
-    )
+    every = frames[0] if len(frames) == 1 else nw.concat(frames)
+    return every.group_by("item").agg(at=nw.col("at").max())
 
 
 def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern | None:
@@ -302,42 +238,26 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
         shares_of(evidence.repeats_as, {"differ": own["runs"] is not None, **own}) for own in runs
     ]
     inverse = [row.get(f"inverse_{i}") for i in range(n_systems)]
-    place = place_of(evidence, row)
-    if all(value is None for value in inverse):
-        return pattern(place, verdict, hits, n_ruled_out=int(row["n_no"]), shares=shares)
-    answers: list[Any] = [
-        row[f"given_{i}"] if shares[i] is None else ("runs", i) for i in range(n_systems)
-    ]
-    if evidence.answers is None:  # nobody knows who shares an answer: each system has its own
-        answers = list(range(n_systems))
-    return pattern(
-        place,
-        verdict,
-        hits,
-        n_ruled_out=int(row["n_no"]),
-        inverse=inverse,
-        answers=answers,
-        shares=shares,
-    )
+    told: dict[str, Any] = {"n_ruled_out": int(row["n_no"]), "shares": shares}
+    if any(value is not None for value in inverse):
+        answers: list[Any] = list(range(n_systems))  # nobody knows who shares one: each has its own
+        if evidence.answers is not None:
+            answers = [row[f"given_{i}"] if shares[i] is None else ("runs", i) for i in answers]
+        told |= {"inverse": inverse, "answers": answers}
+    return pattern(place_of(evidence, row), verdict, hits, **told)
 
 
 def _graded_pattern(
     evidence: Evidence, row: dict[str, Any], codes: Sequence[int | None]
 ) -> Pattern | None:
-    """The pattern of the answers that were graded, if it says something of two systems; no answer
-    is wrong without a grade.
-    """
+    """The pattern of graded answers, if it says something of two systems."""
     grades = [row[f"grade_{i}"] for i in range(len(codes))]
     silent = [code == _NO_ANSWER for code in codes]
     known = [grade in (YES, NO) or none for grade, none in zip(grades, silent, strict=True)]
     sure = any(grade in (YES, NO) for grade in grades)
     if not sure and row["verdict"] is None and UNSURE in grades:
-        return pattern(
-            place_of(evidence, row),
-            "unsure",
-            [None if none else False for none in silent],
-            graded=True,
-        )
+        unsure = [None if none else False for none in silent]
+        return pattern(place_of(evidence, row), "unsure", unsure, graded=True)
     if not sure or sum(known) < min(2, len(codes)):
         return None
     hits = [None if none else grade == YES for grade, none in zip(grades, silent, strict=True)]

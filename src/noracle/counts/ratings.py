@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.errors import EvidenceError, known_names
-from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, has_rows, is_there
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
 
@@ -27,33 +27,11 @@ MOST_PAIRED = 200
 """With more raters there would be too many pairs to count."""
 
 
-def fetch_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
-    """The columns of a lazy frame without nulls as arrays."""
-    native: Any = frame.to_native()
-    if frame.implementation.is_duckdb():
-        import duckdb
-
-        from noracle.evidence.frames import unreadable
-
-        try:
-            found = native.fetchnumpy()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
-        return {name: np.asarray(found[name]) for name in frame.columns}
-    if frame.implementation.is_polars():
-        table = native.collect()
-        return {name: table[name].to_numpy() for name in table.columns}
-    rows = fetch(frame)
-    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(frame.columns)}
-
-
 def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
     """Some columns side by side."""
-    return (
-        np.stack([found[name].astype(np.int64) for name in names], axis=1)
-        if names
-        else np.zeros((0, 0), dtype=np.int64)
-    )
+    if names:
+        return np.stack([found[name].astype(np.int64) for name in names], axis=1)
+    return np.zeros((0, 0), dtype=np.int64)
 
 
 def vote_columns(labels: Sequence[int | str]) -> list[str]:
@@ -67,41 +45,28 @@ def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
     used = ratings.used
     if ratings.form == "wide":
         columns = ratings.raters or ()
-        sums = [
-            _added_up([_one_if(c, label) for c in columns]).alias(name)
-            for name, label in zip(names, labels, strict=True)
-        ]
-        counted = used.select("item", *sums)
+        said = ([_one_if(nw.col(c) == label) for c in columns] for label in labels)
+        sums = (functools.reduce(operator.add, parts) for parts in said)
+        counted = used.select("item", **dict(zip(names, sums, strict=True)))
     else:
         amount = nw.col("n") if ratings.form == "votes" else nw.lit(1)
-        sums = [
-            nw.when(nw.col("label") == label)
-            .then(amount)
-            .otherwise(nw.lit(0))
-            .sum()
-            .cast(nw.Int64)
-            .alias(name)
-            for name, label in zip(names, labels, strict=True)
-        ]
-        counted = used.group_by("item").agg(*sums)
+        sums = (_total(nw.col("label") == label, amount) for label in labels)
+        counted = used.group_by("item").agg(**dict(zip(names, sums, strict=True)))
     return counted.filter(nw.sum_horizontal(*names) > 0)
 
 
-def _one_if(column: str, label: int | str) -> nw.Expr:
-    return nw.when(nw.col(column) == label).then(nw.lit(1)).otherwise(nw.lit(0))
+def _one_if(condition: nw.Expr) -> nw.Expr:
+    return cases([(condition, 1)], 0)
 
 
-def _added_up(parts: Sequence[nw.Expr]) -> nw.Expr:
-    return functools.reduce(operator.add, parts)
+def _total(condition: nw.Expr, amount: nw.Expr) -> nw.Expr:
+    """The sum of an amount over the rows where a condition holds."""
+    return cases([(condition, amount)], 0).sum().cast(nw.Int64)
 
 
 def coded(column: str, labels: Sequence[int | str], otherwise: int) -> nw.Expr:
     """The place of a label in ``labels``."""
-    chain: Any = nw.when(nw.col(column) == labels[0]).then(nw.lit(0))
-    for place, label in enumerate(labels[1:], start=1):
-        chain = chain.when(nw.col(column) == label).then(nw.lit(place))
-    found: nw.Expr = chain.otherwise(nw.lit(otherwise))
-    return found
+    return cases(((nw.col(column) == label, i) for i, label in enumerate(labels)), otherwise)
 
 
 def vote_rows(ratings: Ratings, labels: Sequence[int | str]) -> tuple[list[Any], Whole]:
@@ -138,43 +103,26 @@ def code_matrix(
     """
     raters = ratings.seen_raters()
     if ratings.form == "votes":
+        remedy = "Pass a table with a column rater."
         raise EvidenceError.of(
-            "ratings",
-            "must say who rated",
-            "votes of unknown raters",
-            remedy="Pass a table with a column rater.",
+            "ratings", "must say who rated", "votes of unknown raters", remedy=remedy
         )
     if len(labels) > MOST_COLUMNS:
         raise EvidenceError.of(
             "labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels)
         )
     if ratings.form == "wide":
-        found = fetch_arrays(
-            ratings.used.select(
-                "item", *[coded(c, labels, -1).alias(f"c{i}") for i, c in enumerate(raters)]
-            )
-        )
-        return found["item"], matrix(found, [f"c{i}" for i in range(len(raters))]).astype(np.int16)
+        codes_of = {f"c{i}": coded(c, labels, -1) for i, c in enumerate(raters)}
+        found = fetch_arrays(ratings.used.select("item", **codes_of))
+        return found["item"], matrix(found, list(codes_of)).astype(np.int16)
     base = len(labels) + 1
     digits = int(62 * math.log(2) / math.log(base))
     groups = [raters[start : start + digits] for start in range(0, len(raters), digits)]
     places = _rater_places(ratings.used, groups, base)
     digit = (coded("label", labels, -1) + 1) * nw.col("_power")
-    sums = [
-        nw.when(nw.col("_group") == g)
-        .then(digit)
-        .otherwise(nw.lit(0))
-        .sum()
-        .cast(nw.Int64)
-        .alias(f"p{g}")
-        for g in range(len(groups))
-    ]
-    found = fetch_arrays(
-        ratings.used.select("item", "rater", "label")
-        .join(places, on="rater", how="inner")
-        .group_by("item")
-        .agg(*sums)
-    )
+    sums = {f"p{g}": _total(nw.col("_group") == g, digit) for g in range(len(groups))}
+    rated = ratings.used.select("item", "rater", "label").join(places, on="rater", how="inner")
+    found = fetch_arrays(rated.group_by("item").agg(**sums))
     codes = np.empty((len(found["item"]), len(raters)), dtype=np.int16)
     for g, group in enumerate(groups):
         rest = found[f"p{g}"].astype(np.int64)
@@ -186,20 +134,12 @@ def code_matrix(
 
 def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> Frame:
     """``rater``, its group and the power of ``base`` that its digit has; one row a rater."""
-    alone = frame.group_by("rater").agg(_n=nw.len()).select("rater")
-    group: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(-1))
-    for g, names in enumerate(groups):
-        group = group.when(nw.col("rater").is_in(list(names))).then(nw.lit(g))
-    power: Any = nw.when(nw.col("rater").is_null()).then(nw.lit(0))
-    for i in range(max(len(names) for names in groups)):
-        power = power.when(
-            nw.col("rater").is_in([names[i] for names in groups if i < len(names)])
-        ).then(nw.lit(base**i))
-    return alone.select(
-        "rater",
-        _group=group.otherwise(nw.lit(-1)),
-        _power=power.otherwise(nw.lit(0)).cast(nw.Int64),
-    )
+    rater = nw.col("rater")
+    group = cases(((rater.is_in(list(names)), g) for g, names in enumerate(groups)), -1)
+    digits = range(max(len(names) for names in groups))
+    at = {i: [names[i] for names in groups if i < len(names)] for i in digits}
+    power = cases(((rater.is_in(names), base**i) for i, names in at.items()), 0)
+    return distinct(frame, "rater").select("rater", _group=group, _power=power.cast(nw.Int64))
 
 
 def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Whole]:
@@ -243,12 +183,8 @@ def kinds_of(rows: Whole) -> tuple[Whole, Whole, Whole]:
 
 def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     """The systems that were asked for, if they have answers; by default all."""
-    groups = (
-        []
-        if ratings.answers is None
-        else fetch(ratings.answers.group_by("system").agg(n=nw.len()).select("system"))
-    )
-    found = sorted(str(row[0]) for row in groups)
+    answers = ratings.answers
+    found = [] if answers is None else sorted(str(r[0]) for r in fetch(distinct(answers, "system")))
     missing = [s for s in systems or () if s not in found]
     if missing:
         came = f"{missing}, which have no answers"
@@ -262,13 +198,8 @@ def given_answers(ratings: Ratings, systems: Sequence[str]) -> Frame:
     """The answers of these systems, without those that are missing."""
     if ratings.answers is None:
         raise EvidenceError.of("ratings", "must have answers", "none", remedy="Pass answers.")
-    return ratings.answers.filter(
-        ~nw.col("answer").is_null() & nw.col("system").is_in(list(systems))
-    ).select("item", "system", "answer")
-
-
-# ----------------------------------------------------------------------------
-# How raters voted: items with the same votes are counted together.
+    mine = is_there("answer") & nw.col("system").is_in(list(systems))
+    return ratings.answers.filter(mine).select("item", "system", "answer")
 
 
 SCHEMA = "rating-counts/1"
@@ -338,19 +269,12 @@ class RatingCounts:
         """
         given = np.asarray(ratings, dtype=np.int64)
         if given.ndim != 2:
-            raise EvidenceError.of(
-                "ratings", "must be a matrix of items and raters", f"{given.ndim} dimensions"
-            )
-        size = (
-            int(given.max(initial=0)) + 1
-            if labels is None
-            else labels
-            if isinstance(labels, int)
-            else len(labels)
-        )
-        names: tuple[int | str, ...] = (
-            tuple(range(size)) if labels is None or isinstance(labels, int) else tuple(labels)
-        )
+            rule = "must be a matrix of items and raters"
+            raise EvidenceError.of("ratings", rule, f"{given.ndim} dimensions")
+        if labels is None:
+            labels = int(given.max(initial=0)) + 1
+        names = tuple(range(labels)) if isinstance(labels, int) else tuple(labels)
+        size = len(names)
         if given.size and (given.min() < -1 or given.max() >= size):
             raise EvidenceError.of("ratings", f"must be in [0, {size}) or -1", int(given.max()))
         rows = np.arange(len(given))
@@ -384,9 +308,8 @@ class RatingCounts:
         for system, chosen in (answers or {}).items():
             column = np.asarray(chosen, dtype=np.int64)[rated]
             column = np.where((column < 0) | (column >= size), size, column)
-            counted[system] = np.bincount(
-                place * (size + 1) + column, minlength=len(kinds) * (size + 1)
-            ).reshape(len(kinds), size + 1)
+            cell, shape = place * (size + 1) + column, (len(kinds), size + 1)
+            counted[system] = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
         unused = {"items without a rating": int((~rated).sum())} if not rated.all() else {}
         return cls(
             labels=tuple(range(size)) if labels is None else tuple(labels),
@@ -454,24 +377,13 @@ class RatingCounts:
 
     def _check(self) -> None:
         """Refuse numbers that no ratings can give."""
-        tables = [
-            self.votes,
-            self.n_items,
-            *self.answers.values(),
-            *self.matches.values(),
-            *self.pairs.values(),
-        ]
-        sums = [t.sum(axis=1) for t in (*self.answers.values(), *self.matches.values())]
-        whole = len(self.votes) == len(self.n_items) and all(
-            np.array_equal(s, self.n_items) for s in sums
-        )
+        by_system = (*self.answers.values(), *self.matches.values())
+        tables = [self.votes, self.n_items, *by_system, *self.pairs.values()]
+        same = all(np.array_equal(t.sum(axis=1), self.n_items) for t in by_system)
+        whole = same and len(self.votes) == len(self.n_items)
         if not whole or any((t < 0).any() for t in tables) or (self.votes.sum(axis=1) < 1).any():
-            raise EvidenceError.of(
-                "counts",
-                "must be whole numbers that add up to n_items",
-                "others",
-                remedy="Count again.",
-            )
+            rule = "must be whole numbers that add up to n_items"
+            raise EvidenceError.of("counts", rule, "others", remedy="Count again.")
 
     def __add__(self, other: RatingCounts) -> RatingCounts:
         """Counts of disjoint sets of items add; labels are brought into the order of the first."""
@@ -507,10 +419,6 @@ class RatingCounts:
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
 
 
-# ----------------------------------------------------------------------------
-# Sums of rating counts: two sets of items counted as one.
-
-
 def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
     """The counts of both sets of items; kinds of votes are joined, raters are matched by name.
 
@@ -520,23 +428,15 @@ def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
         If labels or systems differ, or if only one side knows its raters' pairs or its matches.
     """
     if set(first.labels) != set(second.labels):
-        raise EvidenceError.of(
-            "labels",
-            f"must be {list(first.labels)} on both sides",
-            list(second.labels),
-            remedy="Pass labels.",
-        )
+        rule = f"must be {list(first.labels)} on both sides"
+        raise EvidenceError.of("labels", rule, list(second.labels), remedy="Pass labels.")
     for name in ("answers", "matches"):
         here, there = set(getattr(first, name)), set(getattr(second, name))
         if here != there:
             raise EvidenceError.of(name, f"must be of {sorted(here)} on both sides", sorted(there))
     if bool(first.pairs) != bool(second.pairs):
-        raise EvidenceError.of(
-            "pairs",
-            "must be counted on both sides or on none",
-            "one side",
-            remedy="Count both with pairs=True.",
-        )
+        rule = "must be counted on both sides or on none"
+        raise EvidenceError.of("pairs", rule, "one side", remedy="Count both with pairs=True.")
     order = [second.labels.index(label) for label in first.labels]
     votes = np.concatenate([first.votes, second.votes[:, order]])
     kinds, place, _ = kinds_of(votes)
@@ -565,9 +465,8 @@ def _pairs(
     first: RatingCounts, second: RatingCounts, raters: tuple[str, ...], order: list[int]
 ) -> dict[tuple[int, int], Whole]:
     if first.pairs and not (first.raters and second.raters):
-        raise EvidenceError.of(
-            "raters", "must be named on both sides to add their pairs", "raters without names"
-        )
+        rule = "must be named on both sides to add their pairs"
+        raise EvidenceError.of("raters", rule, "raters without names")
     place = {rater: i for i, rater in enumerate(raters)}
     total: dict[tuple[int, int], Whole] = {}
     for counts, labels in ((first, list(range(len(order)))), (second, order)):
@@ -581,9 +480,6 @@ def _pairs(
 
 def _summed(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     return {key: a.get(key, 0) + b.get(key, 0) for key in dict.fromkeys((*a, *b))}
-
-
-# ----------------------------------------------------------------------------
 
 
 def count_ratings(
@@ -623,23 +519,15 @@ def count_ratings(
     """
     labels = ratings.check().seen_labels()
     chosen = systems_of(ratings, systems)
-    counted = (
-        _by_columns(ratings, labels, chosen)
-        if len(labels) <= MOST_COLUMNS
-        else _by_rows(ratings, labels, chosen)
-    )
-    lines = (
-        []
-        if ratings.labels is not None
-        else [
-            f"{len(labels)} label{'' if len(labels) == 1 else 's'} inferred: those that were seen"
-        ]
-    )
+    by = _by_columns if len(labels) <= MOST_COLUMNS else _by_rows
+    counted, lines = by(ratings, labels, chosen), []
+    if ratings.labels is None:
+        many = "" if len(labels) == 1 else "s"
+        lines.append(f"{len(labels)} label{many} inferred: those that were seen")
     if ratings.first is not None:
         fewer = int(counted.n_items[counted.n_ratings < ratings.first].sum())
-        lines.append(
-            f"only the first {ratings.first} ratings of each item are used; {fewer} items have fewer"
-        )
+        used = f"only the first {ratings.first} ratings of each item are used"
+        lines.append(f"{used}; {fewer} items have fewer")
     tables = pair_tables(code_matrix(ratings, labels)[1], len(labels)) if pairs else {}
     counted = dataclasses.replace(
         counted,
@@ -650,9 +538,8 @@ def count_ratings(
     )
     if reference is None:
         return counted
-    return dataclasses.replace(
-        counted, matches={s: _matches(ratings, counted, reference, s) for s in chosen}
-    )
+    matches = {s: _matches(ratings, counted, reference, s) for s in chosen}
+    return dataclasses.replace(counted, matches=matches)
 
 
 def _by_columns(
@@ -670,22 +557,15 @@ def _by_columns(
     answers, unused = {}, {}
     if systems:
         given = given_answers(ratings, systems)
-        met = votes.join(
-            given.select("item", "system", code=coded("answer", labels, len(labels))),
-            on="item",
-            how="inner",
-        )
-        found = fetch_arrays(
-            met.group_by(*names, "system", "code").agg(n=nw.len()).sort(*names, "system", "code")
-        )
+        given = given.select("item", "system", code=coded("answer", labels, len(labels)))
+        met, keys = votes.join(given, on="item", how="inner"), [*names, "system", "code"]
+        found = fetch_arrays(met.group_by(*keys).agg(n=nw.len()).sort(*keys))
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
         if len(stacked) != len(kinds):
+            came = "rows that changed meanwhile"
             raise EvidenceError.of(
-                "ratings",
-                "must stay as they are",
-                "rows that changed meanwhile",
-                remedy="Read them again.",
+                "ratings", "must stay as they are", came, remedy="Read them again."
             )
         for system in systems:
             of = found["system"] == system
@@ -702,9 +582,7 @@ def _by_columns(
 def _of_one_system(
     ratings: Ratings, labels: Sequence[int | str], system: str, votes: Frame
 ) -> RatingCounts:
-    """The same with one query: an item has at most one answer of a system, so that joining it
-    repeats no item.
-    """
+    """The same with one query: an item has at most one answer of a system."""
     names, size = vote_columns(labels), len(labels)
     given = given_answers(ratings, [system]).select("item", code=coded("answer", labels, size))
     met = votes.join(given, on="item", how="left").with_columns(
@@ -729,18 +607,12 @@ def _with_silent(table: Whole, n_items: Whole) -> Whole:
 
 
 def _strangers(ratings: Ratings, systems: Sequence[str], met: Mapping[str, int]) -> dict[str, int]:
-    """Answers to items that nobody rated; ``met`` says how many answers of each system met a rated
-    item.
-    """
+    """Answers to items that nobody rated, from how many ``met`` a rated item."""
     silent = [s for s in systems if not met[s]]
     if silent:
         came = f"none of the items of {', '.join(map(repr, silent[:5]))}"
-        raise EvidenceError.of(
-            "answers.item",
-            "must name items that were rated",
-            came,
-            remedy="Check the names of the items.",
-        )
+        rule = "must name items that were rated"
+        raise EvidenceError.of("answers.item", rule, came, remedy="Check the names of the items.")
     strange = count(given_answers(ratings, systems)) - sum(met.values())
     return {"answers to items without a rating": strange} if strange else {}
 
@@ -763,13 +635,10 @@ def _by_rows(ratings: Ratings, labels: Sequence[int | str], systems: Sequence[st
 
 def _missing(ratings: Ratings, counted: RatingCounts) -> dict[str, int]:
     """Items of the table that nobody rated."""
-    if ratings.form == "long" and not fetch(
-        ratings.frame.filter(nw.col("label").is_null()).select("item").head(1)
-    ):
+    frame = ratings.frame
+    if ratings.form == "long" and not has_rows(frame.filter(nw.col("label").is_null())):
         return {}
-    total = count(
-        ratings.frame if ratings.form == "wide" else ratings.frame.group_by("item").agg(_n=nw.len())
-    )
+    total = count(frame if ratings.form == "wide" else distinct(frame, "item"))
     without = total - int(counted.n_items.sum())
     return {"items without a rating": without} if without else {}
 
@@ -787,17 +656,11 @@ def _matches(
     missing = [item for item in items if item not in reference]
     if missing:
         where = sorted(missing)[:5]
-        raise EvidenceError.of(
-            "reference",
-            "must have a label for each rated item",
-            "none",
-            where=where,
-            total=len(missing),
-        )
+        rule = "must have a label for each rated item"
+        raise EvidenceError.of("reference", rule, "none", where=where, total=len(missing))
     said = {item: answer for item, _, answer in fetch(given_answers(ratings, [system]))}
-    met = np.array(
-        [reference[item] is not None and said.get(item) == reference[item] for item in items]
-    )
+    wanted = [(item, reference[item]) for item in items]
+    met = np.array([label is not None and said.get(item) == label for item, label in wanted])
     _, place, _ = kinds_of(votes)
     hits = np.bincount(place, weights=met, minlength=len(counted.votes)).astype(np.int64)
     return np.stack([hits, counted.n_items - hits], axis=1)

@@ -16,10 +16,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.counts.count import answers_of, unknown_systems
+from noracle.counts.count import answers_of, chosen_systems
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence.evidence import Evidence
-from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, is_there
 from noracle.evidence.labels import gather
 
 if TYPE_CHECKING:
@@ -39,12 +39,10 @@ def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp
     if not len(n):
         return np.zeros(0, dtype=np.intp), n
     order = np.random.default_rng(20_250_301)  # fixed multipliers of a hash that is checked below
-    key = (codes.astype(np.uint64) * order.integers(1, 2**63, codes.shape[1], dtype=np.uint64)).sum(
-        axis=1, dtype=np.uint64
-    )
-    key += (allowed * order.integers(1, 2**63, allowed.shape[1], dtype=np.uint64)).sum(
-        axis=1, dtype=np.uint64
-    )
+    key = np.zeros(len(n), dtype=np.uint64)
+    for table in (codes.astype(np.uint64), allowed):
+        factors = order.integers(1, 2**63, table.shape[1], dtype=np.uint64)
+        key += (table * factors).sum(axis=1, dtype=np.uint64)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     if len(first) < len(n):
         same = (codes[first[inverse]] == codes).all() and (allowed[first[inverse]] == allowed).all()
@@ -58,9 +56,6 @@ def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp
         by_pattern = np.lexsort(keys)
         first, total = first[by_pattern], total[by_pattern]
     return first, total
-
-
-# ----------------------------------------------------------------------------
 
 
 ALPHABET = string.digits + string.ascii_letters
@@ -107,14 +102,8 @@ class Sketch:
         if not self.allowed.any(axis=1).all():
             pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
             answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
-            raise EvidenceError.of(
-                "side information",
-                "must leave each item a label",
-                f"items answered ({answers}) with every label ruled out",
-            )
-
-    # ------------------------------------------------------------------------------------------------
-    # builders
+            came = f"items answered ({answers}) with every label ruled out"
+            raise EvidenceError.of("side information", "must leave each item a label", came)
 
     @classmethod
     def from_arrays(
@@ -152,21 +141,13 @@ class Sketch:
         """
         codes = np.asarray(answers)
         if codes.ndim != 2 or codes.dtype.kind not in "iub":
-            raise EvidenceError.of(
-                "answers",
-                "must be a table of whole numbers, items by classifiers",
-                f"{codes.dtype} {codes.shape}",
-            )
+            rule = "must be a table of whole numbers, items by classifiers"
+            raise EvidenceError.of("answers", rule, f"{codes.dtype} {codes.shape}")
         R = len(labels)
-        names = tuple(
-            str(c) for c in (range(codes.shape[1]) if classifiers is None else classifiers)
-        )
+        names = tuple(map(str, range(codes.shape[1]) if classifiers is None else classifiers))
         if len(names) != codes.shape[1]:
-            raise EvidenceError.of(
-                "classifiers",
-                f"must name the {codes.shape[1]} columns of answers",
-                f"{len(names)} names",
-            )
+            rule = f"must name the {codes.shape[1]} columns of answers"
+            raise EvidenceError.of("classifiers", rule, f"{len(names)} names")
         _check_names("labels", tuple(str(v) for v in labels), 2)
         if codes.size and (codes.min() < MISSING or codes.max() >= R):
             worst = codes.max() if codes.max() >= R else codes.min()
@@ -174,35 +155,26 @@ class Sketch:
                 "answers", f"must be in [0, {R}) or -1 for no answer", int(worst)
             )
         codes = codes.astype(np.int16, copy=False)
-        can = (
-            np.ones((len(codes), R), dtype=bool)
-            if allowed is None
-            else np.array(allowed, dtype=bool)
-        )
-        if can.shape != (len(codes), R):
+        shape = (len(codes), R)
+        can = np.ones(shape, dtype=bool) if allowed is None else np.array(allowed, dtype=bool)
+        if can.shape != shape:
             raise EvidenceError.of("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
         if known is not None:
             can = can & _only(np.asarray(known), len(codes), R)
         if not can.any(axis=1).all():
             where = np.flatnonzero(~can.any(axis=1)).tolist()
             rule = "must leave each item a label"
-            raise EvidenceError.of(
-                "side information", rule, "every label ruled out", where=where, total=len(where)
-            )
+            came = "every label ruled out"
+            raise EvidenceError.of("side information", rule, came, where=where, total=len(where))
         weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
         if (
             weights.shape != (len(codes),)
             or weights.dtype.kind not in "iub"
             or (weights.size and weights.min() < 0)
         ):
-            raise EvidenceError.of(
-                "n",
-                f"must be {len(codes)} whole numbers, none negative",
-                np.asarray(n).tolist()[:5],
-            )
-        return cls._of_rows(
-            names, tuple(str(v) for v in labels), codes, can, weights.astype(np.int64)
-        )
+            rule = f"must be {len(codes)} whole numbers, none negative"
+            raise EvidenceError.of("n", rule, np.asarray(n).tolist()[:5])
+        return cls._of_rows(names, tuple(map(str, labels)), codes, can, weights.astype(np.int64))
 
     @classmethod
     def from_counts(
@@ -247,41 +219,28 @@ class Sketch:
                     )
         for pattern, total in counts.items():
             if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
-                raise EvidenceError.of(
-                    "counts",
-                    f"must be keyed by tuples of {len(classifiers)} answers",
-                    repr(pattern),
-                )
+                rule = f"must be keyed by tuples of {len(classifiers)} answers"
+                raise EvidenceError.of("counts", rule, repr(pattern))
             strange = [a for a in pattern if a is not None and str(a) not in place]
             if strange:
-                raise EvidenceError.of(
-                    "counts", f"must be keyed by answers among {list(labels)}", repr(strange[0])
-                )
+                rule = f"must be keyed by answers among {list(labels)}"
+                raise EvidenceError.of("counts", rule, repr(strange[0]))
             _check_count(f"counts[{pattern!r}]", total)
             codes = [MISSING if a is None else place[str(a)] for a in pattern]
             left = int(total)
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
                     if str(label) not in place:
-                        raise EvidenceError.of(
-                            "side information",
-                            f"must be about labels among {list(labels)}",
-                            repr(label),
-                        )
+                        rule = f"must be about labels among {list(labels)}"
+                        raise EvidenceError.of("side information", rule, repr(label))
                     _check_count(f"side information about {pattern!r}", m)
-                    rows.append(
-                        (
-                            codes,
-                            [(i == place[str(label)]) == keep for i in range(len(labels))],
-                            int(m),
-                        )
-                    )
+                    can = [(i == place[str(label)]) == keep for i in range(len(labels))]
+                    rows.append((codes, can, int(m)))
                     left -= int(m)
             if left < 0:
+                rule = f"must be about at most its {total} items"
                 raise EvidenceError.of(
-                    f"side information about {pattern!r}",
-                    f"must be about at most its {total} items",
-                    int(total) - left,
+                    f"side information about {pattern!r}", rule, int(total) - left
                 )
             rows.append((codes, [True] * len(labels), left))
         if not rows:
@@ -307,16 +266,8 @@ class Sketch:
         if not keep.all():
             codes, allowed, n = codes[keep], allowed[keep], n[keep]
         first, total = group_rows(codes, allowed, n)
-        return cls(
-            classifiers=classifiers,
-            labels=labels,
-            patterns=codes[first],
-            allowed=allowed[first],
-            n=total,
-        )
-
-    # ------------------------------------------------------------------------------------------------
-    # what it holds
+        about = {"classifiers": classifiers, "labels": labels}
+        return cls(**about, patterns=codes[first], allowed=allowed[first], n=total)
 
     @property
     def n_items(self) -> int:
@@ -359,45 +310,27 @@ class Sketch:
         """
         strange = [c for c in classifiers if str(c) not in self.classifiers]
         if isinstance(classifiers, str) or strange or not classifiers:
-            raise EvidenceError.of(
-                "classifiers",
-                f"must be among {list(self.classifiers)}",
-                repr(strange or classifiers),
-            )
+            rule = f"must be among {list(self.classifiers)}"
+            raise EvidenceError.of("classifiers", rule, repr(strange or classifiers))
         places = [self.classifiers.index(str(c)) for c in classifiers]
-        return self._of_rows(
-            tuple(str(c) for c in classifiers),
-            self.labels,
-            self.patterns[:, places],
-            self.allowed,
-            self.n,
-        )
+        names, patterns = tuple(map(str, classifiers)), self.patterns[:, places]
+        return self._of_rows(names, self.labels, patterns, self.allowed, self.n)
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, Sketch):
             return NotImplemented
-        for name, mine, theirs in (
-            ("classifiers", self.classifiers, other.classifiers),
-            ("labels", self.labels, other.labels),
-        ):
+        for name in ("classifiers", "labels"):
+            mine, theirs = getattr(self, name), getattr(other, name)
             if set(mine) != set(theirs):
-                raise EvidenceError.of(
-                    f"{name} of both sketches",
-                    "must be the same",
-                    f"{list(mine)} and {list(theirs)}",
-                )
+                came = f"{list(mine)} and {list(theirs)}"
+                raise EvidenceError.of(f"{name} of both sketches", "must be the same", came)
         columns = [other.classifiers.index(c) for c in self.classifiers]
         order = [other.labels.index(label) for label in self.labels]
-        back = np.array(
-            [*np.argsort(order), MISSING], dtype=np.int16
-        )  # their code → ours; -1 stays -1
-        return self._of_rows(
-            self.classifiers,
-            self.labels,
-            np.concatenate([self.patterns, back[other.patterns[:, columns]]]),
-            np.concatenate([self.allowed, other.allowed[:, order]]),
-            np.concatenate([self.n, other.n]),
-        )
+        back = np.array([*np.argsort(order), MISSING], dtype=np.int16)  # their code → ours, or -1
+        patterns = np.concatenate([self.patterns, back[other.patterns[:, columns]]])
+        allowed = np.concatenate([self.allowed, other.allowed[:, order]])
+        n = np.concatenate([self.n, other.n])
+        return self._of_rows(self.classifiers, self.labels, patterns, allowed, n)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.to_dict() == other.to_dict()
@@ -406,9 +339,6 @@ class Sketch:
 
     def __repr__(self) -> str:
         return f"Sketch({self.n_items} items, {len(self.classifiers)} classifiers, {len(self.labels)} labels, {self.n_groups} groups)"
-
-    # ------------------------------------------------------------------------------------------------
-    # JSON
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values: a pattern is text, one letter a classifier (``0`` the first label,
@@ -454,16 +384,13 @@ class Sketch:
         if data.get("schema") != "sketch/1":
             raise EvidenceError.of("schema", "must be 'sketch/1'", repr(data.get("schema")))
         R, patterns = len(data["labels"]), data["patterns"]
-        codes = (
-            [[ALPHABET.find(c) for c in p] for p in patterns]
-            if patterns and isinstance(patterns[0], str)
-            else patterns
-        )
+        if patterns and isinstance(patterns[0], str):
+            patterns = [[ALPHABET.find(c) for c in p] for p in patterns]
         allowed = None
         if data.get("allowed") is not None:
             allowed = np.array([[a is None or r in a for r in range(R)] for a in data["allowed"]])
         return cls.from_arrays(
-            np.array(codes, dtype=np.int16),
+            np.array(patterns, dtype=np.int16),
             labels=data["labels"],
             classifiers=data["classifiers"],
             allowed=allowed,
@@ -489,16 +416,9 @@ def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
         or known.dtype.kind not in "iu"
         or (known.size and not (known.min() >= -1 and known.max() < n_labels))
     ):
-        raise EvidenceError.of(
-            "known",
-            f"must be {n_items} places in [0, {n_labels}), or -1 where unknown",
-            known.tolist()[:5],
-        )
+        rule = f"must be {n_items} places in [0, {n_labels}), or -1 where unknown"
+        raise EvidenceError.of("known", rule, known.tolist()[:5])
     return np.asarray((known[:, None] == np.arange(n_labels)) | (known[:, None] < 0))
-
-
-# ----------------------------------------------------------------------------
-# The sketch of joint decisions out of evidence: one group-by for any size.
 
 
 _BITS = 62
@@ -551,7 +471,7 @@ def count_decisions(
         raise ArgumentError(f"judgements must be 'use' or 'ignore'; got {judgements!r}.")
     answers = answers_of(evidence, systems)
     evidence.check()
-    names = _systems(answers, systems, evidence)
+    names = chosen_systems(evidence, answers, systems)
     labels = _labels(evidence)
     frame, packs = _packed(evidence, answers, names, labels)
     masks: list[str] = []
@@ -560,18 +480,15 @@ def count_decisions(
     keys = [*packs, *masks, *(["k"] if evidence.has_own_n_classes else [])]
     told = _places_of(known, labels)
     rest = frame.filter(~nw.col("item").is_in(list(told))) if told else frame
-    columns = _columns(rest.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
+    columns = fetch_arrays(rest.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
     codes, allowed, n = _unpacked(columns, packs, masks, len(names), len(labels))
     if told:
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))
         missing = [item for item in told if item not in {row[-1] for row in mine}]
         if missing:
+            rule = "must be about items of the evidence"
             raise EvidenceError.of(
-                "known",
-                "must be about items of the evidence",
-                "unknown items",
-                where=missing,
-                total=len(missing),
+                "known", rule, "unknown items", where=missing, total=len(missing)
             )
         more = {
             key: np.array([row[j] or 0 for row in mine], dtype=np.int64)
@@ -585,13 +502,9 @@ def count_decisions(
         if wrong.any():
             where = sorted(mine[i][-1] for i in np.flatnonzero(wrong))
             rule = "must not contradict the judgements or the number of classes"
+            came = "labels that are ruled out"
             raise EvidenceError.of(
-                "known",
-                rule,
-                "labels that are ruled out",
-                where=where,
-                total=len(where),
-                remedy="Correct one.",
+                "known", rule, came, where=where, total=len(where), remedy="Correct one."
             )
         codes = np.concatenate([codes, more_codes])
         allowed = np.concatenate([allowed, np.eye(len(labels), dtype=bool)[truth]])
@@ -601,20 +514,8 @@ def count_decisions(
     )
 
 
-def _systems(answers: Frame, systems: Sequence[str] | None, evidence: Evidence) -> list[str]:
-    found = sorted(
-        str(row[0]) for row in fetch(answers.group_by("system").agg(n=nw.len()).select("system"))
-    )
-    missing = [s for s in systems or () if str(s) not in found]
-    if missing:
-        raise unknown_systems(missing, evidence)
-    return found if systems is None else list(dict.fromkeys(str(s) for s in systems))
-
-
 def _labels(evidence: Evidence) -> list[Any]:
-    """All labels that the truth can be. Classes of text that nobody named but ``n_classes``
-    promises are called 'unseen 1', …
-    """
+    """All labels that the truth can be; text that nobody named is 'unseen 1', …"""
     if evidence.classes is not None:
         return list(evidence.classes)
     if evidence.class_kind == "whole":
@@ -622,34 +523,22 @@ def _labels(evidence: Evidence) -> list[Any]:
             return list(range(int(fetch(evidence.items.select(nw.col("n_classes").max()))[0][0])))
         return list(range(int(evidence.n_classes or 0)))
     if evidence.has_own_n_classes:
-        raise EvidenceError.of(
-            "classes", "must be given where items have their own number of text classes", "none"
-        )
-    seen: set[str] = set()
-    for frame, column in ((evidence.answers, "answer"), (evidence.judgements, "class")):
-        if frame is not None:
-            seen |= {
-                str(r[0])
-                for r in fetch(
-                    frame.filter(~nw.col(column).is_null())
-                    .group_by(column)
-                    .agg(n=nw.len())
-                    .select(column)
-                )
-            }
+        rule = "must be given where items have their own number of text classes"
+        raise EvidenceError.of("classes", rule, "none")
+    seen = evidence._seen_classes()
     unseen = int(evidence.n_classes or 0) - len(seen)
-    return [*sorted(seen), *(f"unseen {i + 1}" for i in range(unseen))]
+    return [*seen, *(f"unseen {i + 1}" for i in range(unseen))]
 
 
 def _place(column: str, labels: Sequence[Any], evidence: Evidence) -> nw.Expr:
     """The place of a class among the labels."""
     if evidence.classes is None and evidence.class_kind == "whole":
         return nw.col(column)
-    place: Any = nw.when(nw.col(column) == labels[0]).then(nw.lit(0))
-    for i, label in enumerate(labels[1:], start=1):
-        place = place.when(nw.col(column) == label).then(nw.lit(i))
-    found: nw.Expr = place
-    return found
+    return cases((nw.col(column) == label, i) for i, label in enumerate(labels))
+
+
+def _int(value: int) -> nw.Expr:
+    return nw.lit(value, dtype=nw.Int64)
 
 
 def _digits(n_labels: int) -> int:
@@ -668,31 +557,22 @@ def _packed(
     digit = (_place("answer", labels, evidence) + 1).cast(nw.Int64)
     packs: dict[str, nw.Expr] = {}
     for start in range(0, len(names), digits):
-        first, *others = names[start : start + digits]
-        weight: Any = nw.when(nw.col("system") == first).then(nw.lit(1, dtype=nw.Int64))
-        for position, name in enumerate(others, start=1):
-            weight = weight.when(nw.col("system") == name).then(
-                nw.lit(base**position, dtype=nw.Int64)
-            )
-        packs[f"pack_{start}"] = weight.otherwise(nw.lit(0, dtype=nw.Int64)) * nw.col("digit")
-    given = answers.filter(~nw.col("answer").is_null()).select("item", "system", digit=digit)
+        some = enumerate(names[start : start + digits])
+        weight = cases(((nw.col("system") == name, _int(base**i)) for i, name in some), _int(0))
+        packs[f"pack_{start}"] = weight * nw.col("digit")
+    given = answers.filter(is_there("answer")).select("item", "system", digit=digit)
     packed = given.with_columns(**packs).group_by("item").agg(*[nw.col(p).sum() for p in packs])
     everyone = answers if evidence.items is None else evidence.items
     if evidence.items is None and evidence.answers is not None:
         everyone = evidence.answers  # also the items that the chosen systems left out
-    items = everyone.select(
-        "item", *([nw.col("n_classes").alias("k")] if evidence.has_own_n_classes else [])
-    )
-    if evidence.items is None:
-        items = items.group_by("item").agg(rows=nw.len()).select("item")
+    k = [nw.col("n_classes").alias("k")] if evidence.has_own_n_classes else []
+    items = distinct(everyone, "item") if evidence.items is None else everyone.select("item", *k)
     joined = items.join(packed, on="item", how="left")
     return joined.with_columns(*[nw.col(p).fill_null(0).cast(nw.Int64) for p in packs]), list(packs)
 
 
 def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tuple[Frame, list[str]]:
-    """The frame with the labels that judgements forbid, one bit a label; items whose judgements
-    contradict each other have none.
-    """
+    """The labels that judgements forbid, one bit a label; none where they contradict."""
     if evidence.judgements is None:
         return frame, []
     gathered = gather(evidence)
@@ -702,31 +582,13 @@ def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tupl
     )
     masks: dict[str, nw.Expr] = {}
     for start in range(0, len(labels), _BITS):
-        bit: Any = nw.when(nw.col("place") == start).then(nw.lit(1, dtype=nw.Int64))
-        for j in range(1, min(_BITS, len(labels) - start)):
-            bit = bit.when(nw.col("place") == start + j).then(nw.lit(2**j, dtype=nw.Int64))
-        bit = bit.otherwise(nw.lit(0, dtype=nw.Int64))
+        some = range(min(_BITS, len(labels) - start))
+        bit = cases(((nw.col("place") == start + j, _int(2**j)) for j in some), _int(0))
         masks[f"yes_{start}"] = bit * nw.col("yes")
-        masks[f"no_{start}"] = bit * nw.when(nw.col("n_yes") == 0).then(nw.col("no")).otherwise(
-            nw.lit(0, dtype=nw.Int64)
-        )
+        masks[f"no_{start}"] = bit * cases([(nw.col("n_yes") == 0, nw.col("no"))], _int(0))
     forbidden = said.with_columns(**masks).group_by("item").agg(*[nw.col(m).sum() for m in masks])
     joined = frame.join(forbidden, on="item", how="left")
     return joined.with_columns(*[nw.col(m).fill_null(0).cast(nw.Int64) for m in masks]), list(masks)
-
-
-def _columns(frame: Frame) -> dict[str, NDArray[Any]]:
-    """All columns as arrays, without a Python object for each value where the engine can."""
-    native: Any = frame.to_native()
-    if frame.implementation.is_duckdb():
-        return {name: np.asarray(values) for name, values in native.fetchnumpy().items()}
-    if frame.implementation.is_polars():
-        return {name: values.to_numpy() for name, values in native.collect().to_dict().items()}
-    rows = fetch(frame)
-    return {
-        name: np.array([row[j] for row in rows], dtype=np.int64)
-        for j, name in enumerate(frame.columns)
-    }
 
 
 def _unpacked(
@@ -771,11 +633,6 @@ def _places_of(known: Mapping[Any, Any] | None, labels: Sequence[Any]) -> dict[A
     wrong = [item for item, label in (known or {}).items() if str(label) not in place]
     if wrong:
         first = (known or {})[wrong[0]]
-        raise EvidenceError.of(
-            "known",
-            f"must be labels among {list(labels)[:10]}",
-            repr(first),
-            where=wrong,
-            total=len(wrong),
-        )
+        rule = f"must be labels among {list(labels)[:10]}"
+        raise EvidenceError.of("known", rule, repr(first), where=wrong, total=len(wrong))
     return {item: place[str(label)] for item, label in (known or {}).items()}

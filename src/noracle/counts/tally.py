@@ -422,10 +422,6 @@ class Label(NamedTuple):
         )
 
 
-# ----------------------------------------------------------------------------
-# Tallies: all that an estimator may see of the evidence.
-
-
 Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
 _SORT_UP_TO = 200_000
@@ -522,11 +518,8 @@ class AccuracyCounts:
             and _is_count(total)
             and total - n_without_answer >= labelled
         ):
-            raise EvidenceError.of(
-                "n_items",
-                f"must be at least {labelled + n_without_answer} (labelled and unanswered items)",
-                n_items,
-            )
+            rule = f"must be at least {labelled + n_without_answer} (labelled and unanswered items)"
+            raise EvidenceError.of("n_items", rule, n_items)
         answered = {cell: total - n_without_answer}
         return cls(
             tallies=dict(+tallies),
@@ -570,11 +563,9 @@ class AccuracyCounts:
                 )
             return self
         if system not in self.systems:
+            remedy = known_names(system, self.systems)
             raise EvidenceError.of(
-                "system",
-                "must be one of those counted",
-                repr(system),
-                remedy=known_names(system, self.systems),
+                "system", "must be one of those counted", repr(system), remedy=remedy
             )
         return dataclasses.replace(
             self,
@@ -718,11 +709,9 @@ class AccuracyCounts:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        return (
-            when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
-            if self.runs
-            else ""
-        )
+        if self.runs:
+            return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
+        return ""
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
@@ -733,12 +722,8 @@ class AccuracyCounts:
         kinds = {self.propensities, other.propensities}
         if kinds == {"uniform", "recorded"}:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
-            raise EvidenceError.of(
-                "counts",
-                rule,
-                "uniform and other propensities",
-                remedy="Count the tables together.",
-            )
+            came = "uniform and other propensities"
+            raise EvidenceError.of("counts", rule, came, remedy="Count the tables together.")
         return AccuracyCounts(
             tallies=_added(self.tallies, other.tallies),
             items=_added(self.items, other.items),
@@ -873,9 +858,8 @@ class PatternCounts:
         for table, verdict in tables:
             for hits, n in table.items():
                 if len(hits) != len(systems) or not _is_count(n):
-                    raise EvidenceError.of(
-                        verdict, f"must map {len(systems)} entries to a whole number", (hits, n)
-                    )
+                    rule = f"must map {len(systems)} entries to a whole number"
+                    raise EvidenceError.of(verdict, rule, (hits, n))
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
@@ -969,9 +953,8 @@ class PatternCounts:
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
-            raise EvidenceError.of(
-                "systems", f"must be {list(self.systems)} on both sides", list(other.systems)
-            )
+            rule = f"must be {list(self.systems)} on both sides"
+            raise EvidenceError.of("systems", rule, list(other.systems))
         return PatternCounts(
             systems=self.systems,
             patterns=_added(self.patterns, other.patterns),
@@ -992,20 +975,16 @@ class PatternCounts:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        return (
-            when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
-            if self.runs
-            else ""
-        )
+        if self.runs:
+            return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
+        return ""
 
 
 def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
     """A stratum apart by which answers are missing."""
-    return (
-        f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}"
-        if any(silent)
-        else stratum
-    )
+    if any(silent):
+        return f"{stratum} without answers of {[i for i, none in enumerate(silent) if none]}"
+    return stratum
 
 
 class Question(NamedTuple):
@@ -1079,9 +1058,7 @@ def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _is_grade(t: Tally) -> bool:
-    """Whether a label is a grade: of the answer itself, or drawn among answers whose classes are
-    not known.
-    """
+    """Whether a label is a grade: of the answer, or drawn among answers without classes."""
     return t.design == "graded" or (t.design == "recorded" and not t.n_classes)
 
 
@@ -1106,11 +1083,9 @@ def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
     ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
     """
     each = runs / n_items if n_items else 0.0
-    return (
-        f"{_RIGHT[repeats]} ({int(each)} runs)"
-        if each == int(each)
-        else f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
-    )
+    if each == int(each):
+        return f"{_RIGHT[repeats]} ({int(each)} runs)"
+    return f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
 
 
 def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
@@ -1119,11 +1094,9 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
     """
     rules = {c.repeats for c in parts if c.runs}
     if len(rules) > 1:
+        rule = "must take repeats in one way"
         raise EvidenceError.of(
-            "counts",
-            "must take repeats in one way",
-            " and ".join(sorted(rules)),
-            remedy="Count the tables again.",
+            "counts", rule, " and ".join(sorted(rules)), remedy="Count the tables again."
         )
     runs: Counter[str] = Counter()
     most: dict[str, int] = {}

@@ -213,11 +213,9 @@ class Counted:
         """The same counts as if the questions had not been aimed; see
         :meth:`AccuracyCounts.without_chances`.
         """
-        return (
-            self
-            if self.accuracy is None
-            else dataclasses.replace(self, accuracy=self.accuracy.without_chances())
-        )
+        if self.accuracy is None:
+            return self
+        return dataclasses.replace(self, accuracy=self.accuracy.without_chances())
 
 
 def count_evidence(
@@ -291,9 +289,8 @@ def remember(evidence: Evidence, counted: Counted) -> None:
     """Let an evidence know what was counted of its partitions: its rows keep their rules, and the
     design of its questions is known.
     """
-    about = (evidence.judgements, evidence.items, evidence.n_classes)
-    evidence._kept["propensities"] = about, counted.propensities
-    evidence._kept["first verdicts"] = (*about, evidence.grades), counted.first_verdicts
+    evidence._kept["propensities"] = evidence._about, counted.propensities
+    evidence._kept["first verdicts"] = evidence._about, counted.first_verdicts
     evidence._checked.append(True)
 
 
@@ -316,13 +313,8 @@ def _unanswered(evidence: Evidence) -> AccuracyCounts:
     )
 
 
-# ---------------------------------------------------------------- sums
-
-
 def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
-    """Patterns of all parts; where a system has no answers in a part, none of its labelled items
-    was put to every system.
-    """
+    """Patterns of all parts; items of a part without some system were not put to all."""
     found = [p.patterns for p in parts if p.patterns is not None]
     if not found:
         return None
@@ -415,11 +407,8 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
     labels = max((s.labels for s in sketches), key=len)
     for sketch in sketches:
         if sketch.labels != labels[: len(sketch.labels)]:
-            raise EvidenceError.of(
-                "labels of the sketches",
-                "must be the same",
-                f"{list(sketch.labels)} and {list(labels)}",
-            )
+            came = f"{list(sketch.labels)} and {list(labels)}"
+            raise EvidenceError.of("labels of the sketches", "must be the same", came)
     codes = np.full((sum(s.n_groups for s in sketches), len(classifiers)), MISSING, dtype=np.int16)
     allowed = np.zeros((len(codes), len(labels)), dtype=bool)
     start = 0
@@ -430,9 +419,6 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
         start += sketch.n_groups
     n = np.concatenate([s.n for s in sketches])
     return Sketch.from_arrays(codes, labels=labels, classifiers=classifiers, allowed=allowed, n=n)
-
-
-# ---------------------------------------------------------------- JSON
 
 
 def _judgements_to_dict(counts: JudgementCounts) -> dict[str, Any]:

@@ -34,7 +34,7 @@ import narwhals as nw
 
 from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
 from noracle.evidence import frames as engines
-from noracle.evidence.frames import Frame, fetch, settle
+from noracle.evidence.frames import Frame, cases, distinct, fetch, is_there, settle
 
 Invalid = Literal["wrong", "refuse"]
 Pair = tuple[str, str]
@@ -73,9 +73,6 @@ class Classes:
     """Whether classes were found to count from 1."""
     _extents: dict[Pair, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
 
-    # ------------------------------------------------------------------------------------------------------------
-    # what is there
-
     @property
     def _here(self) -> list[Pair]:
         return [pair for pair in self.pairs if pair[0] in self.frames]
@@ -90,11 +87,12 @@ class Classes:
         """The least and the largest class of a column."""
         if pair not in self._extents:
             col = nw.col(pair[1])
-            low, high = fetch(
-                self.frames[pair[0]].select(col.min().alias("low"), col.max().alias("high"))
-            )[0]
-            self._extents[pair] = low, high
+            (ends,) = fetch(self.frames[pair[0]].select(low=col.min(), high=col.max()))
+            self._extents[pair] = ends[0], ends[1]
         return self._extents[pair]
+
+    def _note(self, pair: Pair, line: str) -> None:
+        self.notes.append(f"{pair[0]}.{pair[1]}: {line}")
 
     def _put(self, pair: Pair, expr: nw.Expr) -> None:
         table, column = pair
@@ -103,14 +101,9 @@ class Classes:
         answered = column == "answer" and "state" in frame.columns
         frame = frame.with_columns(expr.alias(column))
         if answered:  # what became no answer was not answered
-            state = nw.when(~((nw.col("state") == "answered") & nw.col(column).is_null())).then(
-                nw.col("state")
-            )
-            frame = frame.with_columns(state=state)
+            silent = (nw.col("state") == "answered") & nw.col(column).is_null()
+            frame = frame.with_columns(state=nw.when(~silent).then(nw.col("state")))
         self.frames[table] = frame
-
-    # ------------------------------------------------------------------------------------------------------------
-    # reading
 
     def read(self) -> tuple[str, list[str]]:
         """Bring all columns to one way of speaking; returns ``whole`` or ``text``, and the faults."""
@@ -124,27 +117,17 @@ class Classes:
         kinds = {pair: self._is_whole(pair) for pair in self._here}
         if len(set(kinds.values())) > 1:
             words = {True: "whole numbers", False: "text"}
-            found = ", ".join(
-                f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items()
-            )
+            found = ", ".join(f"{words[kind]} in {t}.{c}" for (t, c), kind in kinds.items())
             remedy = "Write all as text or all as whole numbers."
             return "text", [
                 fault(self.what, "must have one type in all tables", found, remedy=remedy)
             ]
         kind = "whole" if any(kinds.values()) else "text"
-        if (
-            self.classes is not None
-            and kinds
-            and (kind == "text") != isinstance(self.classes[0], str)
-        ):
+        known = self.classes
+        if known is not None and kinds and (kind == "text") != isinstance(known[0], str):
             has = "text" if kind == "text" else "whole numbers"
-            return kind, [
-                fault(
-                    self.named,
-                    f"must have the type of {self.what}",
-                    f"{self.classes[0]!r} and {has}",
-                )
-            ]
+            rule = f"must have the type of {self.what}"
+            return kind, [fault(self.named, rule, f"{known[0]!r} and {has}")]
         return kind, []
 
     def silence(self) -> str:
@@ -158,23 +141,15 @@ class Classes:
         )
 
     def _silence(self, pair: Pair, told: dict[Pair, list[str] | None]) -> None:
-        """Make null of what means no answer; texts that are left are noted in ``told`` (None where
-        they are too many).
-        """
+        """Make null of what means no answer; note the other texts in ``told`` (None: too many)."""
         frame, column = self.frames[pair[0]], nw.col(pair[1])
         if self._is_whole(pair):
             numbers = [int(float(word)) for word in self.no_answer if _NUMBER.fullmatch(word)]
             if numbers:
                 self._put(pair, nw.when(~column.is_in(numbers)).then(column))
             return
-        seen = (
-            frame.filter(~column.is_null())
-            .group_by(pair[1])
-            .agg(_n=nw.len())
-            .select(pair[1])
-            .head(MOST_VALUES + 1)
-        )
-        values = sorted(str(row[0]) for row in fetch(seen))
+        seen = distinct(frame.filter(is_there(pair[1])), pair[1])
+        values = sorted(str(row[0]) for row in fetch(seen.head(MOST_VALUES + 1)))
         if len(values) > MOST_VALUES:
             plain = column.str.strip_chars()
             silent = plain.str.to_lowercase().is_in(["", *self.no_answer])
@@ -189,10 +164,8 @@ class Classes:
 
     def _agree(self, told: dict[Pair, list[str] | None]) -> None:
         for pair, values in told.items():
-            if values == [] and len(told) < len(self._here):
-                self._put(
-                    pair, nw.lit(None, dtype=nw.Int64)
-                )  # a column without values takes the type of the others
+            if values == [] and len(told) < len(self._here):  # it takes the type of the others
+                self._put(pair, nw.lit(None, dtype=nw.Int64))
         texts = {pair: values for pair, values in told.items() if not self._is_whole(pair)}
         if self._items_have("options") and self.classes is None:
             self._count_options()
@@ -207,54 +180,28 @@ class Classes:
     def _to_whole(
         self, texts: dict[Pair, list[str] | None], *, needed: bool = False
     ) -> dict[Pair, list[str] | None]:
-        """Text of digits, and letters, as whole numbers, where the other columns hold them or the
-        number of classes is known.
-        """
+        """Digits and letters as whole numbers, where others hold them or K is known."""
         own = self._items_have("n_classes")
         whole = needed or own or any(self._is_whole(pair) for pair in self._here)
-        digits = {
-            p: bool(v) and all(_NUMBER.fullmatch(x.strip()) for x in v)
-            for p, v in texts.items()
-            if v is not None
-        }
-        letters = {
-            p: bool(v) and all(_LETTER.fullmatch(x.strip()) for x in v)
-            for p, v in texts.items()
-            if v is not None
-        }
-        way = {
-            p: "digits"
-            if digits.get(p)
-            else "letters"
-            if letters.get(p) and whole and not needed
-            else ""
-            for p in texts
-        }
+        way = dict.fromkeys(texts, "")
+        for pair, values in texts.items():
+            if values and _all_match(_NUMBER, values):
+                way[pair] = "digits"
+            elif values and whole and not needed and _all_match(_LETTER, values):
+                way[pair] = "letters"
         if not all(way.values()) or not (whole or self.n_classes is not None):
             return texts
         for pair, how in way.items():
             column = nw.col(pair[1])
             if how == "digits":
-                # "1.0" is 1; the text before the point is cast, so that long numbers stay exact
-                self._put(
-                    pair, column.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
-                )
-                if (
-                    any(self._is_whole(p) for p in self._here if p not in texts)
-                    or len(self._here) == 1
-                ):
-                    self.notes.append(
-                        f"{pair[0]}.{pair[1]}: text of digits is read as whole numbers"
-                    )
+                self._put(pair, _digits_as_whole(column))
+                others = [p for p in self._here if p not in texts]
+                if any(self._is_whole(p) for p in others) or len(self._here) == 1:
+                    self._note(pair, "text of digits is read as whole numbers")
             else:
                 self._put(pair, letter_places(column))
-                self.notes.append(
-                    f"{pair[0]}.{pair[1]}: letters are read as places, A as 0, B as 1, …"
-                )
+                self._note(pair, "letters are read as places, A as 0, B as 1, …")
         return {}
-
-    # ------------------------------------------------------------------------------------------------------------
-    # spellings
 
     def _spell(self, texts: Mapping[Pair, list[str]]) -> None:
         """One spelling for each class: that of the classes given, else the one in the labels."""
@@ -263,21 +210,16 @@ class Classes:
             known = [str(c) for c in self.classes]
             spelled = {v: _nearest(v, known) for v in every}
         else:
-            letters = bool(every) and all(_LETTER.fullmatch(v.strip()) for v in every)
-            highest = (
-                max((string.ascii_uppercase.index(_letter(v)) for v in every), default=0)
-                if letters
-                else 0
-            )
+            letters = bool(every) and _all_match(_LETTER, every)
+            places = [string.ascii_uppercase.index(_letter(v)) for v in every] if letters else [0]
+            highest = max(places)
             beyond = self.n_classes is not None and self.n_classes <= highest
             if beyond and self.n_classes is not None:
                 self.classes = tuple(string.ascii_uppercase[: self.n_classes])
-                self.notes.append(
-                    f"classes are the letters A to {self.classes[-1]}, since n_classes = {self.n_classes}"
-                )
-            labels = {
-                v for (table, _), values in texts.items() if table != "answers" for v in values
-            }
+                meant = f"classes are the letters A to {self.classes[-1]}"
+                self.notes.append(f"{meant}, since n_classes = {self.n_classes}")
+            told = [values for (table, _), values in texts.items() if table != "answers"]
+            labels = {v for values in told for v in values}
             groups: dict[str, list[str]] = {}
             for v in every:
                 groups.setdefault(_letter(v) if letters else v.strip().casefold(), []).append(v)
@@ -292,16 +234,10 @@ class Classes:
             changed = {v: spelled[v] for v in values if spelled[v] != v}
             if changed:
                 self.frames[pair[0]] = replaced(self.frames[pair[0]], pair[1], changed)
-                some = ", ".join(
-                    f"{v[:30]!r} as {to[:30]!r}" for v, to in list(changed.items())[:_SHOWN]
-                )
+                first = list(changed.items())[:_SHOWN]
+                some = ", ".join(f"{v[:30]!r} as {to[:30]!r}" for v, to in first)
                 more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-                self.notes.append(
-                    f"{pair[0]}.{pair[1]}: spellings are read as one class: {some}{more}"
-                )
-
-    # ------------------------------------------------------------------------------------------------------------
-    # options
+                self._note(pair, f"spellings are read as one class: {some}{more}")
 
     def _count_options(self) -> None:
         """The number of options is the number of classes of an item, where nobody says another."""
@@ -310,12 +246,9 @@ class Classes:
         listed = self._options()
         if listed and all(len(o) >= 2 for o in listed.values()):
             items = self.frames["items"]
-            counted = beside(
-                items, {"item": list(listed), "n_classes": [len(o) for o in listed.values()]}
-            )
-            self.frames["items"] = settle(
-                items.join(counted, on="item", how="left"), ours=self.ours
-            )
+            sizes = {"item": list(listed), "n_classes": [len(o) for o in listed.values()]}
+            sized = items.join(beside(items, sizes), on="item", how="left")
+            self.frames["items"] = settle(sized, ours=self.ours)
 
     def _options(self) -> dict[Any, list[str]]:
         """The options of each item; empty where some cannot be read, or there are too many."""
@@ -332,28 +265,19 @@ class Classes:
             return texts
         left = dict(texts)
         faults: list[str] = []
-        folded = {item: [_folded(o) for o in options] for item, options in listed.items()}
+        folded = {item: [o.strip().lower() for o in options] for item, options in listed.items()}
+        every = {o for options in folded.values() for o in options}
         for pair in self._here:
             values = texts.get(pair)
             if pair in texts and values is None:
                 continue
-            by_place = values is None or all(_NUMBER.fullmatch(v.strip()) for v in values)
-            by_letter = (
-                values is not None
-                and bool(values)
-                and all(_LETTER.fullmatch(v.strip()) for v in values)
-            )
-            if by_place and not any(
-                _NUMBER.fullmatch(o) for options in folded.values() for o in options
-            ):
+            by_place = values is None or _all_match(_NUMBER, values)
+            by_letter = bool(values) and _all_match(_LETTER, values or ())
+            if by_place and not any(_NUMBER.fullmatch(o) for o in every):
                 continue
-            if by_letter and not any(
-                len(o) == 1 and o.isalpha() for options in folded.values() for o in options
-            ):
+            if by_letter and not any(len(o) == 1 and o.isalpha() for o in every):
                 self._put(pair, letter_places(nw.col(pair[1])))
-                self.notes.append(
-                    f"{pair[0]}.{pair[1]}: letters are read as places of options, A as 0, B as 1, …"
-                )
+                self._note(pair, "letters are read as places of options, A as 0, B as 1, …")
                 left.pop(pair)
                 continue
             faults += self._text_of_options(pair, folded, by_letter=by_letter, by_place=by_place)
@@ -365,9 +289,7 @@ class Classes:
     def _text_of_options(
         self, pair: Pair, folded: Mapping[Any, list[str]], *, by_letter: bool, by_place: bool
     ) -> list[str]:
-        """Read a column as texts of options, where every value allows it and none is a place with
-        another meaning.
-        """
+        """Read a column as texts of options, where no value is a place with another meaning."""
         table, column = pair
         rows = [
             (item, text, place)
@@ -398,11 +320,7 @@ class Classes:
         if by_letter:
             place = letter_places(value)
         elif by_place:
-            place = (
-                value
-                if self._is_whole(pair)
-                else value.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
-            )
+            place = value if self._is_whole(pair) else _digits_as_whole(value)
         if place is not None:
             sizes = beside(
                 self.frames["items"],
@@ -431,15 +349,9 @@ class Classes:
                 kind = "letter" if by_letter else "place, from 0,"
                 came = f"{first[1]!r}, which is a {kind} of an option and also the text of the option at place {first[2]}"
                 remedy = "Write the letter of the option (A, B, …), or leave the column options out of the items to read places."
-                return [
-                    fault(
-                        f"{table}.{column}",
-                        "must be readable in one way",
-                        came,
-                        where=[r[0] for r in clash],
-                        remedy=remedy,
-                    )
-                ]
+                rule = "must be readable in one way"
+                where = [r[0] for r in clash]
+                return [fault(f"{table}.{column}", rule, came, where=where, remedy=remedy)]
             if not fetch(alone[0].select("item").head(1)):
                 if not self._is_whole(pair):
                     self._put(pair, place)
@@ -452,15 +364,9 @@ class Classes:
         )
         if odd and table != "answers":
             remedy = "Correct it: it must be the text or the letter of an option."
-            return [
-                fault(
-                    f"{table}.{column}",
-                    "must be an option of its item",
-                    "other text",
-                    where=[r[0] for r in odd],
-                    remedy=remedy,
-                )
-            ]
+            rule = "must be an option of its item"
+            what = f"{table}.{column}"
+            return [fault(what, rule, "other text", where=[r[0] for r in odd], remedy=remedy)]
         # An answer that is no option stays out of every range, so that it is counted as invalid and
         # not as missing.
         outside = nw.when(~value.is_null()).then(nw.lit(-1, dtype=nw.Int64))
@@ -476,9 +382,6 @@ class Classes:
         )
         self.notes.append(f"{table}.{column}: texts of options are read as their places")
         return []
-
-    # ------------------------------------------------------------------------------------------------------------
-    # places from one
 
     def count_from_zero(self, *, shift: bool = True, from_one: bool | None = None) -> list[str]:
         """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot
@@ -526,9 +429,7 @@ class Classes:
         return [fault(self.what, "must count classes in one way", came, remedy=remedy)]
 
     def _side(self, pair: Pair, *, own: bool) -> str:
-        """Whether a column counts from ``zero``, from ``one``, cannot be either (``odd``), or is
-        ``unclear``; empty without values.
-        """
+        """``zero`` or ``one``, where a column counts from, ``odd`` or ``unclear``; else empty."""
         table, column = pair
         col = nw.col(column)
         frame = self.frames[table]
@@ -554,9 +455,6 @@ class Classes:
     @staticmethod
     def _odd(frame: Frame, at: nw.Expr) -> str:
         return "odd" if fetch(frame.filter(at).head(1)) else "unclear"
-
-    # ------------------------------------------------------------------------------------------------------------
-    # answers that cannot be
 
     def set_aside(self) -> list[str]:
         """Answers that are no class of their item become no answer, with the state ``invalid``;
@@ -611,16 +509,9 @@ class Classes:
             )
             came = f"none that is: {str(found[0][1])[:40]!r}"
             remedy = "Correct n_classes, classes or the answers."
-            return [
-                fault(
-                    "answers.answer",
-                    rule,
-                    came,
-                    where=[r[0] for r in found],
-                    total=sum(bad.values()),
-                    remedy=remedy,
-                )
-            ]
+            where = [r[0] for r in found]
+            total = sum(bad.values())
+            return [fault("answers.answer", rule, came, where=where, total=total, remedy=remedy)]
         invalid = nw.lit("invalid")
         state: Any = nw.when(broken).then(invalid)
         state = state.otherwise(nw.col("state")) if "state" in answers.columns else state
@@ -682,11 +573,8 @@ def options_of(value: object) -> list[str] | None:
 def letter_places(column: nw.Expr) -> nw.Expr:
     """Letters of options (``A``, ``b)``, ``(C)``) as places, from 0; other text becomes null."""
     plain = column.str.replace_all(r"[\s()\[\].:]", "").str.to_uppercase()
-    place: Any = nw.when(plain == "A").then(nw.lit(0, dtype=nw.Int64))
-    for number, letter in enumerate(string.ascii_uppercase[1:], start=1):
-        place = place.when(plain == letter).then(nw.lit(number, dtype=nw.Int64))
-    found: nw.Expr = place
-    return found
+    places = enumerate(string.ascii_uppercase)
+    return cases((plain == letter, nw.lit(i, dtype=nw.Int64)) for i, letter in places)
 
 
 def _letter(text: str) -> str:
@@ -694,8 +582,13 @@ def _letter(text: str) -> str:
     return match[1].upper() if match else text
 
 
-def _folded(text: str) -> str:
-    return text.strip().lower()
+def _all_match(rule: re.Pattern[str], texts: Sequence[str]) -> bool:
+    return all(rule.fullmatch(text.strip()) for text in texts)
+
+
+def _digits_as_whole(column: nw.Expr) -> nw.Expr:
+    """Text of digits as whole numbers, where "1.0" is 1; cast as text, so that long ones are exact."""
+    return column.str.strip_chars().str.replace_all(r"\.0+$", "").cast(nw.Int64)
 
 
 def _nearest(value: str, known: Sequence[str]) -> str:
@@ -715,19 +608,12 @@ def replaced(frame: Frame, column: str, values: Mapping[str, str]) -> Frame:
     """The frame with some texts of a column written in another way."""
     col = nw.col(column)
     if len(values) <= _CHAIN:
-        chain: Any = None
-        for value, to in values.items():
-            chain = (
-                nw.when(col == value).then(nw.lit(to))
-                if chain is None
-                else chain.when(col == value).then(nw.lit(to))
-            )
-        return frame.with_columns(chain.otherwise(col).alias(column))
+        spelled = cases(((col == value, to) for value, to in values.items()), col)
+        return frame.with_columns(spelled.alias(column))
     known = beside(frame, {column: list(values), "_to": list(values.values())})
     joined = frame.join(known, on=column, how="left")
-    return joined.with_columns(
-        nw.when(~nw.col("_to").is_null()).then(nw.col("_to")).otherwise(col).alias(column)
-    ).drop("_to")
+    spelled = cases([(is_there("_to"), nw.col("_to"))], col)
+    return joined.with_columns(spelled.alias(column)).drop("_to")
 
 
 def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
@@ -751,10 +637,6 @@ def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
             session.createDataFrame(list(zip(*columns.values(), strict=True)), list(columns))
         )
     return made
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# ids
 
 
 def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) -> list[str]:
@@ -815,14 +697,8 @@ def apart(
         return []
     shown = f"{ids_of(frames['answers'])}, … in answers and {ids_of(frames[second])}, … in {second}"
     if not met[0]:
-        return [
-            fault(
-                "item",
-                f"must be shared by answers and {second}",
-                f"none in common: {shown}",
-                remedy="Use the same ids in both.",
-            )
-        ]
+        rule = f"must be shared by answers and {second}"
+        return [fault("item", rule, f"none in common: {shown}", remedy="Use the same ids in both.")]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
     warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
     return []
@@ -830,10 +706,8 @@ def apart(
 
 def ids_of(frame: Frame) -> str:
     """Three ids of a table."""
-    found = [
-        row[0]
-        for row in fetch(frame.filter(~nw.col("item").is_null()).select("item").head(_SAMPLE))
-    ]
+    some = frame.filter(is_there("item")).select("item").head(_SAMPLE)
+    found = [row[0] for row in fetch(some)]
     return ", ".join(str(v)[:40] for v in list(dict.fromkeys(found))[:_SHOWN]) or "none"
 
 
@@ -850,40 +724,9 @@ def shared_ids(frames: Mapping[str, Frame], first: str, second: str) -> tuple[in
     if not sample:
         return None
     ours = frames[first].select("item")
-    met = len(
-        fetch(
-            ours.filter(nw.col("item").is_in(sample))
-            .group_by("item")
-            .agg(_n=nw.len())
-            .select("item")
-        )
-    )
+    met = len(fetch(distinct(ours.filter(nw.col("item").is_in(sample)), "item")))
     if len(some) < _SAMPLE or (2 * met >= len(sample) and len(sample) >= 20):
         return met, len(sample)
-    theirs = (
-        frames[second]
-        .filter(~nw.col("item").is_null())
-        .group_by("item")
-        .agg(_n=nw.len())
-        .select("item")
-    )
-    both = theirs.join(
-        ours.group_by("item").agg(_m=nw.len()).select("item"), on="item", how="inner"
-    )
+    theirs = distinct(frames[second].filter(is_there("item")), "item")
+    both = theirs.join(distinct(ours, "item"), on="item", how="inner")
     return int(fetch(both.select(n=nw.len()))[0][0]), int(fetch(theirs.select(n=nw.len()))[0][0])
-
-
-__all__ = [
-    "Classes",
-    "Invalid",
-    "apart",
-    "beside",
-    "check_invalid",
-    "first_rows",
-    "ids_of",
-    "is_large",
-    "meet_ids",
-    "no_answers",
-    "options_of",
-    "shared_ids",
-]

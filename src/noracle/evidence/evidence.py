@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import narwhals as nw
 
@@ -21,11 +21,20 @@ from noracle.evidence.classes import (
     meet_ids,
     no_answers,
 )
-from noracle.evidence.frames import Frame, fetch, log_format, open_frames
+from noracle.evidence.frames import (
+    Frame,
+    distinct,
+    fetch,
+    is_there,
+    log_format,
+    open_frames,
+    settle,
+)
 from noracle.evidence.labels import faults_of_evidence, faults_of_table, repeats
 from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
 from noracle.evidence.tables import MAX_CLASSES, TABLES, normalise
 
+T = TypeVar("T")
 Conflicts = Literal["error", "drop"]
 Repeats = Literal["mean", "all", "any"]
 _MOST_INFERRED = 100_000
@@ -403,19 +412,7 @@ class Evidence:
         return self
 
     def _meet(self, met: tuple[int, int] | None = None) -> None:
-        """Look now whether answers and labels speak of the same items, where that was left to the
-        first count.
-
-        Parameters
-        ----------
-        met
-            Of how many judged items there are how many with an answer, where a count has told.
-
-        Raises
-        ------
-        EvidenceError
-            If they share no item; less than half of the items with labels is warned about.
-        """
+        """See whether answers and labels share items; ``met`` of how many, if a count told."""
         while self._unmet:
             second, about = self._unmet[0]
             frames = {"answers": self.answers, second: getattr(self, second)}
@@ -449,10 +446,31 @@ class Evidence:
             raise ArgumentError(f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
         if how == self.repeats_as:
             return self
-        kept = {
-            name: value for name, value in self._kept.items() if name in {"labels", "propensities"}
-        }
-        return dataclasses.replace(self, repeats_as=how, _kept=kept)
+        return dataclasses.replace(
+            self, repeats_as=how, _kept=self._known("labels", "propensities")
+        )
+
+    @property
+    def _about(self) -> tuple[Any, ...]:
+        """What all that is kept depends on."""
+        tables = (self.answers, self.judgements, self.items, self.grades, self.repeats)
+        return (*tables, self.n_classes, self.conflicts)
+
+    def _recall(self, name: str, make: Callable[[], T], *more: object) -> T:
+        """What was made of these very tables (and ``more``) before, else made now and kept."""
+        about, kept = (*self._about, *more), self._kept.get(name)
+        if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
+            kept = self._kept[name] = about, make()
+        found: T = kept[1]
+        return found
+
+    def _known(self, *names: str) -> dict[str, Any]:
+        """Some of what is kept, for another evidence with the same tables."""
+        return {name: self._kept[name] for name in names if name in self._kept}
+
+    def _settled(self, frame: Frame) -> Frame:
+        """A frame worked out once, where the engine is ours."""
+        return settle(frame, ours=self._connection is not None)
 
     def rows(
         self, table: Literal["answers", "judgements", "grades", "items"], *columns: str
@@ -468,9 +486,7 @@ class Evidence:
         return fetch(frame.select(*(columns or known)))
 
     def __repr__(self) -> str:
-        """One line, without a query: the engine, the tables, the classes, and what was counted
-        already.
-        """
+        """One line, without a query."""
         named = ("answers", "judgements", "grades", "items")
         tables = {name: frame for name in named if (frame := getattr(self, name, None)) is not None}
         engine = str(next(iter(tables.values())).implementation) if tables else "no table"
@@ -518,11 +534,9 @@ class Evidence:
         if self.grades is not None and self.judgements is None and self.n_classes is None:
             return self  # a grade is right or wrong whatever the number of classes
         if self.class_kind == "whole":
-            return (
-                self
-                if self.n_classes is not None
-                else self._inferred(self._largest_class() + 1, "the largest class seen plus one")
-            )
+            if self.n_classes is not None:
+                return self
+            return self._inferred(self._largest_class() + 1, "the largest class seen plus one")
         seen = self._seen_classes(
             _MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6
         )
@@ -538,12 +552,8 @@ class Evidence:
 
     def _inferred(self, k: int, how: str) -> Self:
         if not 2 <= k <= _MOST_INFERRED:
-            raise EvidenceError.of(
-                "n_classes",
-                f"must be given unless {how} is between 2 and {_MOST_INFERRED}",
-                k,
-                remedy="Pass n_classes or classes.",
-            )
+            rule = f"must be given unless {how} is between 2 and {_MOST_INFERRED}"
+            raise EvidenceError.of("n_classes", rule, k, remedy="Pass n_classes or classes.")
         line = f"n_classes = {k} inferred: {how}"
         warnings.warn(f"{line}. Pass n_classes to be sure.", EvidenceWarning, stacklevel=4)
         return dataclasses.replace(self, n_classes=k, inferred=(*self.inferred, line))
@@ -556,17 +566,13 @@ class Evidence:
         ]
         return max((int(v) for v in largest if v is not None), default=0)
 
-    def _seen_classes(self, most: int) -> list[str]:
+    def _seen_classes(self, most: int | None = None) -> list[str]:
         seen: set[str] = set()
         for frame, column in ((self.answers, "answer"), (self.judgements, "class")):
             if frame is not None:
-                different = (
-                    frame.filter(~nw.col(column).is_null())
-                    .group_by(column)
-                    .agg(n=nw.len())
-                    .head(most)
-                )
-                seen.update(str(row[0]) for row in fetch(different))
+                different = distinct(frame.filter(is_there(column)), column)
+                some = different if most is None else different.head(most)
+                seen.update(str(row[0]) for row in fetch(some))
         return sorted(seen)
 
 
@@ -643,9 +649,7 @@ def first_runs(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
 
 
 def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
-    """Answers beside grades, without classes, may be any text: numbers with a fraction are text
-    too.
-    """
+    """Answers beside grades, without classes, may be any text: fractions are text too."""
     schema = frames["answers"].collect_schema() if "answers" in frames else {}
     if "answer" in schema and schema["answer"].is_numeric() and not schema["answer"].is_integer():
         number = nw.col("answer").cast(nw.Float64)
@@ -655,12 +659,7 @@ def _free_text(frames: dict[str, Frame]) -> dict[str, Frame]:
 
 
 def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tuple[str, ...]]:
-    """The clusters that grades name, as those of the items, where the items name none; and what
-    must be said.
-
-    They are taken where every item asked about has a grade that names its cluster: sizes of
-    clusters must be known.
-    """
+    """Clusters of grades as those of the items, if each item asked about has one; with notes."""
     grades, items = frames["grades"], frames.get("items")
     if "cluster" not in grades.columns or (items is not None and "cluster" in items.columns):
         return frames, ()
@@ -671,12 +670,9 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
     )
     if several:
         where = [row[0] for row in several]
+        rule = "must be the same in all rows of an item"
         raise EvidenceError.of(
-            "grades.cluster",
-            "must be the same in all rows of an item",
-            "different ones",
-            where=where,
-            total=len(where),
+            "grades.cluster", rule, "different ones", where=where, total=len(where)
         )
     asked = items if items is not None else frames.get("answers", grades)
     if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
@@ -734,22 +730,16 @@ def _known_classes(
         or not isinstance(n_classes, int)
         or not 2 <= n_classes <= MAX_CLASSES
     ):
-        raise EvidenceError.of(
-            "n_classes", f"must be a whole number from 2 to {MAX_CLASSES}", repr(n_classes)
-        )
+        rule = f"must be a whole number from 2 to {MAX_CLASSES}"
+        raise EvidenceError.of("n_classes", rule, repr(n_classes))
     if classes is None:
         return None
     known = tuple(classes)
     one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
     if len(set(known)) != len(known) or len(known) < 2 or not one_type:
-        raise EvidenceError.of(
-            "classes", "must be at least two different texts or whole numbers", repr(known)[:80]
-        )
+        rule = "must be at least two different texts or whole numbers"
+        raise EvidenceError.of("classes", rule, repr(known)[:80])
     if n_classes is not None and n_classes != len(known):
-        raise EvidenceError.of(
-            "n_classes",
-            f"must be the number of classes, {len(known)}",
-            n_classes,
-            remedy="Leave it out.",
-        )
+        rule = f"must be the number of classes, {len(known)}"
+        raise EvidenceError.of("n_classes", rule, n_classes, remedy="Leave it out.")
     return known

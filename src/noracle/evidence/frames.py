@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +72,7 @@ def _memory() -> int:
 
 
 def _forget_engines() -> None:
-    """At exit: narwhals keeps its DuckDB namespace for ever, and DuckDB 2.0 would then report its
-    types as leaked on stderr.
-    """
+    """At exit: DuckDB 2.0 would report types that narwhals keeps as leaked."""
     cached = getattr(sys.modules.get("narwhals._namespace"), "_builtin_namespace", None)
     if cached is not None and hasattr(cached, "cache_clear"):
         cached.cache_clear()
@@ -105,11 +103,9 @@ def scan(
     local = [file for file in files if not is_url(file)]
     for file in local:
         if Path(file).stat().st_size == 0:
+            remedy = "Write a header and rows into it."
             raise EvidenceError.of(
-                table,
-                "must not be empty",
-                f"the empty file {file!r}",
-                remedy="Write a header and rows into it.",
+                table, "must not be empty", f"the empty file {file!r}", remedy=remedy
             )
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
@@ -139,9 +135,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def _reader(name: str) -> str | None:
-    """The reader of a file, by the end of its name; what follows a question mark in a URL is no
-    part of it.
-    """
+    """The reader of a file, by the end of its name without what follows a question mark."""
     suffixes = [s.lower() for s in Path(name.split("?", 1)[0] if is_url(name) else name).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -156,19 +150,13 @@ def _files(name: str, table: str) -> list[str]:
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
     if not files:
-        raise EvidenceError.of(
-            table,
-            "must name a file or a glob that matches files",
-            repr(name),
-            remedy="Check the path.",
-        )
+        rule = "must name a file or a glob that matches files"
+        raise EvidenceError.of(table, rule, repr(name), remedy="Check the path.")
     return files
 
 
 def _delimiter(files: list[str]) -> str:
-    """The delimiter of the header line; guessed from all lines, one ragged line could make it
-    disappear.
-    """
+    """The delimiter of the header line: one ragged line could hide it among all lines."""
     if not files or files[0].lower().endswith(_COMPRESSED):
         return ""
     with Path(files[0]).open("rb") as file:
@@ -212,12 +200,8 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
-        return EvidenceError.of(
-            what,
-            "must be readable",
-            f"a place that needs DuckDB's extension {name!r}, not installed",
-            remedy=remedy,
-        )
+        came = f"a place that needs DuckDB's extension {name!r}, not installed"
+        return EvidenceError.of(what, "must be readable", came, remedy=remedy)
     named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(
         r"file [\"']([^\"']+)[\"']", text
     )
@@ -230,15 +214,10 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
     kind = text.split(":", 1)[0]
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            return EvidenceError.of(
-                what, rule, f"{_article(kind)}{place}", remedy=f"{remedy}, or pass a data frame."
-            )
-    return EvidenceError.of(
-        what,
-        "must be readable",
-        f"{_article(kind)}{place}",
-        remedy="Open it with its own tool and save it again.",
-    )
+            remedy = f"{remedy}, or pass a data frame."
+            return EvidenceError.of(what, rule, f"{_article(kind)}{place}", remedy=remedy)
+    remedy = "Open it with its own tool and save it again."
+    return EvidenceError.of(what, "must be readable", f"{_article(kind)}{place}", remedy=remedy)
 
 
 def _article(kind: str) -> str:
@@ -275,11 +254,9 @@ def log_format(path: object) -> str | None:
             )
             else None
         )
-    return (
-        "lm-eval"
-        if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"'))
-        else None
-    )
+    if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"')):
+        return "lm-eval"
+    return None
 
 
 def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -289,9 +266,6 @@ def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
     name = os.fspath(path)
     names = [name] if Path(name).is_file() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
     return [Path(n) for n in names if Path(n).is_file()]
-
-
-# ----------------------------------------------------------------------------
 
 
 Frame = nw.LazyFrame[Any]
@@ -349,9 +323,8 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     for kind, engine in _ENGINES.items():
         if kind in used and len(used) > 1:
             remedy = f"Read the others with {engine} too."
-            raise EvidenceError.of(
-                "tables", f"must all be {engine} frames or none", _listed(kinds), remedy=remedy
-            )
+            rule = f"must all be {engine} frames or none"
+            raise EvidenceError.of("tables", rule, _listed(kinds), remedy=remedy)
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
         _require_one_session(natives, used)
         return {name: nw.from_native(native).lazy() for name, native in natives.items()}, None
@@ -386,16 +359,11 @@ def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
             )
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
-        raise EvidenceError.of(
-            "tables", "must belong to one connection", came, remedy="Connect them first."
-        ) from None
+        rule = "must belong to one connection"
+        raise EvidenceError.of("tables", rule, came, remedy="Connect them first.") from None
     if len(homes) > 1:
-        raise EvidenceError.of(
-            "tables",
-            "must belong to one connection",
-            "two",
-            remedy="Make them with the same connection.",
-        )
+        remedy = "Make them with the same connection."
+        raise EvidenceError.of("tables", "must belong to one connection", "two", remedy=remedy)
 
 
 def _require_one_connection(relations: Sequence[Any]) -> None:
@@ -407,12 +375,9 @@ def _require_one_connection(relations: Sequence[Any]) -> None:
                 other.limit(0).set_alias("right_side")
             )
     except duckdb.Error:
-        raise EvidenceError.of(
-            "tables",
-            "must be relations of one DuckDB connection",
-            "two connections",
-            remedy="Make them with the same connection.",
-        ) from None
+        rule = "must be relations of one DuckDB connection"
+        remedy = "Make them with the same connection."
+        raise EvidenceError.of("tables", rule, "two connections", remedy=remedy) from None
 
 
 def _relation(
@@ -460,14 +425,9 @@ def _refuse_mixed(table: Any, name: str) -> None:
         if table[column].dtype == object:
             seen = {type(v).__name__ for v in table[column] if v is not None and v == v}
             if len(seen) > 1 and not seen <= {"int", "float"}:
-                faults.append(
-                    fault(
-                        f"{name}.{column}",
-                        "must hold one type",
-                        " and ".join(sorted(seen)),
-                        remedy="Convert the column.",
-                    )
-                )
+                came = " and ".join(sorted(seen))
+                remedy = "Convert the column."
+                faults.append(fault(f"{name}.{column}", "must hold one type", came, remedy=remedy))
     if faults:
         raise EvidenceError(*faults)
 
@@ -560,12 +520,63 @@ def fetch(frame: Frame) -> list[tuple[Any, ...]]:
         return rows
     if frame.implementation.is_ibis():
         table = native.to_pyarrow()
-        return (
-            list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-            if table.num_columns
-            else []
-        )
+        if table.num_columns:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return []
     return [tuple(row) for row in native.collect()]
+
+
+def fetch_arrays(frame: Frame) -> dict[str, Any]:
+    """The columns of a lazy frame without nulls as arrays."""
+    import numpy as np
+
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        import duckdb
+
+        try:
+            found = native.fetchnumpy()
+        except duckdb.Error as error:
+            raise unreadable(error, "evidence") from None
+        return {name: np.asarray(found[name]) for name in frame.columns}
+    if frame.implementation.is_polars():
+        table = native.collect()
+        return {name: table[name].to_numpy() for name in table.columns}
+    rows = fetch(frame)
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(frame.columns)}
+
+
+def is_there(column: str) -> nw.Expr:
+    """Where a column has a value."""
+    return ~nw.col(column).is_null()
+
+
+def cases(pairs: Iterable[tuple[nw.Expr, Any]], otherwise: Any = None) -> nw.Expr:
+    """The value of the first condition that holds; without one ``otherwise``, or null."""
+    chain: Any = nw
+    for condition, value in pairs:
+        chain = chain.when(condition).then(value if isinstance(value, nw.Expr) else nw.lit(value))
+    if otherwise is None:
+        return chain  # type: ignore[no-any-return]
+    found: nw.Expr = chain.otherwise(
+        otherwise if isinstance(otherwise, nw.Expr) else nw.lit(otherwise)
+    )
+    return found
+
+
+def distinct(frame: Frame, *columns: str) -> Frame:
+    """The different values of some columns."""
+    return frame.group_by(*columns).agg(_n=nw.len()).select(*columns)
+
+
+def numbers_of(frame: Frame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The different values of some columns in order, each with its number of rows."""
+    return fetch(frame.group_by(*keys).agg(n=nw.len()).sort(*keys).select(*keys, "n"))
+
+
+def has_rows(frame: Frame) -> bool:
+    """Whether a frame has any row."""
+    return bool(fetch(frame.head(1)))
 
 
 def settle(frame: Frame, *, ours: bool) -> Frame:

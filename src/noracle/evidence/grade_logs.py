@@ -70,10 +70,6 @@ class _Choice(NamedTuple):
     label: str | None = None
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# what a file is
-
-
 def grades_log_format(path: object) -> GradesFormat | None:
     """The tool that wrote a file of results, or None where it is none; for a glob or a list the
     first file tells.
@@ -128,11 +124,9 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if re.match(rb'\s*\{\s*"test_results"\s*:\s*\[', head):
         return "deepeval"
     if re.match(rb'\s*\{\s*"resource(?:Logs|Spans)"\s*:\s*\[', head):
-        return (
-            "opentelemetry"
-            if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT)
-            else None
-        )
+        if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT):
+            return "opentelemetry"
+        return None
     if any(word in head for word in (b'"metricsData"', b'"metrics_data"')):
         return "deepeval"
     if (
@@ -151,11 +145,9 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if _deepeval_cases(value):
         return "deepeval"
     rows = _promptfoo_rows(value)
-    return (
-        "promptfoo"
-        if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys()
-        else None
-    )
+    if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys():
+        return "promptfoo"
+    return None
 
 
 def _has(path: Path, word: str) -> bool:
@@ -175,10 +167,6 @@ def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
         return path, None
     place, _, metric = path.partition("#")
     return place, metric.strip() or None
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# tables
 
 
 def read_grades(
@@ -222,12 +210,8 @@ def read_grades(
     if missing:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
     if not kept:
-        raise EvidenceError.of(
-            "grades",
-            "must hold verdicts",
-            f"none in {name}",
-            remedy="Look at the errors in the file.",
-        )
+        remedy = "Look at the errors in the file."
+        raise EvidenceError.of("grades", "must hold verdicts", f"none in {name}", remedy=remedy)
     judges = sorted({mark.rater for mark, _ in kept if mark.judge})
     if judges:
         notes.append(
@@ -281,12 +265,8 @@ def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
     systems = sorted({mark.system for mark in marks})
     if len(systems) > 1:
         came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
-        raise EvidenceError.of(
-            "scores",
-            "must be of one system",
-            came,
-            remedy="Write the results of each system into a file.",
-        )
+        remedy = "Write the results of each system into a file."
+        raise EvidenceError.of("scores", "must be of one system", came, remedy=remedy)
     sums: dict[tuple[Any, str], list[float]] = {}
     for mark in marks:
         sums.setdefault((mark.item, mark.rater), []).append(float(mark.value or 0.0))
@@ -307,11 +287,9 @@ def _metric_of(path: Paths) -> str | None:
     parts = [path] if isinstance(path, (str, Path)) else list(path)
     named = {split_metric(part)[1] for part in parts}
     if len(named) > 1:
+        came = ", ".join(sorted(map(str, named)))
         raise EvidenceError.of(
-            "grades",
-            "must be read by one metric",
-            ", ".join(sorted(map(str, named))),
-            remedy="Name one of them.",
+            "grades", "must be read by one metric", came, remedy="Name one of them."
         )
     return named.pop() if named else None
 
@@ -324,9 +302,8 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
     kind = grades_log_format(places) if found else None
     if not found or kind is None:
         remedy = f"Results of {', '.join(TOOLS.values())} are read."
-        raise EvidenceError.of(
-            "grades", "must name results of an evaluation tool", _shown(parts), remedy=remedy
-        )
+        rule = "must name results of an evaluation tool"
+        raise EvidenceError.of("grades", rule, _shown(parts), remedy=remedy)
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
     if kind == "inspect":
         from noracle.evidence.logs import inspect_marks
@@ -356,9 +333,8 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
             RecursionError,
         ) as error:
             what = f"{file.name!r} ({type(error).__name__})"
-            raise EvidenceError.of(
-                "grades", f"must be results of {TOOLS[kind]}", what, remedy="Write them again."
-            ) from None
+            rule = f"must be results of {TOOLS[kind]}"
+            raise EvidenceError.of("grades", rule, what, remedy="Write them again.") from None
     if not marks:
         raise EvidenceError.of("grades", "must hold results", f"none in {name}")
     return marks, name
@@ -406,9 +382,7 @@ def _metrics(marks: Sequence[Mark]) -> list[str]:
 
 
 def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
-    """The marks of the one metric that there is; where the tool sums its metrics up (``whole``), of
-    the sum.
-    """
+    """The marks of the one metric, or of the tool's own sum (``whole``)."""
     whole = [mark for mark in marks if mark.whole]
     parts = _metrics([mark for mark in marks if not mark.whole])
     if whole:
@@ -428,19 +402,11 @@ def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
     if len(parts) > 1:
         listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
         remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
-        raise EvidenceError.of(
-            "grades",
-            "must be read by one metric",
-            f"{len(parts)} in {name}: {listed}",
-            remedy=remedy,
-        )
+        came = f"{len(parts)} in {name}: {listed}"
+        raise EvidenceError.of("grades", "must be read by one metric", came, remedy=remedy)
     if not parts:
-        raise EvidenceError.of(
-            "grades",
-            "must hold verdicts",
-            f"none in {name}",
-            remedy="Look at the errors in the file.",
-        )
+        remedy = "Look at the errors in the file."
+        raise EvidenceError.of("grades", "must hold verdicts", f"none in {name}", remedy=remedy)
     return [mark for mark in marks if mark.metric is not None and not mark.failed], ""
 
 
@@ -510,24 +476,13 @@ def _verdicts(
         )
         if labels:
             remedy = f"Say which label is right, as in '{first}#{metric}={labels[0]}'."
-            faults.append(
-                fault(
-                    f"labels of {metric}",
-                    "must be words such as pass and fail",
-                    ", ".join(labels[:6]),
-                    remedy=remedy,
-                )
-            )
+            rule = "must be words such as pass and fail"
+            faults.append(fault(f"labels of {metric}", rule, ", ".join(labels[:6]), remedy=remedy))
         elif numbers:
             remedy = f"Say from where on it is right, as in '{first}#{metric}>=0.5', or read it as scores with 'noracle mean --data'."
-            faults.append(
-                fault(
-                    f"{metric} in {name}",
-                    "must be right or wrong to be a grade",
-                    f"scores such as {numbers[0]:g}",
-                    remedy=remedy,
-                )
-            )
+            rule = "must be right or wrong to be a grade"
+            came = f"scores such as {numbers[0]:g}"
+            faults.append(fault(f"{metric} in {name}", rule, came, remedy=remedy))
     return faults, [] if faults else [_word(mark) for mark in marks]
 
 
@@ -535,10 +490,6 @@ def _word(mark: Mark) -> str | None:
     if mark.label is not None:
         return _WORDS[mark.label.strip().casefold()]
     return None if mark.value is None else "yes" if mark.value == 1.0 else "no"
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# promptfoo
 
 
 def _promptfoo_rows(value: object) -> list[Any] | None:
@@ -557,9 +508,8 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
         else _promptfoo_rows(_json(path))
     )
     if rows is None:
-        raise EvidenceError.of(
-            "grades", "must be results of promptfoo", f"{path.name!r}, which has no results"
-        )
+        came = f"{path.name!r}, which has no results"
+        raise EvidenceError.of("grades", "must be results of promptfoo", came)
     prompts: dict[str, set[Any]] = {}
     for row in rows:
         prompts.setdefault(_provider(row.get("provider")), set()).add(row.get("promptIdx", 0))
@@ -595,9 +545,7 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
 
 
 def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Tests by an id among their variables where all have one, else by number; a test that was run
-    again keeps its first number.
-    """
+    """Tests by an id among their variables, else by number; a rerun keeps its first number."""
     tests = [(row.get("testCase") or {}) for row in rows]
     given = [
         row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)
@@ -655,14 +603,8 @@ def _components(grading: object, depth: int = 8) -> Iterator[Mapping[str, Any]]:
         yield from _components(part, depth - 1)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# DeepEval
-
-
 def _deepeval_cases(value: object) -> list[Mapping[str, Any]]:
-    """The test cases of a run, by the names of attributes or of the file that DeepEval itself
-    writes.
-    """
+    """The test cases of a run, by names of attributes or of DeepEval's own file."""
     if not isinstance(value, Mapping):
         return []
     cases: list[Mapping[str, Any]] = []
@@ -682,11 +624,8 @@ def _deepeval(path: Path) -> Iterator[Mark]:
     value = _json(path)
     cases = _deepeval_cases(value)
     if not cases:
-        raise EvidenceError.of(
-            "grades",
-            "must be results of DeepEval",
-            f"{path.name!r}, which has no test case with metrics",
-        )
+        came = f"{path.name!r}, which has no test case with metrics"
+        raise EvidenceError.of("grades", "must be results of DeepEval", came)
     settings = (
         value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
     )
@@ -717,14 +656,8 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# OpenTelemetry
-
-
 def _opentelemetry(path: Path) -> Iterator[Mark]:
-    """Events of semantic conventions 1.38: what was evaluated is the response, else the span that
-    the event belongs to.
-    """
+    """Events of semantic conventions 1.38, of a response or else of their span."""
     rows: Iterator[tuple[int, Any]] = (
         iter([(1, _json(path))]) if path.suffix.lower() == ".json" else _lines(path)
     )
@@ -739,9 +672,8 @@ def _opentelemetry(path: Path) -> Iterator[Mark]:
                     if not isinstance(name, str)
                     else what
                 )
-                raise EvidenceError.of(
-                    "grades", "must be evaluation events with a name and what was evaluated", what
-                )
+                rule = "must be evaluation events with a name and what was evaluated"
+                raise EvidenceError.of("grades", rule, what)
             system = _first(
                 event,
                 "system",
@@ -768,9 +700,7 @@ def _opentelemetry(path: Path) -> Iterator[Mark]:
 
 
 def _events(row: object) -> Iterator[dict[str, Any]]:
-    """The evaluation events in one line, flat: attributes of the event over those of its span over
-    those of the resource.
-    """
+    """The evaluation events of a line, flat: attributes of event over span over resource."""
     if not isinstance(row, Mapping):
         return
     for outer, inner, leaf in (
@@ -823,10 +753,6 @@ def _attributes(value: object) -> dict[str, Any]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# values and files
-
-
 def _passed(value: object) -> str | None:
     return None if not isinstance(value, bool) else "pass" if value else "fail"
 
@@ -843,9 +769,8 @@ def _json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         what = f"{path.name!r}, which is cut off or broken{place}"
-        raise EvidenceError.of(
-            "grades", "must be a whole JSON file", what, remedy="Write it again."
-        ) from None
+        rule = "must be a whole JSON file"
+        raise EvidenceError.of("grades", rule, what, remedy="Write it again.") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -856,9 +781,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                     yield number, json.loads(line)
                 except (ValueError, RecursionError):
                     what = f"other text at line {number} of {path.name!r}"
+                    rule = "must hold one JSON object on each line"
                     raise EvidenceError.of(
-                        "grades",
-                        "must hold one JSON object on each line",
-                        what,
-                        remedy="Repair that line.",
+                        "grades", rule, what, remedy="Repair that line."
                     ) from None

@@ -1,21 +1,5 @@
 """Judgements of the same item as one label.
 
-- ``once``: one row per judgement, exact repeats counted once;
-- ``first_questions``: the first question of each item, which is its label where propensities were
-  recorded;
-- ``class_labels``: one row per item and class, what was said of it;
-- ``item_labels``: one row per item, how many classes were confirmed and ruled out, and whether that
-  is possible;
-- ``gather``: all of them for one evidence, worked out once and kept with it, because every count
-  asks for them.
-
-A grade says of one system's answer to an item that it is right or wrong:
-
-- ``questions_of``: the judgements, and with them the grades that have a propensity: a question
-  about the class that the system answered;
-- ``grade_labels``: one row per item and system, what grades say of that system alone;
-- ``contradictions``: the items of which judgements and grades say what cannot be true together.
-
 Whether questions were uniform is a property of the whole table (``propensities_of``): a propensity
 that happens to be 1/K in a table with others belongs to a design that may depend on the answers.
 """
@@ -24,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -32,12 +16,15 @@ import narwhals as nw
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import (
     Frame,
+    cases,
+    distinct,
     engine_of,
     fetch,
+    has_rows,
+    is_there,
     keeps_order,
     number_rows,
     open_frames,
-    settle,
 )
 from noracle.evidence.tables import (
     GRADES,
@@ -88,13 +75,9 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     twice = [item for item, n in Counter(row[0] for row in rows).items() if n > 1]
     if twice:
         rule = "must name each item once, with one label for each item"
+        where = {"where": twice, "total": len(twice)}
         raise EvidenceError.of(
-            name,
-            rule,
-            "some more often",
-            where=twice,
-            total=len(twice),
-            remedy="Keep one row an item.",
+            name, rule, "some more often", **where, remedy="Keep one row an item."
         )
     return {row[0]: row[1] for row in rows}
 
@@ -129,29 +112,19 @@ def read_key(key: object, column: str | None = None) -> dict[Any, Any]:
         return dict(key)
     frames, connection = open_frames({"key": key})
     names = frames["key"].columns
-    found = (
-        [name for name in names if name in KEYS]
-        if column is None
-        else [name for name in names if name == column]
-    )
+    found = [name for name in names if name in (KEYS if column is None else (column,))]
     if len(found) != 1 or "item" not in names:
         rule = f"must have a column item and {'one of ' + ', '.join(KEYS) if column is None else f'the column {column}'}"
         came = f"{', '.join(found)} in {shown(names)}" if len(found) > 1 else f"{shown(names)}"
-        raise EvidenceError.of(
-            "key",
-            rule,
-            came,
-            remedy="Name the column with the true class: --key-column, key_column=.",
-        )
+        remedy = "Name the column with the true class: --key-column, key_column=."
+        raise EvidenceError.of("key", rule, came, remedy=remedy)
     table = frames["key"].select("item", label=nw.col(found[0]))
     rows = read_known(table.to_native(), name="key")
     del connection
     return rows
 
 
-# ----------------------------------------------------------------------------
-
-
+_SPOKEN = ("yes", "no", "unsure")
 _UNIFORM_WITHIN = 1e-9
 _NOTHING = -1
 
@@ -177,87 +150,64 @@ def gather(evidence: Evidence) -> Gathered:
     """The judgements of an evidence gathered into labels; the work is done once, except on a
     cluster or in a warehouse.
     """
-    about = (
-        evidence.judgements,
-        evidence.items,
-        evidence.n_classes,
-        evidence.grades,
-        None if evidence.grades is None else evidence.answers,
-    )
-    kept = evidence._kept.get("labels")
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        questions = questions_of(evidence)
-        ours = evidence._connection is not None
-        aimed = propensities_of(evidence) == "recorded"
-        each = settle(once(number_rows(questions, "row") if aimed else questions), ours=ours)
-        # Without an unsure only a yes against a no is mixed, which the classes show: no need to
-        # look at each rater.
-        plain = (ours or each.implementation.is_polars()) and not fetch(
-            each.filter(nw.col("said") == UNSURE).head(1)
-        )
-        said = settle(class_labels(evidence, each, by_rater=not plain, scored=aimed), ours=ours)
-        known = settle(item_labels(said), ours=ours)
-        found = Gathered(each, said, known, each, said, known)
-        if aimed and fetch(known.filter(nw.col("n_judged") > 1).head(1)):
-            _require_order(each)
-            label = settle(first_questions(each), ours=ours)
-            classes = settle(
-                class_labels(evidence, label, by_rater=not plain, scored=True), ours=ours
-            )
-            whole = known.select("item", "conflict", "n_judged")
-            items = (
-                item_labels(classes).drop("conflict", "n_judged").join(whole, on="item", how="left")
-            )
-            found = Gathered(each, said, known, label, classes, settle(items, ours=ours))
-        kept = evidence._kept["labels"] = about, found
-    gathered: Gathered = kept[1]
-    return gathered
+    return evidence._recall("labels", lambda: _gathered(evidence))
+
+
+def _gathered(evidence: Evidence) -> Gathered:
+    settled, questions = evidence._settled, questions_of(evidence)
+    aimed = propensities_of(evidence) == "recorded"
+    each = settled(once(number_rows(questions, "row") if aimed else questions))
+    # Without an unsure only a yes against a no is mixed, which the classes show: no need to look at
+    # each rater.
+    quick = evidence._connection is not None or each.implementation.is_polars()
+    plain = quick and not has_rows(each.filter(nw.col("said") == UNSURE))
+    said = settled(class_labels(evidence, each, by_rater=not plain, scored=aimed))
+    known = settled(item_labels(said))
+    if not aimed or not has_rows(known.filter(nw.col("n_judged") > 1)):
+        return Gathered(each, said, known, each, said, known)
+    _require_order(each)
+    label = settled(first_questions(each))
+    classes = settled(class_labels(evidence, label, by_rater=not plain, scored=True))
+    whole = known.select("item", "conflict", "n_judged")
+    items = item_labels(classes).drop("conflict", "n_judged").join(whole, on="item", how="left")
+    return Gathered(each, said, known, label, classes, settled(items))
 
 
 def _require_order(each: Frame) -> None:
-    """The first question of an item is its label: where rows have no order, only ``at`` tells which
-    one that is.
-    """
-    if keeps_order(each) or (
-        "at" in each.columns and not fetch(each.filter(nw.col("at").is_null()).head(1))
-    ):
+    """Without an order of rows only ``at`` tells which question of an item was first."""
+    if keeps_order(each):
+        return
+    if "at" in each.columns and not has_rows(each.filter(nw.col("at").is_null())):
         return
     rule = "must have a column at, filled, where propensities are recorded and items were asked about more than once"
-    raise EvidenceError.of(
-        "judgements", rule, "no times", remedy=f"Rows of {engine_of(each)} frames have no order."
-    )
+    remedy = f"Rows of {engine_of(each)} frames have no order."
+    raise EvidenceError.of("judgements", rule, "no times", remedy=remedy)
 
 
-def propensities_of(evidence: Evidence) -> Literal["none", "uniform", "recorded"]:
+Design = Literal["none", "uniform", "recorded"]
+
+
+def propensities_of(evidence: Evidence) -> Design:
     """Whether probabilities of the questions were recorded, and whether every one of them is 1/K."""
     judgements = evidence.judgements
     if recorded_grades(evidence):  # they are aimed at answers, whatever the number
         return "recorded"
     if judgements is None or "propensity" not in judgements.columns:
         return "none"
-    about = (judgements, evidence.items, evidence.n_classes)
-    kept = evidence._kept.get("propensities")
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        told = with_n_classes(judgements.filter(~nw.col("propensity").is_null()), evidence)
-        off = (nw.col("propensity") * nw.col("k").cast(nw.Float64) - 1.0).abs() > _UNIFORM_WITHIN
-        rows, wrong = fetch(
-            told.select(off=off.fill_null(value=False).cast(nw.Int64)).select(
-                n=nw.len(), off=nw.col("off").max()
-            )
-        )[0]
-        kind: Literal["none", "uniform", "recorded"] = (
-            "none" if not rows else "recorded" if wrong else "uniform"
-        )
-        evidence._kept["propensities"] = about, kind
-        return kind
-    found: Literal["none", "uniform", "recorded"] = kept[1]
-    return found
+    return evidence._recall("propensities", lambda: _propensities(evidence, judgements))
+
+
+def _propensities(evidence: Evidence, judgements: Frame) -> Design:
+    told = with_n_classes(judgements.filter(is_there("propensity")), evidence)
+    off = (nw.col("propensity") * nw.col("k").cast(nw.Float64) - 1.0).abs() > _UNIFORM_WITHIN
+    marked = told.select(off=off.fill_null(value=False).cast(nw.Int64))
+    rows, wrong = fetch(marked.select(n=nw.len(), off=nw.col("off").max()))[0]
+    return "none" if not rows else "recorded" if wrong else "uniform"
 
 
 def as_recorded(evidence: Evidence) -> Evidence:
     """The same evidence as part of a larger table whose propensities are not all 1/K."""
-    about = (evidence.judgements, evidence.items, evidence.n_classes)
-    return dataclasses.replace(evidence, _kept={"propensities": (about, "recorded")})
+    return dataclasses.replace(evidence, _kept={"propensities": (evidence._about, "recorded")})
 
 
 def first_questions(each: Frame) -> Frame:
@@ -268,12 +218,7 @@ def first_questions(each: Frame) -> Frame:
     the first verdict, so that a mean over an item's questions is biased; an ``unsure`` is missing
     and is not replaced by the next question.
     """
-    aimed = (
-        each.filter(~nw.col("propensity").is_null())
-        .group_by("item")
-        .agg(rows=nw.len())
-        .select("item")
-    )
+    aimed = distinct(each.filter(is_there("propensity")), "item")
     mine = each.join(aimed, on="item", how="inner")
     if "at" in each.columns:
         mine = mine.join(mine.group_by("item").agg(start=nw.col("at").min()), on="item", how="left")
@@ -294,9 +239,8 @@ def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
     ``items`` does not know).
     """
     if evidence.has_own_n_classes and evidence.items is not None:
-        return frame.join(
-            evidence.items.select("item", k=nw.col("n_classes")), on="item", how="left"
-        )
+        known = evidence.items.select("item", k=nw.col("n_classes"))
+        return frame.join(known, on="item", how="left")
     return frame.with_columns(k=nw.lit(evidence.n_classes, dtype=nw.Int64))
 
 
@@ -306,13 +250,8 @@ def once(judgements: Frame) -> Frame:
     """
     rater = nw.col("rater").fill_null("") if "rater" in judgements.columns else nw.lit("")
     frame = judgements.with_columns(rater=rater)
-    keys = [
-        "item",
-        "class",
-        "said",
-        "rater",
-        *(["propensity"] if "propensity" in judgements.columns else []),
-    ]
+    keys = ["item", "class", "said", "rater"]
+    keys += ["propensity"] if "propensity" in judgements.columns else []
     first = {name: nw.col(name).min() for name in ("at", "row") if name in judgements.columns}
     return frame.group_by(*keys).agg(repeats=nw.len(), **first)
 
@@ -329,28 +268,20 @@ def class_labels(
     """
     frame = with_n_classes(judgements, evidence)
     said = nw.col("said")
-    flags = {
-        name: (said == code).cast(nw.Int64)
-        for name, code in (("yes", YES), ("no", NO), ("unsure", UNSURE))
-    }
+    codes = {"yes": YES, "no": NO, "unsure": UNSURE}
+    flags = {name: (said == code).cast(nw.Int64) for name, code in codes.items()}
     frame = frame.with_columns(**flags, n_judged=nw.lit(1, dtype=nw.Int64))
     highest = [*flags, "k"]
     if scored:
-        told = ~nw.col("propensity").is_null()
-        frame = frame.with_columns(
-            recorded=told.cast(nw.Int64), inverse=nw.when(told).then(1.0 / nw.col("propensity"))
-        )
+        told = is_there("propensity")
+        inverse = nw.when(told).then(1.0 / nw.col("propensity"))
+        frame = frame.with_columns(recorded=told.cast(nw.Int64), inverse=inverse)
         highest += ["recorded", "inverse"]
-    wanted = {
-        **{name: nw.col(name).max() for name in highest},
-        "n_judged": nw.col("n_judged").sum(),
-    }
+    wanted = {name: nw.col(name).max() for name in highest}
+    wanted["n_judged"] = nw.col("n_judged").sum()
     if not by_rater:
-        return (
-            frame.group_by("item", "class")
-            .agg(**wanted)
-            .with_columns(mixed=nw.col("yes") * nw.col("no"))
-        )
+        frame = frame.group_by("item", "class").agg(**wanted)
+        return frame.with_columns(mixed=nw.col("yes") * nw.col("no"))
     frame = frame.group_by("item", "class", "rater").agg(**wanted, low=said.min(), high=said.max())
     frame = frame.with_columns(mixed=(nw.col("low") != nw.col("high")).cast(nw.Int64))
     return frame.group_by("item", "class").agg(**wanted, mixed=nw.col("mixed").max())
@@ -363,50 +294,28 @@ def item_labels(classes: Frame, *, by_class: bool = False) -> Frame:
     out, or one rater who said different things of one class. ``by_class`` adds ``asked``, the class
     that the label speaks of where it is one.
     """
-    wanted = {
-        "n_yes": nw.col("yes").sum(),
-        "n_no": nw.col("no").sum(),
-        "n_unsure": nw.col("unsure").sum(),
-        "n_judged": nw.col("n_judged").sum(),
-        "k": nw.col("k").max(),
-        "clash": nw.col("clash").max(),
-    }
-    frame = classes.with_columns(
-        clash=nw.max_horizontal(nw.col("yes") * nw.col("no"), nw.col("mixed"))
-    )
+    wanted = {f"n_{name}": nw.col(name).sum() for name in _SPOKEN}
+    wanted["n_judged"] = nw.col("n_judged").sum()
+    clash = nw.max_horizontal(nw.col("yes") * nw.col("no"), nw.col("mixed"))
+    frame, highest = classes.with_columns(clash=clash), ["k", "clash"]
     if "recorded" in classes.columns:
-        wanted["recorded"] = nw.col("recorded").max()
+        highest.append("recorded")
     if by_class:
-        for name in ("yes", "no", "unsure"):
-            frame = frame.with_columns(
-                nw.when(nw.col(name) == 1).then(nw.col("class")).alias(f"{name}_class")
-            )
-            wanted[f"{name}_class"] = nw.col(f"{name}_class").max()
+        own = {f"{c}_class": nw.when(nw.col(c) == 1).then(nw.col("class")) for c in _SPOKEN}
+        frame, highest = frame.with_columns(**own), [*highest, *own]
+    wanted |= {name: nw.col(name).max() for name in highest}
     frame = frame.group_by("item").agg(**wanted)
     n_yes, n_no = nw.col("n_yes"), nw.col("n_no")
     none_left = ((n_yes == 0) & (n_no >= nw.col("k"))).fill_null(value=False)
-    verdict = (
-        nw.when(n_yes > 0)
-        .then(nw.lit(YES))
-        .when(n_no > 0)
-        .then(nw.lit(NO))
-        .otherwise(nw.lit(UNSURE))
-    )
-    frame = frame.with_columns(
-        conflict=(n_yes > 1) | (nw.col("clash") > 0) | none_left, verdict=verdict
-    )
+    verdict = cases([(n_yes > 0, YES), (n_no > 0, NO)], UNSURE)
+    conflict = (n_yes > 1) | (nw.col("clash") > 0) | none_left
+    frame = frame.with_columns(conflict=conflict, verdict=verdict)
     if by_class:
-        asked = nw.when(n_yes == 1).then(nw.col("yes_class"))
-        asked = asked.when((n_yes == 0) & (n_no == 1)).then(nw.col("no_class"))
-        asked = asked.when((n_yes == 0) & (n_no == 0) & (nw.col("n_unsure") == 1)).then(
-            nw.col("unsure_class")
-        )
+        unsure = (n_yes == 0) & (n_no == 0) & (nw.col("n_unsure") == 1)
+        one = {"yes": n_yes == 1, "no": (n_yes == 0) & (n_no == 1), "unsure": unsure}
+        asked = cases((alone, nw.col(f"{name}_class")) for name, alone in one.items())
         frame = frame.with_columns(asked=asked)
     return frame
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# grades
 
 
 def recorded_grades(evidence: Evidence) -> bool:
@@ -414,11 +323,8 @@ def recorded_grades(evidence: Evidence) -> bool:
     grades = evidence.grades
     if grades is None or "propensity" not in grades.columns:
         return False
-    kept = evidence._kept.get("recorded grades")
-    if kept is None or kept[0] is not grades:
-        found = bool(fetch(grades.filter(~nw.col("propensity").is_null()).select("item").head(1)))
-        kept = evidence._kept["recorded grades"] = grades, found
-    return bool(kept[1])
+    told = is_there("propensity")
+    return evidence._recall("recorded grades", lambda: has_rows(grades.filter(told).select("item")))
 
 
 def questions_of(evidence: Evidence) -> Frame:
@@ -436,41 +342,26 @@ def questions_of(evidence: Evidence) -> Frame:
     recorded = recorded_grades(evidence)
     if evidence.judgements is not None and not recorded:
         return evidence.judgements
-    rows = _as_judgements(evidence)
-    told = (
-        ~nw.col("propensity").is_null()
-        if recorded and evidence.answers is not None
-        else nw.col("said") == _NOTHING
-    )
-    return _joined(
-        [*([] if evidence.judgements is None else [evidence.judgements]), rows.filter(told)]
-    )
+    drawn = recorded and evidence.answers is not None
+    told = is_there("propensity") if drawn else nw.col("said") == _NOTHING
+    rows = _as_judgements(evidence).filter(told)
+    return rows if evidence.judgements is None else _joined([evidence.judgements, rows])
 
 
 def _as_judgements(evidence: Evidence) -> Frame:
-    """Every grade of an answer as a judgement of the class that was answered; without answers the
-    system stands for the class.
-    """
-    if evidence.grades is None:
-        raise EvidenceError.of("evidence", "must have grades", "none")
-    names = [
-        c
-        for c in ("item", "system", "said", "rater", "propensity", "at")
-        if c in evidence.grades.columns
-    ]
-    frame = evidence.grades.select(*names)
+    """Grades as judgements of the answered class; without answers, of the system."""
+    grades = grades_of(evidence)
+    wanted = ("item", "system", "said", "rater", "propensity", "at")
+    frame = grades.select(*[c for c in wanted if c in grades.columns])
     if evidence.answers is None:
         return frame.rename({"system": "class"})
-    given = evidence.answers.filter(~nw.col("answer").is_null()).select(
-        "item", "system", nw.col("answer").alias("class")
-    )
+    answers = evidence.answers.filter(is_there("answer"))
+    given = answers.select("item", "system", nw.col("answer").alias("class"))
     return frame.join(given, on=["item", "system"], how="inner").drop("system")
 
 
 def _joined(frames: Sequence[Frame]) -> Frame:
     """Rows of several tables with all their columns; a column that a table lacks is null there."""
-    if len(frames) == 1:
-        return frames[0]
     schemas = [frame.collect_schema() for frame in frames]
     columns: dict[str, Any] = {}
     for schema in schemas:
@@ -478,43 +369,44 @@ def _joined(frames: Sequence[Frame]) -> Frame:
             if name in schema:
                 kind = columns.setdefault(name, schema[name])
                 if kind != schema[name]:
-                    remedy = "Write both in the same way."
-                    raise EvidenceError.of(
-                        name,
-                        "must have one type in judgements and grades",
-                        f"{kind} and {schema[name]}",
-                        remedy=remedy,
-                    )
-    parts = [
-        frame.select(
-            *[
-                nw.col(c) if c in schema else nw.lit(None, dtype=kind).alias(c)
-                for c, kind in columns.items()
-            ]
-        )
-        for frame, schema in zip(frames, schemas, strict=True)
-    ]
+                    rule = "must have one type in judgements and grades"
+                    came = f"{kind} and {schema[name]}"
+                    raise EvidenceError.of(name, rule, came, remedy="Write both in the same way.")
+    parts = []
+    for frame, schema in zip(frames, schemas, strict=True):
+        null = {c: nw.lit(None, dtype=kind) for c, kind in columns.items() if c not in schema}
+        parts.append(frame.select(**{c: null.get(c, nw.col(c)) for c in columns}))
     return nw.concat(parts)
+
+
+def grades_of(evidence: Evidence) -> Frame:
+    """The grades, which must be there."""
+    if evidence.grades is None:
+        raise EvidenceError.of("evidence", "must have grades", "none")
+    return evidence.grades
 
 
 def graded_pairs(evidence: Evidence) -> Frame:
     """One row per graded item and system: ``times`` it was graded, and whether as ``right`` or
     ``wrong``; worked out once.
     """
-    if evidence.grades is None:
-        raise EvidenceError.of("evidence", "must have grades", "none")
-    kept = evidence._kept.get("graded pairs")
-    if kept is None or kept[0] is not evidence.grades:
-        said = nw.col("said")
-        flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
-        found = evidence.grades.select("item", "system", **flags).group_by("item", "system")
-        pairs = found.agg(times=nw.len(), right=nw.col("right").max(), wrong=nw.col("wrong").max())
-        kept = evidence._kept["graded pairs"] = (
-            evidence.grades,
-            settle(pairs, ours=evidence._connection is not None),
-        )
-    pairs_found: Frame = kept[1]
-    return pairs_found
+
+    def pairs() -> Frame:
+        marked = grades_of(evidence).select("item", "system", **_flags())
+        found = marked.group_by("item", "system").agg(times=nw.len(), **_highest(_flags()))
+        return evidence._settled(found)
+
+    return evidence._recall("graded pairs", pairs)
+
+
+def _flags() -> dict[str, nw.Expr]:
+    """Whether a grade says right, and whether wrong."""
+    codes = {"right": YES, "wrong": NO}
+    return {name: (nw.col("said") == code).cast(nw.Int64) for name, code in codes.items()}
+
+
+def _highest(names: Iterable[str]) -> dict[str, nw.Expr]:
+    return {name: nw.col(name).max() for name in names}
 
 
 def grade_labels(evidence: Evidence) -> Frame:
@@ -524,77 +416,45 @@ def grade_labels(evidence: Evidence) -> Frame:
     ``inverse`` is 1/propensity of a grade with a propensity, where there are no answers that would
     tell whom else it speaks of; where they are there such grades are among :func:`questions_of`.
     """
-    if evidence.grades is None:
-        raise EvidenceError.of("evidence", "must have grades", "none")
-    grade = (
-        nw.when(nw.col("right") == 1)
-        .then(nw.lit(YES))
-        .when(nw.col("wrong") == 1)
-        .then(nw.lit(NO))
-        .otherwise(nw.lit(UNSURE))
-    )
-    frame, aimed = evidence.grades, recorded_grades(evidence)
-    if not aimed:
+    frame = grades_of(evidence)
+    grade = cases([(nw.col("right") == 1, YES), (nw.col("wrong") == 1, NO)], UNSURE)
+    if not recorded_grades(evidence):
         return graded_pairs(evidence).select("item", "system", grade=grade)
     # Of an item with a drawn question that question is the label: whether there is a grade beside
     # it may depend on the draw.
-    told = ~nw.col("propensity").is_null()
-    drawn = frame.filter(told).group_by("item").agg(_n=nw.len()).select("item")
+    told = is_there("propensity")
+    drawn = distinct(frame.filter(told), "item")
     others = frame.filter(~told).join(drawn, on="item", how="anti")
-    frame = others if evidence.answers is not None else nw.concat([others, frame.filter(told)])
-    said = nw.col("said")
-    flags = {"right": (said == YES).cast(nw.Int64), "wrong": (said == NO).cast(nw.Int64)}
+    flags = _flags()
     if evidence.answers is None:
+        others = nw.concat([others, frame.filter(told)])
         flags["inverse"] = 1.0 / nw.col("propensity")
-    frame = (
-        frame.with_columns(**flags)
-        .group_by("item", "system")
-        .agg(**{name: nw.col(name).max() for name in flags})
-    )
-    columns: dict[str, nw.Expr] = {
-        "item": nw.col("item"),
-        "system": nw.col("system"),
-        "grade": grade,
-    }
-    if "inverse" in flags:
-        columns["inverse"] = nw.col("inverse")
-    return frame.select(**columns)
+    frame = others.with_columns(**flags).group_by("item", "system").agg(**_highest(flags))
+    inverse = ["inverse"] if "inverse" in flags else []
+    return frame.select("item", "system", grade.alias("grade"), *inverse)
 
 
 _CLASH = {"n_yes": 0, "clash": 1, "n_no": 0, "k": 0}
 
 
 def _grade_clashes(evidence: Evidence, grades: Frame) -> Frame:
-    """Items with an answer that is called right and wrong, or of which one rater says different
-    things.
-    """
-    pairs = graded_pairs(evidence)
-    flags = {"right": nw.col("right").max(), "wrong": nw.col("wrong").max()}
-    told = pairs
+    """Items with an answer called right and wrong, or with a rater of two minds."""
+    pairs = told = graded_pairs(evidence)
+    both = (nw.col("right") == 1) & (nw.col("wrong") == 1)
     if evidence.answers is not None:  # systems that share an answer must have the same grade
-        given = evidence.answers.filter(~nw.col("answer").is_null()).select(
-            "item", "system", "answer"
-        )
-        told = (
-            pairs.join(given, on=["item", "system"], how="inner")
-            .group_by("item", "answer")
-            .agg(**flags)
-        )
-    found = [told.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")]
-    if fetch(pairs.filter(nw.col("times") > 1).head(1)):
+        given = evidence.answers.filter(is_there("answer")).select("item", "system", "answer")
+        shared = pairs.join(given, on=["item", "system"], how="inner")
+        told = shared.group_by("item", "answer").agg(**_highest(_flags()))
+    found = [told.filter(both).select("item")]
+    if has_rows(pairs.filter(nw.col("times") > 1)):
         if evidence.answers is not None:
-            found.append(
-                pairs.filter((nw.col("right") == 1) & (nw.col("wrong") == 1)).select("item")
-            )
+            found.append(pairs.filter(both).select("item"))
         rater = nw.col("rater").fill_null("") if "rater" in grades.columns else nw.lit("")
-        by_rater = grades.select("item", "system", "said", rater=rater).group_by(
-            "item", "system", "rater"
-        )
-        mixed = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max()).filter(
-            nw.col("low") != nw.col("high")
-        )
-        found.append(mixed.select("item"))
-    return (found[0] if len(found) == 1 else nw.concat(found)).group_by("item").agg(_n=nw.len())
+        each = grades.select("item", "system", "said", rater=rater)
+        by_rater = each.group_by("item", "system", "rater")
+        spread = by_rater.agg(low=nw.col("said").min(), high=nw.col("said").max())
+        found.append(spread.filter(nw.col("low") != nw.col("high")).select("item"))
+    return distinct(found[0] if len(found) == 1 else nw.concat(found), "item")
 
 
 def contradictions(evidence: Evidence) -> Frame:
@@ -608,53 +468,27 @@ def contradictions(evidence: Evidence) -> Frame:
     names = ("item", "n_yes", "clash", "n_no", "k")
     if evidence.grades is None:
         return gather(evidence).items.filter(nw.col("conflict")).select(*names)
-    about = (
-        evidence.grades,
-        evidence.judgements,
-        evidence.answers,
-        evidence.items,
-        evidence.n_classes,
-    )
-    kept = evidence._kept.get("contradictions")
-    if kept is None or any(a is not b for a, b in zip(kept[0], about, strict=True)):
-        found = _grade_clashes(evidence, evidence.grades).select(
-            "item", **{name: nw.lit(n, dtype=nw.Int64) for name, n in _CLASH.items()}
-        )
-        more = []
-        if evidence.answers is not None and (
-            knows_classes(evidence) or evidence.judgements is not None
-        ):
-            tables = [
-                *([] if evidence.judgements is None else [evidence.judgements]),
-                _as_judgements(evidence),
-            ]
-            items = item_labels(class_labels(evidence, once(_joined(tables)), by_rater=False))
-            more.append(
-                items.filter(nw.col("conflict") if knows_classes(evidence) else nw.col("clash") > 0)
-            )
-        if evidence.judgements is not None:
-            more.append(
-                gather(dataclasses.replace(evidence, grades=None, _kept={})).items.filter(
-                    nw.col("conflict")
-                )
-            )
-        for other in more:
-            rest = other.select(
-                *[nw.col(name) if name == "item" else nw.col(name).cast(nw.Int64) for name in names]
-            )
-            found = nw.concat(
-                [found.select(*names), rest.join(found.select("item"), on="item", how="anti")]
-            )
-        kept = evidence._kept["contradictions"] = (
-            about,
-            settle(found, ours=evidence._connection is not None),
-        )
-    bad: Frame = kept[1]
-    return bad
+    return evidence._recall("contradictions", lambda: evidence._settled(_clashes(evidence, names)))
 
 
-# ----------------------------------------------------------------------------
-# The rules that rows must keep, and the search for rows that do not.
+def _clashes(evidence: Evidence, names: Sequence[str]) -> Frame:
+    zeros = {name: nw.lit(n, dtype=nw.Int64) for name, n in _CLASH.items()}
+    found = _grade_clashes(evidence, grades_of(evidence)).select("item", **zeros)
+    judgements, known = evidence.judgements, knows_classes(evidence)
+    more = []
+    if evidence.answers is not None and (known or judgements is not None):
+        graded = _as_judgements(evidence)
+        told = graded if judgements is None else _joined([judgements, graded])
+        items = item_labels(class_labels(evidence, once(told), by_rater=False))
+        more.append(items.filter(nw.col("conflict") if known else nw.col("clash") > 0))
+    if judgements is not None:
+        judged = gather(dataclasses.replace(evidence, grades=None, _kept={}))
+        more.append(judged.items.filter(nw.col("conflict")))
+    for other in more:
+        rest = other.select("item", *[nw.col(name).cast(nw.Int64) for name in names[1:]])
+        rest = rest.join(found.select("item"), on="item", how="anti")
+        found = nw.concat([found.select(*names), rest])
+    return found
 
 
 _RUNS = "Keep one row of each, or number the runs in a column repeat."
@@ -680,33 +514,26 @@ def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
             continue
         is_odd = nw.col(odd(name)) if odd(name) in columns else None
         if is_odd is not None:
-            words = (
-                "must be a whole number"
-                if column.kind == "count"
-                else "must be whole numbers or text"
-            )
+            one = column.kind == "count"
+            words = "must be a whole number" if one else "must be whole numbers or text"
             rules.append(RowFault(name, words, is_odd, remedy="Correct it or leave the row out."))
         if not column.nullable:
             null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
-            rules.append(
-                RowFault(name, "must not be null", null, remedy="Fill it in or leave the row out.")
-            )
-        if column.kind == "verdict":
+            remedy = "Fill it in or leave the row out."
+            rules.append(RowFault(name, "must not be null", null, remedy=remedy))
+        if column.kind in ("verdict", "grade"):
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
+        if column.kind == "verdict":
             rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
         if column.kind == "grade":
-            unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
-            remedy = (
-                f"Write one of {', '.join(word for words in GRADES.values() for word in words)}."
-            )
+            remedy = f"Write one of {', '.join(w for words in GRADES.values() for w in words)}."
             rules.append(RowFault(name, "must say right, wrong or unsure", unknown, name, remedy))
         if column.kind == "state":
             rules += _state_faults(name)
         if column.kind == "count":
             rule = f"must be a whole number from 2 to {MAX_CLASSES}"
-            rules.append(
-                RowFault(name, rule, ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False), name)
-            )
+            off = ((col < 2) | (col > MAX_CLASSES)).fill_null(value=False)
+            rules.append(RowFault(name, rule, off, name))
         if column.kind == "number":
             broken = [col.is_nan(), col.abs() == float("inf")]
             if column.low is not None:
@@ -721,18 +548,12 @@ def _state_faults(name: str) -> list[RowFault]:
     """A state is one of the known words, and "answered" goes with an answer."""
     state, silent = nw.col(name), nw.col("answer").is_null()
     unknown = (~state.is_in(STATES)).fill_null(value=False)
-    clash = (((state == "answered") & silent) | (state.is_in(STATES[1:]) & ~silent)).fill_null(
-        value=False
-    )
+    clash = ((state == "answered") & silent) | (state.is_in(STATES[1:]) & ~silent)
+    rule = "must be 'answered' with an answer and another word without"
+    remedy = "Correct the state or the answer."
     return [
         RowFault(name, f"must be one of {', '.join(STATES)}", unknown, name),
-        RowFault(
-            name,
-            "must be 'answered' with an answer and another word without",
-            clash,
-            name,
-            "Correct the state or the answer.",
-        ),
+        RowFault(name, rule, clash.fill_null(value=False), name, remedy),
     ]
 
 
@@ -770,30 +591,30 @@ def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
     shown = [nw.col(rule.shown).alias("shown")] if rule.shown else []
     found = fetch(frame.filter(rule.broken).select("item", *shown).sort("item").head(5))
     came = _short(found[0][1]) if rule.shown else _rows(total)
-    return fault(
-        argument, rule.rule, came, where=[row[0] for row in found], total=total, remedy=rule.remedy
-    )
+    where = [row[0] for row in found]
+    return fault(argument, rule.rule, came, where=where, total=total, remedy=rule.remedy)
 
 
 def _repeated(frame: Frame, table: Table) -> list[str]:
-    repeated = repeats(frame, table.key)
-    total = count(repeated)
+    rule = f"must have one row for each {' and '.join(table.key)}"
+    runs = table.name == "answers" and "repeat" not in table.key
+    remedy = _RUNS if runs else "Keep one row of each."
+    return _items_fault(repeats(frame, table.key), table.name, rule, "repeated rows", remedy)
+
+
+def _items_fault(bad: Frame, what: str, rule: str, came: str, remedy: str) -> list[str]:
+    """A fault that names the first items of some rows, where there are any."""
+    total = count(bad)
     if not total:
         return []
-    found = fetch(repeated.select("item").sort("item").head(5))
-    rule = f"must have one row for each {' and '.join(table.key)}"
-    where = [row[0] for row in found]
-    remedy = (
-        _RUNS if table.name == "answers" and "repeat" not in table.key else "Keep one row of each."
-    )
-    return [fault(table.name, rule, "repeated rows", where=where, total=total, remedy=remedy)]
+    where = [row[0] for row in fetch(bad.select("item").sort("item").head(5))]
+    came = came.replace("{rows}", _rows(total))
+    return [fault(what, rule, came, where=where, total=total, remedy=remedy)]
 
 
 def repeats(frame: Frame, key: tuple[str, ...]) -> Frame:
     """The keys that occur more than once."""
-    groups = (
-        frame.filter(*[~nw.col(name).is_null() for name in key]).group_by(*key).agg(times=nw.len())
-    )
+    groups = frame.filter(*map(is_there, key)).group_by(*key).agg(times=nw.len())
     return groups.filter(nw.col("times") > 1)
 
 
@@ -811,14 +632,11 @@ def faults_of_evidence(evidence: Evidence) -> list[str]:
         if name == "answers" and evidence.repeats is not None:
             frame, table = evidence.repeats, dataclasses.replace(table, key=(*table.key, "repeat"))
         alone = evidence._rows if name == "answers" else None
-        if (
-            alone is not None
-        ):  # one row per item: whether an item is repeated is seen without looking at every system
+        if alone is not None:  # one row per item: repeats are seen without a look at every system
             table = dataclasses.replace(table, key=())
         if frame is not None:
-            lines += faults_of_table(
-                with_n_classes(frame, evidence), table, _outside_fault(column, evidence)
-            )
+            sized = with_n_classes(frame, evidence)
+            lines += faults_of_table(sized, table, _outside_fault(column, evidence))
         if alone is not None:
             lines += _repeated(alone, dataclasses.replace(table, key=("item",)))
     if evidence.grades is not None:
@@ -837,129 +655,67 @@ def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
     broken = outside(column, evidence, nw.col("k"))
     if broken is None:
         return []
+    rule = f"must be in [0, {evidence.n_classes})"
+    remedy = "Pass a larger n_classes or drop those items."
     if evidence.classes is not None:
-        rule, remedy = (
-            f"must be one of {_short(list(evidence.classes))}",
-            "Correct it or add it to classes.",
-        )
+        rule = f"must be one of {_short(list(evidence.classes))}"
+        remedy = "Correct it or add it to classes."
     elif evidence.has_own_n_classes:
-        rule, remedy = (
-            "must be in [0, n_classes) of its item",
-            "Correct it or the item's n_classes.",
-        )
-    else:
-        rule, remedy = (
-            f"must be in [0, {evidence.n_classes})",
-            "Pass a larger n_classes or drop those items.",
-        )
+        rule = "must be in [0, n_classes) of its item"
+        remedy = "Correct it or the item's n_classes."
     return [RowFault(column, rule, broken, column, remedy)]
 
 
 def _strangers(evidence: Evidence) -> list[str]:
-    """Answers, or grades where there are no answers, of items that the table of items does not
-    hold.
-    """
+    """Answers, or else grades, of items that the table of items does not hold."""
     name = "answers" if evidence.answers is not None else "grades"
     frame: Frame | None = getattr(evidence, name)
     if frame is None or evidence.items is None:
         return []
-    strange = frame.filter(~nw.col("item").is_null()).join(
+    strange = frame.filter(is_there("item")).join(
         evidence.items.select("item"), on="item", how="anti"
     )
-    strange = strange.group_by("item").agg(times=nw.len())
-    total = count(strange)
-    if not total:
-        return []
-    found = fetch(strange.select("item").sort("item").head(5))
     remedy = f"Add them to items or drop these {name}."
-    return [
-        fault(
-            f"{name}.item",
-            "must be in items",
-            "unknown items",
-            where=[r[0] for r in found],
-            total=total,
-            remedy=remedy,
-        )
-    ]
+    bad = distinct(strange, "item")
+    return _items_fault(bad, f"{name}.item", "must be in items", "unknown items", remedy)
 
 
 def _grade_faults(evidence: Evidence) -> list[str]:
-    """What grades cannot be used with: repeats of answers; propensities of several systems of an
-    item whose answers are not known.
-    """
+    """What grades cannot be used with: repeats, or drawn grades of several systems alone."""
     if evidence.grades is None:
         return []
     if evidence.repeats is not None:
         remedy = "Keep one answer of each item, or name each run as a system of its own."
-        return [
-            fault(
-                "answers",
-                "must have one row for each item and system beside grades",
-                "repeats",
-                remedy=remedy,
-            )
-        ]
+        rule = "must have one row for each item and system beside grades"
+        return [fault("answers", rule, "repeats", remedy=remedy)]
     if evidence.answers is not None:
         return _graded_silence(evidence.grades, evidence.answers)
     if not recorded_grades(evidence):
         return []
-    told = (
-        evidence.grades.filter(~nw.col("propensity").is_null())
-        .group_by("item", "system")
-        .agg(times=nw.len())
-    )
-    several = told.group_by("item").agg(systems=nw.len()).filter(nw.col("systems") > 1)
-    total = count(several)
-    if not total:
-        return []
-    where = [row[0] for row in fetch(several.select("item").sort("item").head(5))]
+    told = distinct(evidence.grades.filter(is_there("propensity")), "item", "system")
     rule = "must be of one system for each item where there are no answers, which would tell who shares an answer"
-    remedy = "Add the table of answers."
-    return [
-        fault(
-            "grades with a propensity",
-            rule,
-            "several systems",
-            where=where,
-            total=total,
-            remedy=remedy,
-        )
-    ]
+    what, came = "grades with a propensity", "several systems"
+    return _items_fault(repeats(told, ("item",)), what, rule, came, "Add the table of answers.")
 
 
 def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
     """Answers that are missing and yet called right: no answer counts as wrong."""
-    right = grades.filter(nw.col("said") == YES).group_by("item", "system").agg(times=nw.len())
+    right = distinct(grades.filter(nw.col("said") == YES), "item", "system")
     silent = answers.filter(nw.col("answer").is_null()).select("item", "system")
     bad = right.join(silent, on=["item", "system"], how="inner")
-    total = count(bad)
-    if not total:
-        return []
-    where = [row[0] for row in fetch(bad.select("item").sort("item").head(5))]
+    rule = "must not be right where the answer is missing"
     remedy = "Correct the grade, or write the answer."
-    return [
-        fault(
-            "grades.verdict",
-            "must not be right where the answer is missing",
-            _rows(total),
-            where=where,
-            total=total,
-            remedy=remedy,
-        )
-    ]
+    return _items_fault(bad, "grades.verdict", rule, "{rows}", remedy)
 
 
 def _contradictions(evidence: Evidence) -> list[str]:
     if evidence.judgements is None and evidence.grades is None:
         return []
     bad = contradictions(evidence)
-    found: list[tuple[Any, ...]] = fetch(
-        bad.select("item", "n_yes", "clash", "n_no", "k").sort("item").head(5)
-    )
+    found = fetch(bad.select("n_yes", "clash", "n_no", "k", "item").sort("item").head(1))
     if not found:
         return []
-    _, n_yes, clash, n_no, k = found[0]
+    n_yes, clash, n_no, k, _ = found[0]
     graded = evidence.grades is not None
     if clash:
         came = "different verdicts on one answer" if graded else "different verdicts on one class"
@@ -967,24 +723,9 @@ def _contradictions(evidence: Evidence) -> list[str]:
         came = "two different right answers" if graded else "two different yes classes"
     else:
         came = f"{n_no} of {k} classes ruled out"
-    where = [row[0] for row in found]
-    said = (
-        "grades"
-        if evidence.judgements is None
-        else "judgements and grades"
-        if graded
-        else "judgements"
-    )
-    return [
-        fault(
-            said,
-            "must not contradict each other",
-            came,
-            where=where,
-            total=count(bad),
-            remedy=_DROP,
-        )
-    ]
+    told = {"judgements": evidence.judgements, "grades": evidence.grades}
+    said = " and ".join(name for name, table in told.items() if table is not None)
+    return _items_fault(bad, said, "must not contradict each other", came, _DROP)
 
 
 def _rows(total: int) -> str:

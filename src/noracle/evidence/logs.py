@@ -1,8 +1,8 @@
 """Logs of evaluation tools as tables: what the readers of foreign formats share.
 
-    inspect_logs.py   Inspect: ``.eval`` (ZIP with deflate or zstd members) and ``.json``
-    lm_eval.py        lm-evaluation-harness: ``samples_*.jsonl``
-    grade_logs.py     what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
+    Inspect          ``.eval`` (ZIP with deflate or zstd members) and ``.json``
+    lm-eval          lm-evaluation-harness: ``samples_*.jsonl``
+    grade_logs.py    what these and other tools said of the answers: promptfoo, DeepEval, OpenTelemetry
 
 Every reader gives one :class:`Logged` for each record of the log. A class is the place of an
 option, from 0; where a log has no options the classes are texts. Nothing here imports the tools,
@@ -108,12 +108,8 @@ def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -
     found = files_of(path)
     kind = log_format(path)
     if not found or kind is None:
-        raise EvidenceError.of(
-            "answers",
-            "must name a log or a glob that matches logs",
-            repr(path),
-            remedy="Check the path.",
-        )
+        rule = "must name a log or a glob that matches logs"
+        raise EvidenceError.of("answers", rule, repr(path), remedy="Check the path.")
     if kind == "inspect":
         return read_inspect(found, labels=labels)
 
@@ -142,28 +138,16 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     if bad:
         remedy = "Write a letter, a place from 0 or the text of an option, or pass judgements."
         rule = "must name an option of its sample"
-        faults.append(
-            fault(
-                "metadata",
-                rule,
-                next(iter(bad.values())),
-                where=list(bad)[:5],
-                total=len(bad),
-                remedy=remedy,
-            )
-        )
+        came = next(iter(bad.values()))
+        where = list(bad)[:5]
+        faults.append(fault("metadata", rule, came, where=where, total=len(bad), remedy=remedy))
     if clash:
         rule = "must be the same in all logs"
-        faults.append(
-            fault(
-                "number of options",
-                rule,
-                "different ones",
-                where=list(clash)[:5],
-                total=len(clash),
-                remedy="Read them apart.",
-            )
-        )
+        what = "number of options"
+        came = "different ones"
+        where = list(clash)[:5]
+        total = len(clash)
+        faults.append(fault(what, rule, came, where=where, total=total, remedy="Read them apart."))
     known = [k is not None for k in classes.values()]
     if any(known) and not all(known):
         without = [item for item, k in classes.items() if k is None]
@@ -221,10 +205,6 @@ def _judgements(labels: Iterable[tuple[Any, Label]], *, text: bool) -> Columns |
         if all(v is None for v in columns[name]):
             del columns[name]
     return columns
-
-
-# -------------------------------------------------------------------------------------------------
-# options, letters, labels
 
 
 def _place_of_text(text: str, choices: Sequence[str]) -> int | None:
@@ -288,10 +268,6 @@ def labels_of(
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-# ---------------------------------------------------------------------------- Samples of
-# lm-evaluation-harness, ``samples_<task>_<time>.jsonl``: one line for each document and filter.
 
 
 Prediction = Literal["acc", "acc_norm"]
@@ -364,12 +340,8 @@ def _samples(
     twice = [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]
     if twice:
         remedy = "Name one of them."
-        raise EvidenceError.of(
-            table,
-            "must hold one file of each model and task",
-            f"{twice[0].name!r} and others",
-            remedy=remedy,
-        )
+        rule = "must hold one file of each model and task"
+        raise EvidenceError.of(table, rule, f"{twice[0].name!r} and others", remedy=remedy)
     for path, place in zip(paths, places, strict=True):
         several = len(filters[place]) > 1
         for number, line in _lines(path, table):
@@ -383,9 +355,8 @@ def _samples(
                 raise
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
                 what = f"{type(error).__name__} at line {number} of {path.name!r}"
-                raise EvidenceError.of(
-                    table, "must be samples of lm-eval", what, remedy="Write them again."
-                ) from None
+                rule = "must be samples of lm-eval"
+                raise EvidenceError.of(table, rule, what, remedy="Write them again.") from None
             yield item, system, said
 
 
@@ -402,9 +373,8 @@ def _lines(path: Path, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, json.loads(line)
                 except ValueError:
                     what = f"other text at line {number} of {path.name!r}"
-                    raise EvidenceError.of(
-                        table, "must hold one JSON object a line", what, remedy="Repair that line."
-                    ) from None
+                    rule = "must hold one JSON object a line"
+                    raise EvidenceError.of(table, rule, what, remedy="Repair that line.") from None
 
 
 def _filters(path: Path) -> set[str]:
@@ -421,9 +391,7 @@ def _filters(path: Path) -> set[str]:
 def _answers(
     line: Mapping[str, Any], prediction: Prediction
 ) -> tuple[list[tuple[int | str | None, State]], int | None, bool]:
-    """The answers of a line (one for each repeat) with their states, the number of classes, and
-    whether likelihood chose.
-    """
+    """The answers of a line with states, the number of classes, and whether likelihood chose."""
     replies = line["filtered_resps"]
     if (
         replies
@@ -448,9 +416,8 @@ def _n_options(line: Mapping[str, Any]) -> int:
     n = n // 2 if "acc_mutual_info" in line.get("metrics", ()) else n
     if n < 2:
         remedy = "Likelihoods of one text are not answers."
-        raise EvidenceError.of(
-            "answers", "must be multiple choice or generation", f"{n} option", remedy=remedy
-        )
+        rule = "must be multiple choice or generation"
+        raise EvidenceError.of("answers", rule, f"{n} option", remedy=remedy)
     return n
 
 
@@ -485,10 +452,6 @@ def _spoken(text: str, options: Sequence[str] | None) -> tuple[int | str | None,
     if text.strip() == "[invalid]":  # what lm-eval writes where a filter finds nothing
         return None, "invalid"
     return read_text(text) if options is None else read_choice(text, options)
-
-
-# ---------------------------------------------------------------------------- Logs of Inspect,
-# without inspect_ai: ``.eval`` (a ZIP whose members are deflated or zstd) and ``.json``.
 
 
 _ZSTD = 93
@@ -624,9 +587,7 @@ def _scored(mark: Mark, value: object) -> Iterator[Mark]:
 
 
 def _judge(scorer: Mapping[str, Any], about: Mapping[str, Any]) -> str | None:
-    """The model that a scorer asks, where the log names it: among its options, or as the role of a
-    grader.
-    """
+    """The model that a scorer asks: among its options, or the role of a grader."""
     model = (scorer.get("options") or {}).get("model")
     if model is None and "model_graded" in str(scorer.get("name")):
         role = (scorer.get("options") or {}).get("model_role") or "grader"
@@ -660,14 +621,9 @@ class _Orders:
             return row
         if sorted(choices) != sorted(first) or len(set(choices)) < len(choices):
             rule = "must be the same in all logs, in any order"
-            raise EvidenceError.of(
-                "options",
-                rule,
-                "different ones",
-                where=[row.item],
-                total=1,
-                remedy="Read the logs apart.",
-            )
+            remedy = "Read the logs apart."
+            came = "different ones"
+            raise EvidenceError.of("options", rule, came, where=[row.item], total=1, remedy=remedy)
         self.moved.add(row.item)
         place = [first.index(text) for text in choices]
         labels = tuple(label._replace(kind=place[label.kind]) for label in row.labels)
@@ -695,10 +651,6 @@ def _unfinished(log: InspectLog) -> str:
     epochs = (log.about.get("config") or {}).get("epochs") or 1
     total = f" of {planned * epochs}" if isinstance(planned, int) else ""
     return f"{log.path.name} is not finished ({log.status}): {len(log.samples)}{total} samples"
-
-
-# -----------------------------------------------------------------------------------------------------
-# one sample
 
 
 def _logged(log: InspectLog, sample: Sample, system: str, *, labels: bool) -> Logged:
@@ -768,24 +720,18 @@ def answer_of_output(
     return read_choice(text, choices, finish=finish) if choices else read_text(text, finish=finish)
 
 
-# ------------------------------------------------------------------------------------------------------------
-# files
-
-
 def open_inspect(path: Path, table: str = "answers") -> InspectLog:
     """Open a log; its samples are summaries where it has them."""
     try:
         return _open_json(path) if path.suffix.lower() == ".json" else _open_zip(path)
     except zipfile.BadZipFile:
         remedy = "If the run was killed, try: inspect log recover."
-        raise EvidenceError.of(
-            table, "must be a whole .eval file", f"{path.name!r}, which is cut off", remedy=remedy
-        ) from None
+        came = f"{path.name!r}, which is cut off"
+        raise EvidenceError.of(table, "must be a whole .eval file", came, remedy=remedy) from None
     except (KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         what = f"{path.name!r} ({type(error).__name__})"
-        raise EvidenceError.of(
-            table, "must be a log of Inspect", what, remedy="Write it again with its own tool."
-        ) from None
+        remedy = "Write it again with its own tool."
+        raise EvidenceError.of(table, "must be a log of Inspect", what, remedy=remedy) from None
 
 
 def _open_json(path: Path) -> InspectLog:
@@ -813,9 +759,8 @@ def _open_zip(path: Path) -> InspectLog:
     header = archive.json("header.json")
     about = header or archive.json("_journal/start.json")
     if about is None:
-        raise EvidenceError.of(
-            "answers", "must be a log of Inspect", f"{path.name!r}, a ZIP without a header"
-        )
+        came = f"{path.name!r}, a ZIP without a header"
+        raise EvidenceError.of("answers", "must be a log of Inspect", came)
     summaries = archive.json("summaries.json")
     if summaries is None:
         parts = sorted(
@@ -843,9 +788,7 @@ def _open_zip(path: Path) -> InspectLog:
 
 
 class _Archive:
-    """A ZIP whose members may be zstd (method 93), which the standard library reads only from
-    Python 3.14 on.
-    """
+    """A ZIP whose members may be zstd, which Python reads from 3.14 on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -99,13 +99,8 @@ def read_prices(path: str | Path) -> Prices:
     if not data:
         faults.append(fault("prices", "must not be empty", str(path)))
     if not faults and ("lengths" in data) != (tables["costs"].get("model") == "cascade"):
-        faults.append(
-            fault(
-                "prices",
-                "must have lengths with the model cascade, and only then",
-                "one without the other",
-            )
-        )
+        rule = "must have lengths with the model cascade, and only then"
+        faults.append(fault("prices", rule, "one without the other"))
     if faults:
         raise EvidenceError(*faults)
     costs = tables["costs"]
@@ -148,13 +143,8 @@ def _cost_faults(table: Mapping[str, Any]) -> list[str]:
             )
     cascade = table.get("model") == "cascade"
     if cascade != ("output" in table) or ("input" in table and not cascade):
-        faults.append(
-            fault(
-                "prices.costs",
-                "must have output, and may have input, with the model cascade and only then",
-                repr(dict(table)),
-            )
-        )
+        rule = "must have output, and may have input, with the model cascade and only then"
+        faults.append(fault("prices.costs", rule, repr(dict(table))))
     return faults
 
 
@@ -173,13 +163,8 @@ def _budget_faults(table: Mapping[str, Any]) -> list[str]:
                 or not isinstance(value, (int, float))
                 or not (math.isfinite(value) and value >= 0)
             ):
-                faults.append(
-                    fault(
-                        f"prices.budgets.{name}.{key}",
-                        "must be a number of at least 0",
-                        repr(value),
-                    )
-                )
+                rule = "must be a number of at least 0"
+                faults.append(fault(f"prices.budgets.{name}.{key}", rule, repr(value)))
     return faults
 
 

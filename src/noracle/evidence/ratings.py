@@ -127,12 +127,8 @@ def check_first(first: object) -> None:
 def check_raters(n: int) -> None:
     """Refuse one rater alone."""
     if n < 2:
-        raise EvidenceError.of(
-            "raters",
-            "must be at least 2",
-            n,
-            remedy="One rater agrees with nobody; ask a second one.",
-        )
+        remedy = "One rater agrees with nobody; ask a second one."
+        raise EvidenceError.of("raters", "must be at least 2", n, remedy=remedy)
 
 
 def first_columns(raters: Sequence[str], first: int) -> list[nw.Expr]:
@@ -163,9 +159,8 @@ def labels_in(frame: Frame, columns: Sequence[str]) -> tuple[int | str, ...]:
     }
     if len(found) > MOST_LABELS:
         remedy = "Pass labels, or the column that holds labels."
-        raise EvidenceError.of(
-            "label", f"must have at most {MOST_LABELS} different values", "more", remedy=remedy
-        )
+        rule = f"must have at most {MOST_LABELS} different values"
+        raise EvidenceError.of("label", rule, "more", remedy=remedy)
     return tuple(sorted(found))
 
 
@@ -212,9 +207,7 @@ def _outside(ratings: Ratings, columns: Sequence[str]) -> list[RowFault]:
 
 
 def _shortened(column: str) -> nw.Expr:
-    """The label as a message shows it; what is long may be the text of an item, in the wrong
-    column.
-    """
+    """The label as a message shows it."""
     long = nw.col(column).str.len_chars() > _MOST_SHOWN
     return (
         nw.when(long).then(nw.lit("a long text")).otherwise(nw.col(column)).alias(_SHOWN + column)
@@ -253,26 +246,15 @@ def _too_few(ratings: Ratings, columns: Sequence[str]) -> list[str]:
         else either([~nw.col(c).is_null() for c in columns])
     )
     if not fetch(used.filter(said).select("item").head(1)):
-        return [
-            fault(
-                "ratings",
-                "must hold at least one label",
-                "none: all are missing",
-                remedy="Check the column of labels.",
-            )
-        ]
+        rule = "must hold at least one label"
+        remedy = "Check the column of labels."
+        return [fault("ratings", rule, "none: all are missing", remedy=remedy)]
     if (
         ratings.form == "long"
         and len(raters_in(ratings.frame.filter(~nw.col("label").is_null()))) < 2
     ):
-        return [
-            fault(
-                "ratings",
-                "must come from at least 2 raters",
-                "one",
-                remedy="One rater agrees with nobody; ask a second one.",
-            )
-        ]
+        remedy = "One rater agrees with nobody; ask a second one."
+        return [fault("ratings", "must come from at least 2 raters", "one", remedy=remedy)]
     if ratings.form == "wide":
         present = fetch(
             ratings.frame.select(
@@ -280,14 +262,8 @@ def _too_few(ratings: Ratings, columns: Sequence[str]) -> list[str]:
             )
         )[0]
         if sum(1 for n in present if n) < 2:
-            return [
-                fault(
-                    "ratings",
-                    "must come from at least 2 raters",
-                    "one",
-                    remedy="One rater agrees with nobody; ask a second one.",
-                )
-            ]
+            remedy = "One rater agrees with nobody; ask a second one."
+            return [fault("ratings", "must come from at least 2 raters", "one", remedy=remedy)]
     return []
 
 
@@ -301,24 +277,12 @@ def _repeated(frame: Frame) -> list[str]:
         return []
     where = [row[0] for row in fetch(twice.sort("item").head(5))]
     rule = "must have one row for each item and rater"
-    return [
-        fault(
-            "ratings",
-            rule,
-            "repeated rows",
-            where=where,
-            total=total,
-            remedy="Keep one row of each.",
-        )
-    ]
+    remedy = "Keep one row of each."
+    return [fault("ratings", rule, "repeated rows", where=where, total=total, remedy=remedy)]
 
 
 def _by_masks(frame: Frame) -> Frame | None:
-    """The same without a group for every item and rater: each rater is a bit, and an item without
-    repeats has a bit for each row.
-
-    None where there are too many raters for a few masks.
-    """
+    """The same with a bit for each rater; None where there are too many raters."""
     n_raters = len(raters_in(frame))
     n_masks = -(-n_raters // _BITS)
     if not 0 < n_masks <= _MOST_MASKS:
@@ -339,9 +303,6 @@ def _by_masks(frame: Frame) -> Frame | None:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-# ----------------------------------------------------------------------------
 
 
 Form = Literal["long", "wide", "votes"]
@@ -513,11 +474,9 @@ class Ratings:
                 "item must name the column with items where answers or items are given; got None."
             )
         if item != "item" and "item" in (*raters, *systems):
+            rule = "must not be called 'item'"
             raise EvidenceError.of(
-                "raters",
-                "must not be called 'item'",
-                "a column of that name",
-                remedy="Rename the column.",
+                "raters", rule, "a column of that name", remedy="Rename the column."
             )
         check_raters(len(raters))
         return cls._made(
@@ -653,13 +612,8 @@ class Ratings:
                 if not fetch(frames[name].select("item").head(1))
             ]
         if "items" in frames and "cluster" not in frames["items"].columns:
-            faults.append(
-                fault(
-                    "items",
-                    "must have a column cluster beside ratings",
-                    shown(frames["items"].columns),
-                )
-            )
+            rule = "must have a column cluster beside ratings"
+            faults.append(fault("items", rule, shown(frames["items"].columns)))
         if faults:
             raise EvidenceError(*faults)
         if bands is not None:
@@ -719,11 +673,9 @@ class Ratings:
         wide form those are null.
         """
         if self.form == "wide":
-            return (
-                self.frame
-                if self.first is None
-                else self.frame.with_columns(*first_columns(self.raters or (), self.first))
-            )
+            if self.first is None:
+                return self.frame
+            return self.frame.with_columns(*first_columns(self.raters or (), self.first))
         said = ~nw.col("label").is_null()
         if self.first is None:
             return self.frame.filter(said)
@@ -761,17 +713,11 @@ class Ratings:
 def _recognised(
     frames: dict[str, Frame], table: Table, shape: Shape, notes: list[str]
 ) -> tuple[str | None, tuple[str, ...], tuple[str, ...]] | None:
-    """The item, raters and systems of a wide table; None for a long one, whose columns get their
-    canonical names.
-    """
+    """The item, raters and systems of a wide table; None for a long one, which is renamed."""
     frame, name = frames["ratings"], "scores" if table is SCORES else "ratings"
     if {"item", "label", "n"} <= set(frame.columns) and "rater" not in frame.columns:
-        raise EvidenceError.of(
-            "ratings",
-            "must have columns item, rater, label",
-            "votes (item, label, n)",
-            remedy="Use from_votes.",
-        )
+        rule = "must have columns item, rater, label"
+        raise EvidenceError.of("ratings", rule, "votes (item, label, n)", remedy="Use from_votes.")
     if is_long(frame, name, shape):
         faults = [long_fault(name)] if shape.wide else []
         strange = [
@@ -780,13 +726,8 @@ def _recognised(
             if c not in frame.columns
         ]
         if strange:
-            faults.append(
-                fault(
-                    "raters",
-                    "must be columns of ratings",
-                    f"no {', '.join(strange[:6])} in {shown(frame.columns)}",
-                )
-            )
+            came = f"no {', '.join(strange[:6])} in {shown(frame.columns)}"
+            faults.append(fault("raters", "must be columns of ratings", came))
         if faults:
             raise EvidenceError(*faults)
         frames["ratings"] = rename(frame, table, shape.columns, notes)
@@ -814,12 +755,8 @@ def _recognised(
 
 
 def _row_of(frames: dict[str, Frame]) -> str:
-    raise EvidenceError.of(
-        "ratings.item",
-        "must be a column",
-        str(shown(frames["ratings"].columns)),
-        remedy="Name it in columns.",
-    )
+    came = str(shown(frames["ratings"].columns))
+    raise EvidenceError.of("ratings.item", "must be a column", came, remedy="Name it in columns.")
 
 
 def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[str, Frame]:
@@ -837,21 +774,15 @@ def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[st
 
 def _numbered(frame: Frame) -> Frame:
     if not keeps_order(frame):
-        raise EvidenceError.of(
-            "ratings",
-            "must have a column at where first is given",
-            "none",
-            remedy="Rows have no order there.",
-        )
+        rule = "must have a column at where first is given"
+        raise EvidenceError.of("ratings", rule, "none", remedy="Rows have no order there.")
     return number_rows(frame, ROW)
 
 
 def _from_wide(
     frames: dict[str, Frame], raters: Sequence[str], item: str | None, systems: Sequence[str]
 ) -> dict[str, Frame]:
-    """The wide frame with its item column in place, and the long answers of the systems among its
-    columns.
-    """
+    """The wide frame with its item column, and long answers of its systems."""
     wide = frames["ratings"]
     wanted = [*raters, *systems, *([item] if item is not None else [])]
     missing = [c for c in wanted if c not in wide.columns]
@@ -860,12 +791,8 @@ def _from_wide(
         raise EvidenceError.of("table", f"must have columns {', '.join(wanted[:12])}", found)
     if item is None:
         if not keeps_order(wide):
-            raise EvidenceError.of(
-                "item",
-                f"must name a column of {engine_of(wide)} frames",
-                None,
-                remedy="Rows have no order there.",
-            )
+            rule = f"must name a column of {engine_of(wide)} frames"
+            raise EvidenceError.of("item", rule, None, remedy="Rows have no order there.")
         wide, item = number_rows(wide, ROW), ROW
     wide = wide.select(
         nw.col(item).alias("item"), *(nw.col(c) for c in (*raters, *systems) if c != "item")

@@ -308,9 +308,7 @@ def _spoken(text: str) -> str:
 
 
 def _json_answer(said: str) -> tuple[bool, str | None]:
-    """Whether the whole reply is one JSON object with a field ``answer``, also inside a fence, and
-    what it holds.
-    """
+    """Whether the reply is one JSON object with a field ``answer``, and what that holds."""
     body = said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     if not body.startswith("{"):
         return False, None
@@ -398,11 +396,9 @@ class _Reader:
             r"[,.;:!\u2014\u2013](?:\s|\Z)|\s[-\u2014\u2013]\s", text[:_HEAD], maxsplit=1
         )
         place = self.option(head[0]) if len(head) == 2 else None
-        return (
-            place
-            if place is not None and self._without_options(text[:_HEAD])[1] == {place}
-            else None
-        )
+        if place is not None and self._without_options(text[:_HEAD])[1] == {place}:
+            return place
+        return None
 
     def claim(self, text: str) -> int | None:
         """What stands after ``ANSWER:`` and the like."""

@@ -24,7 +24,15 @@ from typing import Any
 import narwhals as nw
 
 from noracle.errors import EvidenceError, fault, known_names
-from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
+from noracle.evidence.frames import (
+    Frame,
+    engine_of,
+    fetch,
+    is_there,
+    keeps_order,
+    number_rows,
+    open_frames,
+)
 from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown
 
 WIDE = {
@@ -179,23 +187,12 @@ def shape_of(
     faults = []
     for name, column in flat.items():
         table, _, canonical = name.rpartition(".")
-        names = (
-            known
-            if not table
-            else {c.name for c in TABLES[table].columns}
-            if table in TABLES
-            else set()
-        )
+        own = {c.name for c in TABLES[table].columns} if table in TABLES else set()
+        names = own if table else known
         if canonical not in names or not isinstance(column, str) or not column:
             rule = "must map columns such as item, system or answers.item to columns of the tables"
-            faults.append(
-                fault(
-                    "columns",
-                    rule,
-                    f"{name}={column}",
-                    remedy=f"Known are {', '.join(sorted(names or TABLES))}.",
-                )
-            )
+            remedy = f"Known are {', '.join(sorted(names or TABLES))}."
+            faults.append(fault("columns", rule, f"{name}={column}", remedy=remedy))
     for name, given in (("systems", systems), ("raters", raters)):
         if isinstance(given, str) or (
             given is not None and (not given or len(set(given)) != len(given))
@@ -250,12 +247,8 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
         except EvidenceError as error:
             faults += error.faults
     wide = [name for name in WIDE if name in frames]
-    if (
-        shape.wide
-        and wide
-        and not faults
-        and all(is_long(frames[name], name, shape) for name in wide)
-    ):
+    told = shape.wide and wide and not faults
+    if told and all(is_long(frames[name], name, shape) for name in wide):
         faults.append(long_fault(wide[0]))
     if faults:
         raise EvidenceError(*faults)
@@ -267,16 +260,8 @@ def long_fault(name: str) -> str:
     form.
     """
     needed = ", ".join(TABLES[name].names(required=True))
-    return fault(
-        "wide",
-        f"must go with {name} that have one row per item",
-        f"columns {needed}",
-        remedy="Leave it out.",
-    )
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# names
+    rule = f"must go with {name} that have one row per item"
+    return fault("wide", rule, f"columns {needed}", remedy="Leave it out.")
 
 
 def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[str]) -> Frame:
@@ -287,14 +272,8 @@ def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[s
     missing = [c for c in table.names(required=True) if c not in names]
     if missing and not faults:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(
-            fault(
-                table.name,
-                rule,
-                f"no {', '.join(missing)} in {shown(frame.columns)}",
-                remedy=_remedy(table, missing, frame),
-            )
-        )
+        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+        faults.append(fault(table.name, rule, came, remedy=_remedy(table, missing, frame)))
     if faults:
         raise EvidenceError(*faults)
     notes += lines
@@ -304,9 +283,8 @@ def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[s
 def _remedy(table: Table, missing: Sequence[str], frame: Frame) -> str:
     """What to write where columns are missing."""
     known = {*table.names(required=True), *table.names(required=False)}
-    other = next(
-        (c for c in frame.columns if c.strip().lower() not in known and c.isidentifier()), "…"
-    )
+    strange = [c for c in frame.columns if c.strip().lower() not in known and c.isidentifier()]
+    other = strange[0] if strange else "…"
     remedy = f"Rename the columns, or say which is meant: {_line(table.name, missing[0], other)}"
     if table.name in WIDE and len(missing) < len(table.names(required=True)):
         who = WIDE[table.name][0]
@@ -347,14 +325,9 @@ def resolve(
         named = own if own is not None else common if common in given else None
         if own is not None and own not in given:
             came = f"no {own!r} in {shown(given)}"
-            faults.append(
-                fault(
-                    f"{table.name}.{column.name}",
-                    "must be a column of the table",
-                    came,
-                    remedy="Correct the name.",
-                )
-            )
+            rule = "must be a column of the table"
+            what = f"{table.name}.{column.name}"
+            faults.append(fault(what, rule, came, remedy="Correct the name."))
         elif named is not None:
             found[column.name] = named
             taken.add(named)
@@ -365,28 +338,19 @@ def resolve(
             found.setdefault(name, name)
             continue
         same = [c for c in given if c not in taken and c.strip().lower() == name]
-        others = (
-            (*ALIASES.get(name, ()), *ALIASES.get(f"{table.name}.{name}", ()))
-            if column.required
-            else ()
-        )
+        others = (*ALIASES.get(name, ()), *ALIASES.get(f"{table.name}.{name}", ()))
+        others = others if column.required else ()
         same = same or [c for c in given if c not in taken and c.strip().lower() in others]
         if len(same) > 1:
             remedy = f"Say which: {_line(table.name, name, same[0])}."
-            faults.append(
-                fault(
-                    f"{table.name}.{name}",
-                    "must be one column",
-                    " and ".join(map(repr, same)),
-                    remedy=remedy,
-                )
-            )
+            what = f"{table.name}.{name}"
+            rule = "must be one column"
+            faults.append(fault(what, rule, " and ".join(map(repr, same)), remedy=remedy))
         elif same:
             found[name] = same[0]
             taken.add(same[0])
-            chosen.append(
-                f"{'column ' if not chosen else ''}{same[0]!r} {'is read ' if not chosen else ''}as {name}"
-            )
+            line = f"{same[0]!r} as {name}" if chosen else f"column {same[0]!r} is read as {name}"
+            chosen.append(line)
     return found, [f"{table.name}: {', '.join(chosen)}"] if chosen else [], faults
 
 
@@ -402,18 +366,9 @@ def _strange_columns(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
     for name, column in shape.columns.items():
         table = name.rpartition(".")[0]
         if not table and column not in everywhere:
-            faults.append(
-                fault(
-                    "columns",
-                    f"must name a column of the tables as {name}",
-                    f"no {column!r} in {shown(sorted(everywhere))}",
-                )
-            )
+            came = f"no {column!r} in {shown(sorted(everywhere))}"
+            faults.append(fault("columns", f"must name a column of the tables as {name}", came))
     return faults
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# roles
 
 
 def _fits(given: Sequence[str], name: str) -> bool:
@@ -428,12 +383,10 @@ def _roles(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
     looks: dict[str, str] = {}
     for name, frame in frames.items():
         table = TABLES[name]
-        if name in names and not set(table.names(required=True)) <= set(
-            resolve(frame.columns, table, shape.columns)[0]
-        ):
-            other = next(
-                (kind for kind in names if kind != name and _fits(frame.columns, kind)), None
-            )
+        found = resolve(frame.columns, table, shape.columns)[0]
+        if name in names and not set(table.names(required=True)) <= set(found):
+            fitting = [kind for kind in names if kind != name and _fits(frame.columns, kind)]
+            other = fitting[0] if fitting else None
             if other is None and name == "judgements" and _graded(frame.columns):
                 other = "grades"
             if other is not None:
@@ -443,20 +396,11 @@ def _roles(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
         if looks.get(other) == name:
             if name < other:
                 came = f"the columns of {other} in {name} and of {name} in {other}"
-                faults.append(
-                    fault(
-                        f"{name} and {other}",
-                        "must not be swapped",
-                        came,
-                        remedy="Give each file under the other name.",
-                    )
-                )
+                remedy = "Give each file under the other name."
+                what = f"{name} and {other}"
+                faults.append(fault(what, "must not be swapped", came, remedy=remedy))
             continue
-        needed = (
-            ", ".join(TABLES[other].names(required=True))
-            if other in TABLES
-            else "item, system, verdict"
-        )
+        needed = ", ".join(TABLES[other].names(required=True))
         rule = f"must have columns {', '.join(TABLES[name].names(required=True))}"
         faults.append(
             fault(name, rule, f"those of {other} ({needed})", remedy=f"Pass this table as {other}.")
@@ -471,10 +415,6 @@ def _graded(given: Sequence[str]) -> bool:
     return (
         bool(plain & {"system", *ALIASES["system"]}) and bool(plain & says) and "class" not in plain
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# form
 
 
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
@@ -493,9 +433,8 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     who, what = WIDE[name]
     if faults or "item" not in found or who in found or (what in found and found[what] not in KEYS):
         return True  # part of the long form is there: what lacks is named
-    return (
-        len(wide_columns(frame, name, shape, found["item"])[0]) < 2
-    )  # one column alone can be anything
+    columns, _ = wide_columns(frame, name, shape, found["item"])
+    return len(columns) < 2  # one column alone can be anything
 
 
 def wide_columns(
@@ -510,9 +449,11 @@ def wide_columns(
         all can be answers.
     """
     kinds = {column: kind_of(dtype) for column, dtype in frame.collect_schema().items()}
-    return wide_among(
-        kinds, name, shape, item, lambda column: _mostly_numbers(frame, column, shape.no_answer)
-    )
+
+    def numbers(column: str) -> bool:
+        return _mostly_numbers(frame, column, shape.no_answer)
+
+    return wide_among(kinds, name, shape, item, numbers)
 
 
 def wide_among(
@@ -528,16 +469,13 @@ def wide_among(
     given = list(kinds)
     what = "raters" if name in ("ratings", "scores") else "systems"
     named = shape.raters if what == "raters" else shape.systems
-    said = {
-        c for c in (item, shape.label, shape.ruled_out, *shape.columns.values()) if c is not None
-    }
+    said = {item, shape.label, shape.ruled_out, *shape.columns.values()} - {None}
     if named:
         missing = [c for c in named if c not in given]
         if missing:
             near = known_names(missing[0], [c for c in given if shown([c]) == [c]])
-            raise EvidenceError.of(
-                what, f"must be columns of {name}", f"no {', '.join(missing[:6])}", remedy=near
-            )
+            came = f"no {', '.join(missing[:6])}"
+            raise EvidenceError.of(what, f"must be columns of {name}", came, remedy=near)
         return list(named), [c for c in given if c not in named and c not in said]
     about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
     others = [c for c in given if c not in said and c.strip().lower() in about]
@@ -552,36 +490,29 @@ def wide_among(
         groups = {"numbers": rest}
     usable = {kind: columns for kind, columns in groups.items() if kind in ("numbers", "text")}
     if len(groups) > 1 and usable:
-        found = "; ".join(
-            f"{kind} in {', '.join(shown(columns)[:_SHOWN])}" for kind, columns in groups.items()
-        )
+        held = {kind: ", ".join(shown(columns)[:_SHOWN]) for kind, columns in groups.items()}
+        found = "; ".join(f"{kind} in {columns}" for kind, columns in held.items())
         some = next(iter(usable.values()))
         remedy = f"Say which columns are {what}: {what}={some[:3]!r}."
-        raise EvidenceError.of(
-            name, f"must have columns of one type, one for each of the {what}", found, remedy=remedy
-        )
+        rule = f"must have columns of one type, one for each of the {what}"
+        raise EvidenceError.of(name, rule, found, remedy=remedy)
     return (rest if usable else []), others
 
 
 def _mostly_numbers(frame: Frame, column: str, no_answer: Sequence[str]) -> bool:
     """Whether the first values of a column of text are whole numbers or stand for no answer."""
-    seen = fetch(
-        frame.select(nw.col(column).cast(nw.String)).filter(~nw.col(column).is_null()).head(_PEEKED)
-    )
-    plain = {str(row[0]).strip().lower() for row in seen}
+    texts = frame.select(nw.col(column).cast(nw.String)).filter(is_there(column))
+    plain = {str(row[0]).strip().lower() for row in fetch(texts.head(_PEEKED))}
     return all(
         not v or v in no_answer or v.lstrip("+-").replace(".0", "").isdecimal() for v in plain
     )
 
 
 def _unfold(found: Shaped, name: str, shape: Shape) -> None:
-    """Put a wide table into its long form; its columns about items are the items, where no such
-    table was given.
-    """
+    """Put a wide table into its long form; its columns about items are the items, if none are."""
     frame = found.frames[name]
-    names, lines, faults = resolve(
-        frame.columns, Table(name=name, columns=TABLES[name].columns[:1]), shape.columns
-    )
+    only_item = Table(name=name, columns=TABLES[name].columns[:1])
+    names, lines, faults = resolve(frame.columns, only_item, shape.columns)
     if faults:
         raise EvidenceError(*faults)
     item = names.get("item")
@@ -592,24 +523,16 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
         raise EvidenceError.of(
             name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…]."
         )
-    missing = [
-        c for c in (shape.label, shape.ruled_out) if c is not None and c not in frame.columns
-    ]
+    told = [(c, v) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None]
+    missing = [c for c, _ in told if c not in frame.columns]
     if missing:
-        raise EvidenceError.of(
-            name,
-            "must have the columns that are named",
-            f"no {', '.join(missing)} in {shown(frame.columns)}",
-        )
+        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+        raise EvidenceError.of(name, "must have the columns that are named", came)
     if item is None:
         if len(found.frames) > 1:
             remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
-            raise EvidenceError.of(
-                f"{name}.item",
-                "must be a column, to meet the other tables",
-                f"{shown(frame.columns)}",
-                remedy=remedy,
-            )
+            rule = "must be a column, to meet the other tables"
+            raise EvidenceError.of(f"{name}.item", rule, f"{shown(frame.columns)}", remedy=remedy)
         if not keeps_order(frame):
             rule = f"must name a column of {engine_of(frame)} frames"
             raise EvidenceError.of("item", rule, None, remedy="Rows have no order there.")
@@ -620,9 +543,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     found.items[name] = frame.select(nw.col(item).alias("item"))
     if not (shape.raters if name in ("ratings", "scores") else shape.systems):
         found.notes.append(wide_note(name, who, columns, [c for c in others if c != item]))
-    said = [
-        (item, v, c) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None
-    ]
+    said = [(item, v, c) for c, v in told]
     if said and name == "answers":
         if "judgements" in found.frames:
             raise EvidenceError.of("label and ruled_out", "must come without judgements", "both")
@@ -631,12 +552,10 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     meant = ((p, resolve_one(frame.columns, p, shape.columns)) for p in _PLACES)
     about = {p: column for p, column in meant if column is not None and column not in columns}
     if about and "items" not in found.frames and name in ("answers", "grades"):
-        found.frames["items"] = frame.select(
-            nw.col(item).alias("item"), *(nw.col(c).alias(p) for p, c in about.items())
-        )
-        found.notes.append(
-            f"{name}: {', '.join(repr(c) for c in about.values())} {'is' if len(about) == 1 else 'are'} taken as of the items"
-        )
+        columns_of = {"item": nw.col(item), **{p: nw.col(c) for p, c in about.items()}}
+        found.frames["items"] = frame.select(**columns_of)
+        taken, many = ", ".join(map(repr, about.values())), "is" if len(about) == 1 else "are"
+        found.notes.append(f"{name}: {taken} {many} taken as of the items")
 
 
 def resolve_one(given: Sequence[str], name: str, columns: Mapping[str, str]) -> str | None:
@@ -647,37 +566,21 @@ def resolve_one(given: Sequence[str], name: str, columns: Mapping[str, str]) -> 
 
 def wide_note(name: str, who: str, columns: Sequence[str], others: Sequence[str]) -> str:
     """What was recognised: the columns of a wide table, and those that are something else."""
-    some = ", ".join(columns[:_SHOWN]) + (
-        f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-    )
-    left = (
-        f"; not {who}s: {', '.join(others[:_SHOWN])}{', …' if len(others) > _SHOWN else ''}"
-        if others
-        else ""
-    )
-    many = (
-        f"the {who}s are the {len(columns)} columns {some}"
-        if len(columns) > 1
-        else f"the {who} is the column {some}"
-    )
-    return f"{name}: one row per item; {many}{left}"
+    n, some = len(columns), ", ".join(columns[:_SHOWN])
+    some += f" and {n - _SHOWN} more" if n > _SHOWN else ""
+    more = ", …" if len(others) > _SHOWN else ""
+    left = f"; not {who}s: {', '.join(others[:_SHOWN])}{more}" if others else ""
+    many = f"the {who}s are the {n} columns" if n > 1 else f"the {who} is the column"
+    return f"{name}: one row per item; {many} {some}{left}"
 
 
 def _refuse_stray(name: str, shape: Shape) -> None:
     """Columns of a wide table that were named for a long one."""
-    stray = [
-        word
-        for word, given in (("label", shape.label), ("ruled_out", shape.ruled_out))
-        if given is not None
-    ]
+    stray = [word for word in ("label", "ruled_out") if getattr(shape, word) is not None]
     if stray and name == "answers":
         rule = "must go with answers of one row per item"
-        raise EvidenceError.of(
-            " and ".join(stray),
-            rule,
-            "one row per item and system",
-            remedy="Give them as judgements.",
-        )
+        came = "one row per item and system"
+        raise EvidenceError.of(" and ".join(stray), rule, came, remedy="Give them as judgements.")
 
 
 def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str]) -> Frame:
@@ -703,15 +606,12 @@ def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str
         )
         long: Frame = nw.from_native(wide.to_native().query("noracle_wide", query))
         return long.select("item", who, what)
-    return wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what).select(
-        "item", who, what
-    )
+    long = wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what)
+    return long.select("item", who, what)
 
 
 def _common(types: Sequence[Any]) -> Any:
-    """The type in which columns meet; numbers beside text are text, and text of digits is read as
-    numbers later.
-    """
+    """The type in which columns meet; numbers beside text are text."""
     told = [t for t in types if t != nw.Unknown]
     if all(t.is_integer() for t in told):
         return nw.Int64 if told else nw.String
@@ -727,9 +627,7 @@ def _as(col: nw.Expr, dtype: Any, common: Any) -> nw.Expr:
 
 
 def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
-    """Judgements out of columns of classes: item, verdict and the column of each part; no row where
-    nobody said.
-    """
+    """Judgements out of columns of classes; no row where nobody said."""
     schema = wide.collect_schema()
     common = _common([schema[c] for _, _, c in parts])
     frames = [
@@ -740,11 +638,7 @@ def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
         )
         for item, v, c in parts
     ]
-    return nw.concat(frames, how="vertical").filter(~nw.col("class").is_null())
-
-
-# ----------------------------------------------------------------------------------------------------------------
-# published files
+    return nw.concat(frames, how="vertical").filter(is_there("class"))
 
 
 def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
@@ -754,9 +648,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
             reader = importlib.import_module("csv").DictReader(file)
             header, rows = list(reader.fieldnames or []), list(reader)
     except OSError as error:
-        raise EvidenceError.of(
-            "path", "must be a readable file", f"{str(path)!r} ({error.strerror})"
-        ) from None
+        came = f"{str(path)!r} ({error.strerror})"
+        raise EvidenceError.of("path", "must be a readable file", came) from None
     except UnicodeDecodeError:
         raise EvidenceError.of(
             f"file {str(path)!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8."
@@ -764,11 +657,8 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
     letters = [c for c in string.ascii_uppercase if c in header]
     missing = [c for c in ("Question", "A", "B", "Answer", "Comp_label") if c not in header]
     if missing:
-        raise EvidenceError.of(
-            f"file {str(path)!r}",
-            "must have columns Question, A, B, …, Answer, Comp_label",
-            f"no {', '.join(missing)}",
-        )
+        rule = "must have columns Question, A, B, …, Answer, Comp_label"
+        raise EvidenceError.of(f"file {str(path)!r}", rule, f"no {', '.join(missing)}")
     if not rows:
         raise EvidenceError.of(f"file {str(path)!r}", "must have rows", "a header only")
     judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": []}
@@ -785,14 +675,9 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
                 judgements["item"].append(number)
                 judgements["class"].append(places[said])
                 judgements["verdict"].append(verdict)
-        about: dict[str, Any] = {
-            "item": number,
-            "n_classes": len(options),
-            "text": row["Question"],
-            "options": [o for _, o in options],
-        }
-        for key, values in items.items():
-            values.append(about[key])
+        about = (number, len(options), row["Question"], [option for _, option in options])
+        for values, value in zip(items.values(), about, strict=True):
+            values.append(value)
     faults = [
         fault(
             column,
@@ -816,11 +701,8 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
     if missing:
-        raise EvidenceError.of(
-            "answers",
-            "must have columns item, system, answer",
-            f"no {', '.join(missing)} in {shown(frame.columns)}",
-        )
+        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+        raise EvidenceError.of("answers", "must have columns item, system, answer", came)
     rows = fetch(frame.select("item", "system", "answer"))
     faults = [
         item
@@ -829,13 +711,10 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     ]
     if faults:
         remedy = "Use null for no answer."
+        rule = "must be option letters or classes"
+        what = "answers.answer"
         raise EvidenceError.of(
-            "answers.answer",
-            "must be option letters or classes",
-            "other text",
-            where=faults,
-            total=len(faults),
-            remedy=remedy,
+            what, rule, "other text", where=faults, total=len(faults), remedy=remedy
         )
     return {
         "item": [item for item, _, _ in rows],

@@ -174,10 +174,6 @@ TABLES: dict[str, Table] = {
 """The six tables by name."""
 
 
-# ----------------------------------------------------------------------------
-# Canonical columns: one type for ids, classes, names, numbers and verdicts, whatever the engine.
-
-
 YES, NO, UNSURE, UNKNOWN = 1, 0, 2, 9
 """Codes of the column ``said``: the verdict as a number."""
 
@@ -215,14 +211,8 @@ def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
     missing = [c for c in table.names(required=True) if c not in schema]
     if missing:
         rule = f"must have columns {', '.join(table.names(required=True))}"
-        faults.append(
-            fault(
-                table.name,
-                rule,
-                f"no {', '.join(missing)} in {shown(schema)}",
-                remedy="Rename the columns.",
-            )
-        )
+        came = f"no {', '.join(missing)} in {shown(schema)}"
+        faults.append(fault(table.name, rule, came, remedy="Rename the columns."))
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
@@ -330,9 +320,7 @@ def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw
 
 
 def _whole(col: nw.Expr, name: str) -> list[nw.Expr]:
-    """Floats as whole numbers: NaN is null (so pandas marks it), a fraction is null and marked as
-    odd.
-    """
+    """Floats as whole numbers: NaN is null, a fraction is null and marked as odd."""
     broken = (col != col.floor()) | (col.abs() > 2.0**53)
     given = ~col.is_null() & ~col.is_nan()
     safe = nw.when(given & ~broken).then(col).otherwise(nw.lit(None, dtype=nw.Float64))

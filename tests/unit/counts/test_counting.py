@@ -141,7 +141,9 @@ def test_flat_and_grouped_ways_agree(seed: int, by_class: bool) -> None:
         tables["items"] = without(tables["items"], "stratum")
     evidence = Evidence.from_tables(**tables)
     assert evidence.answers is not None
-    flat = counting._flat(evidence, evidence.answers, counting._By(by_class=by_class))
+    assert evidence.judgements is not None
+    by = counting._By(by_class=by_class)
+    flat = counting._flat(evidence, evidence.answers, evidence.judgements, by)
     assert flat is not None
     assert (
         differences(
@@ -156,7 +158,9 @@ def test_flat_way_is_left_when_an_item_has_two_judgements() -> None:
     judgements: Columns = {"item": [1, 1], "class": [1, 2], "verdict": ["no", "no"]}
     evidence = Evidence.from_tables(answers, judgements, n_classes=4)
     assert evidence.answers is not None
-    assert counting._flat(evidence, evidence.answers, counting._By()) is None
+    assert evidence.judgements is not None
+    by = counting._By()
+    assert counting._flat(evidence, evidence.answers, evidence.judgements, by) is None
     (tally,) = count_accuracy(evidence).tallies
     assert (tally.verdict, tally.n_ruled_out, tally.hit) == ("no", 2, False)
 

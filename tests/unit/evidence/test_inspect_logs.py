@@ -342,7 +342,7 @@ def test_reading_does_not_import_inspect() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("module", ["logs", "inspect_logs", "lm_eval", "grade_logs", "replies"])
+@pytest.mark.parametrize("module", ["logs", "grade_logs", "replies"])
 def test_readers_name_neither_tool_in_an_import(module: str) -> None:
     source = Path(__file__).parents[3] / "src" / "noracle" / "evidence" / f"{module}.py"
     imports = [
