@@ -332,7 +332,7 @@ OVERSIGHT = (
     "Inventory",
     "NextStep",
     "Oversight",
-    "Settings",
+    "FolderSettings",
     "Source",
     "Step",
     "SystemLine",

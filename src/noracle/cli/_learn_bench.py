@@ -15,7 +15,7 @@ from noracle.cli._options import Output, argument, option, panel, with_options
 from noracle.cli._output import bar, check_target, say, say_card, say_json, working
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.report import plots
-from noracle.report.content import Content, Table, content, labelled
+from noracle.report.content import Content, ContentTable, content, labelled
 from noracle.results.base import Result
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[S
     return ax
 
 
-def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> ContentTable:
     """A table whose first column holds names and the others numbers; all rows are shown."""
-    return Table(
+    return ContentTable(
         caption=caption,
         header=tuple(header),
         rows=tuple(map(tuple, rows)),
@@ -204,7 +204,7 @@ def figure(row: StudyRow) -> str:
     return (f"{row.mean:.2f}" if row.sd is None else f"{row.mean:.2f} ± {row.sd:.2f}") + failed
 
 
-def _differences(table: StudyTable) -> tuple[Table, ...]:
+def _differences(table: StudyTable) -> tuple[ContentTable, ...]:
     """What labels that depend on the class alone change: a column for every pair NAME:iid and NAME."""
     pairs = [
         (name, base)

@@ -35,7 +35,7 @@ from noracle.errors import ArgumentError, EvidenceError, SingularTransition, fau
 from noracle.learn.readers import LabelledItems
 from noracle.learn.transition import Transition
 from noracle.report import plots, words
-from noracle.report.content import Content, Table, content, labelled
+from noracle.report.content import Content, ContentTable, content, labelled
 from noracle.results import Estimate
 from noracle.results.base import Result
 
@@ -245,7 +245,7 @@ def _transition(transition: Mapping[str, Any]) -> str:
     )
 
 
-def _curve(history: Sequence[Mapping[str, float]]) -> Table:
+def _curve(history: Sequence[Mapping[str, float]]) -> ContentTable:
     scored = any("score" in row for row in history)
     columns = {
         "epoch": ("epoch", ".0f"),
@@ -260,7 +260,7 @@ def _curve(history: Sequence[Mapping[str, float]]) -> Table:
         for row in history
     )
     few = tuple(sorted({0, *range(max(0, len(rows) - 3), len(rows))})) if rows else ()
-    return Table(
+    return ContentTable(
         caption="Loss of every epoch",
         header=header,
         rows=rows,

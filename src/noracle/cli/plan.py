@@ -22,7 +22,7 @@ from noracle.ppi import plan_labels
 from noracle.ppi.table import with_names
 
 if TYPE_CHECKING:
-    from noracle.ppi.measurements import CostModel, Label
+    from noracle.ppi.measurements import CostModel, LabelType
     from noracle.results import Plan
 
 _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?")
@@ -197,7 +197,9 @@ def _is_label(name: str) -> bool:
     return _LABEL.fullmatch(name) is not None
 
 
-def _labels(kinds: Mapping[str, float], n_classes: int | None, epsilon: float) -> tuple[Label, ...]:
+def _labels(
+    kinds: Mapping[str, float], n_classes: int | None, epsilon: float
+) -> tuple[LabelType, ...]:
     """Kinds of label of the target."""
     from noracle.ppi.expected import make_label
 

@@ -36,7 +36,7 @@ from noracle.evidence.tables import (
     UNSURE,
     YES,
     Column,
-    Table,
+    TableRules,
     either,
     normalise,
     odd,
@@ -46,7 +46,7 @@ from noracle.evidence.tables import (
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
-KNOWN = Table(
+KNOWN = TableRules(
     name="known",
     columns=(Column(name="item", kind="id"), Column(name="label", kind="class")),
     key=("item",),
@@ -505,7 +505,7 @@ class RowFault(NamedTuple):
     remedy: str = ""
 
 
-def row_faults(table: Table, columns: list[str]) -> list[RowFault]:
+def row_faults(table: TableRules, columns: list[str]) -> list[RowFault]:
     """The rules about single rows of a table with these columns."""
     rules = []
     for column in table.columns:
@@ -569,7 +569,9 @@ def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
     return None
 
 
-def faults_of_table(frame: Frame, table: Table, more: list[RowFault] | None = None) -> list[str]:
+def faults_of_table(
+    frame: Frame, table: TableRules, more: list[RowFault] | None = None
+) -> list[str]:
     """All faults of one table on its own."""
     rules = row_faults(table, frame.columns) + (more or [])
     counters = {f"fault_{i}": rule.broken.cast(nw.Int64).sum() for i, rule in enumerate(rules)}
@@ -595,7 +597,7 @@ def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
     return fault(argument, rule.rule, came, where=where, total=total, remedy=rule.remedy)
 
 
-def _repeated(frame: Frame, table: Table) -> list[str]:
+def _repeated(frame: Frame, table: TableRules) -> list[str]:
     rule = f"must have one row for each {' and '.join(table.key)}"
     runs = table.name == "answers" and "repeat" not in table.key
     remedy = _RUNS if runs else "Keep one row of each."

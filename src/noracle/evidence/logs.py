@@ -32,7 +32,7 @@ METADATA = ("label", "ruled_out", "judgement")
 """Where labels are looked for in the metadata of a sample."""
 
 
-class Label(NamedTuple):
+class LogLabel(NamedTuple):
     """What was said of one class of an item."""
 
     kind: Any
@@ -53,7 +53,7 @@ class Logged(NamedTuple):
     state: str
     n_classes: int | None = None
     repeat: int = 1
-    labels: tuple[Label, ...] = ()
+    labels: tuple[LogLabel, ...] = ()
     bad: str = ""
 
 
@@ -120,7 +120,7 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     """Records as tables: answers; items with their number of classes; labels, each once."""
     answers: Columns = {"item": [], "system": [], "answer": [], "state": [], "repeat": []}
     classes: dict[int | str, int | None] = {}
-    labels: dict[tuple[Any, Label], None] = {}
+    labels: dict[tuple[Any, LogLabel], None] = {}
     bad: dict[int | str, str] = {}
     clash: dict[int | str, None] = {}
     for row in rows:
@@ -185,7 +185,7 @@ def one_type(items: list[Any]) -> None:
         items[:] = [str(i) for i in items]
 
 
-def _judgements(labels: Iterable[tuple[Any, Label]], *, text: bool) -> Columns | None:
+def _judgements(labels: Iterable[tuple[Any, LogLabel]], *, text: bool) -> Columns | None:
     columns: Columns = {
         "item": [],
         "class": [],
@@ -230,7 +230,7 @@ def place_of_label(value: object, choices: Sequence[str] | None) -> int | str | 
 
 def labels_of(
     metadata: Mapping[str, Any], choices: Sequence[str] | None
-) -> tuple[tuple[Label, ...], str]:
+) -> tuple[tuple[LogLabel, ...], str]:
     """The labels in the metadata of a sample, and what could not be read.
 
     ``label`` is the true class, ``ruled_out`` one class or a list of classes that are wrong,
@@ -261,7 +261,9 @@ def labels_of(
         if place is None or not isinstance(word, str):
             return (), f"something else in {key!r}"
         labels.append(
-            Label(place, word, _text(said.get("rater")), said.get("propensity"), said.get("cost"))
+            LogLabel(
+                place, word, _text(said.get("rater")), said.get("propensity"), said.get("cost")
+            )
         )
     return tuple(labels), ""
 

@@ -28,7 +28,7 @@ from noracle.evidence.shapes import (
     wide_columns,
     wide_note,
 )
-from noracle.evidence.tables import TABLES, Column, Table, either, normalise, shown
+from noracle.evidence.tables import TABLES, Column, TableRules, either, normalise, shown
 
 ROW = "_noracle_row"
 _SHOWN, _MOST_SHOWN = "_shown_", 30
@@ -41,9 +41,9 @@ _AT = (
     Column(name="at", kind="any", required=False, nullable=True),
     Column(name=ROW, kind="any", required=False, nullable=True),
 )
-LONG = Table(name="ratings", columns=(*TABLES["ratings"].columns, *_AT))
-SCORES = Table(name="scores", columns=(*TABLES["scores"].columns, *_AT))
-VOTES = Table(
+LONG = TableRules(name="ratings", columns=(*TABLES["ratings"].columns, *_AT))
+SCORES = TableRules(name="scores", columns=(*TABLES["scores"].columns, *_AT))
+VOTES = TableRules(
     name="votes",
     columns=(
         Column(name="item", kind="id"),
@@ -54,10 +54,12 @@ VOTES = Table(
 )
 
 
-def wide_table(raters: Sequence[str]) -> Table:
+def wide_table(raters: Sequence[str]) -> TableRules:
     """The rules of a table with one row an item and these columns of raters."""
     columns = [Column(name=name, kind="class", nullable=True) for name in raters]
-    return Table(name="ratings", columns=(Column(name="item", kind="id"), *columns), key=("item",))
+    return TableRules(
+        name="ratings", columns=(Column(name="item", kind="id"), *columns), key=("item",)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +348,7 @@ class Ratings:
     raters: tuple[str, ...] | None = None
     first: int | None = None
     items: Frame | None = None
-    table: Table = LONG
+    table: TableRules = LONG
     inferred: tuple[str, ...] = ()
     _connection: object = dataclasses.field(default=None, repr=False)
     _known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -566,7 +568,7 @@ class Ratings:
     def _made(
         cls,
         given: dict[str, object],
-        table: Table,
+        table: TableRules,
         *,
         form: Form,
         labels: Sequence[Label] | None,
@@ -711,7 +713,7 @@ class Ratings:
 
 
 def _recognised(
-    frames: dict[str, Frame], table: Table, shape: Shape, notes: list[str]
+    frames: dict[str, Frame], table: TableRules, shape: Shape, notes: list[str]
 ) -> tuple[str | None, tuple[str, ...], tuple[str, ...]] | None:
     """The item, raters and systems of a wide table; None for a long one, which is renamed."""
     frame, name = frames["ratings"], "scores" if table is SCORES else "ratings"
@@ -733,7 +735,7 @@ def _recognised(
         frames["ratings"] = rename(frame, table, shape.columns, notes)
         return None
     names, lines, faults = resolve(
-        frame.columns, Table(name=name, columns=table.columns[:1]), shape.columns
+        frame.columns, TableRules(name=name, columns=table.columns[:1]), shape.columns
     )
     if faults:
         raise EvidenceError(*faults)

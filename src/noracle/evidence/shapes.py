@@ -33,7 +33,7 @@ from noracle.evidence.frames import (
     number_rows,
     open_frames,
 )
-from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown
+from noracle.evidence.tables import GRADE_COLUMNS, TABLES, TableRules, kind_of, shown
 
 WIDE = {
     "answers": ("system", "answer"),
@@ -264,7 +264,7 @@ def long_fault(name: str) -> str:
     return fault("wide", rule, f"columns {needed}", remedy="Leave it out.")
 
 
-def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[str]) -> Frame:
+def rename(frame: Frame, table: TableRules, columns: Mapping[str, str], notes: list[str]) -> Frame:
     """The frame with canonical names of the columns that a table knows; what was chosen is added to
     the notes.
     """
@@ -280,7 +280,7 @@ def rename(frame: Frame, table: Table, columns: Mapping[str, str], notes: list[s
     return renamed(frame, names)
 
 
-def _remedy(table: Table, missing: Sequence[str], frame: Frame) -> str:
+def _remedy(table: TableRules, missing: Sequence[str], frame: Frame) -> str:
     """What to write where columns are missing."""
     known = {*table.names(required=True), *table.names(required=False)}
     strange = [c for c in frame.columns if c.strip().lower() not in known and c.isidentifier()]
@@ -305,7 +305,7 @@ def renamed(frame: Frame, names: Mapping[str, str]) -> Frame:
 
 
 def resolve(
-    given: Sequence[str], table: Table, columns: Mapping[str, str]
+    given: Sequence[str], table: TableRules, columns: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """Canonical names with the columns that are meant by them, the choices that were made, and the
     faults.
@@ -511,7 +511,7 @@ def _mostly_numbers(frame: Frame, column: str, no_answer: Sequence[str]) -> bool
 def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     """Put a wide table into its long form; its columns about items are the items, if none are."""
     frame = found.frames[name]
-    only_item = Table(name=name, columns=TABLES[name].columns[:1])
+    only_item = TableRules(name=name, columns=TABLES[name].columns[:1])
     names, lines, faults = resolve(frame.columns, only_item, shape.columns)
     if faults:
         raise EvidenceError(*faults)

@@ -74,7 +74,7 @@ class Column:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TableRules:
     """The columns of one table and the columns that name a row only once (``key``)."""
 
     name: str
@@ -89,10 +89,10 @@ class Table:
 _ITEM = Column(name="item", kind="id")
 _RATER = Column(name="rater", kind="name")
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, TableRules] = {
     table.name: table
     for table in (
-        Table(
+        TableRules(
             name="answers",
             columns=(
                 _ITEM,
@@ -104,7 +104,7 @@ TABLES: dict[str, Table] = {
             ),
             key=("item", "system"),
         ),
-        Table(
+        TableRules(
             name="judgements",
             columns=(
                 _ITEM,
@@ -124,7 +124,7 @@ TABLES: dict[str, Table] = {
                 Column(name="at", kind="any", required=False, nullable=True),
             ),
         ),
-        Table(
+        TableRules(
             name="grades",
             columns=(
                 _ITEM,
@@ -145,7 +145,7 @@ TABLES: dict[str, Table] = {
                 Column(name="cluster", kind="name", required=False, nullable=True),
             ),
         ),
-        Table(
+        TableRules(
             name="items",
             columns=(
                 _ITEM,
@@ -159,12 +159,12 @@ TABLES: dict[str, Table] = {
             ),
             key=("item",),
         ),
-        Table(
+        TableRules(
             name="ratings",
             columns=(_ITEM, _RATER, Column(name="label", kind="class", nullable=True)),
             key=("item", "rater"),
         ),
-        Table(
+        TableRules(
             name="scores",
             columns=(_ITEM, _RATER, Column(name="value", kind="number", nullable=True)),
             key=("item", "rater"),
@@ -200,7 +200,7 @@ def kind_of(dtype: Any) -> str:
     return "null" if dtype == nw.Unknown else "text"
 
 
-def normalise(frame: Frame, table: Table) -> tuple[Frame, list[str]]:
+def normalise(frame: Frame, table: TableRules) -> tuple[Frame, list[str]]:
     """The frame with its known columns in canonical types, and the faults of columns and types."""
     schema = frame.collect_schema()
     other = verdict_column(schema) if table.name == "grades" else None

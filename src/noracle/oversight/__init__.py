@@ -18,9 +18,9 @@ from noracle._lazy import lazy
 if TYPE_CHECKING:
     from noracle.oversight.find import find_evidence as find_evidence
     from noracle.oversight.model import Finding as Finding
+    from noracle.oversight.model import FolderSettings as FolderSettings
     from noracle.oversight.model import Inventory as Inventory
     from noracle.oversight.model import NextStep as NextStep
-    from noracle.oversight.model import Settings as Settings
     from noracle.oversight.model import Source as Source
     from noracle.oversight.model import Step as Step
     from noracle.oversight.model import SystemLine as SystemLine
@@ -33,9 +33,10 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         ".find": "find_evidence",
-        ".model": "Finding Inventory NextStep Settings Source Step SystemLine",
+        ".model": "Finding FolderSettings Inventory NextStep Source Step SystemLine",
         ".oversight": "Oversight oversee",
         ".page": "write_oversight",
         ".settings": "read_settings",
     },
+    renamed={"Settings": "FolderSettings"},
 )

@@ -18,7 +18,14 @@ from noracle.errors import EvidenceError, fault, refuse
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.ratings import VOTES
 from noracle.evidence.tables import TABLES
-from noracle.oversight.model import SOURCE_KINDS, Inventory, Settings, Source, SourceKind, Unused
+from noracle.oversight.model import (
+    SOURCE_KINDS,
+    FolderSettings,
+    Inventory,
+    Source,
+    SourceKind,
+    Unused,
+)
 from noracle.oversight.settings import SETTINGS_FILE, WIDE, named_columns, read_settings
 from noracle.oversight.sniff import Recogniser, Seen, kind_fault, stem_of, table_suffix
 
@@ -227,7 +234,7 @@ _SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "
 def find_evidence(
     place: Place | Sequence[Place],
     *,
-    settings: Settings | None = None,
+    settings: FolderSettings | None = None,
     chosen: Mapping[str, Any] | None = None,
     grades: str | None = None,
 ) -> Inventory:
@@ -317,7 +324,7 @@ def find_evidence(
     )
 
 
-def _settings(listing: Listing, given: Settings | None) -> Settings:
+def _settings(listing: Listing, given: FolderSettings | None) -> FolderSettings:
     """The settings that were given or that lie in the folder; their file is no evidence."""
     paths = [f for f in listing.files if PurePath(f).name == SETTINGS_FILE]
     listing.files = [f for f in listing.files if f not in paths]
@@ -327,12 +334,12 @@ def _settings(listing: Listing, given: Settings | None) -> Settings:
         other = "settings of another folder, or others were given; not read"
         listing.leave(path, "the settings, which were read" if path == read else other)
     if read is None:
-        return _checked(given or Settings())
+        return _checked(given or FolderSettings())
     listing.root = Path(read).parent
     return read_settings(read)
 
 
-def _checked(settings: Settings) -> Settings:
+def _checked(settings: FolderSettings) -> FolderSettings:
     """Settings that were made in Python, if they name kinds that exist, and lists of paths."""
     told: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
         "files": (settings.files, SOURCE_KINDS),
@@ -367,7 +374,7 @@ class _FolderSearch:
     """Looks at every file, says what it is, and puts the files of one kind together."""
 
     listing: Listing
-    settings: Settings
+    settings: FolderSettings
     recogniser: Recogniser
     faults: list[str] = dataclasses.field(default_factory=list)
     metrics: dict[str, str] = dataclasses.field(default_factory=dict)

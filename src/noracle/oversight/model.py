@@ -32,7 +32,7 @@ Status = Literal["done", "not possible", "failed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class FolderSettings:
     """What ``noracle.toml`` may say; everything has a default, and an unknown key is an error that
     names the nearest known one.
 
@@ -127,7 +127,7 @@ class Inventory:
     """The folder or files, as given."""
     sources: tuple[Source, ...]
     unused: tuple[Unused, ...] = ()
-    settings: Settings = dataclasses.field(default_factory=Settings)
+    settings: FolderSettings = dataclasses.field(default_factory=FolderSettings)
     notes: tuple[str, ...] = ()
     """Visible choices that were made, one line each."""
 

@@ -13,9 +13,9 @@ from noracle.oversight.findings import find_contradictions, joint_guarantee, lef
 from noracle.oversight.load import Loaded
 from noracle.oversight.model import (
     Finding,
+    FolderSettings,
     Inventory,
     NextStep,
-    Settings,
     Source,
     Step,
     SystemLine,
@@ -106,7 +106,7 @@ class Oversight(Result):
                 for row in found["sources"]
             ),
             unused=tuple(made(Unused, row) for row in found["unused"]),
-            settings=made(Settings, settings, **files),
+            settings=made(FolderSettings, settings, **files),
             notes=tuple(found["notes"]),
         )
         values["systems"] = tuple(_line(row) for row in values["systems"])
@@ -141,7 +141,7 @@ class Oversight(Result):
 def oversee(
     place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Inventory,
     *,
-    settings: Settings | None = None,
+    settings: FolderSettings | None = None,
     confidence: float | None = None,
     seed: int | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -205,7 +205,7 @@ def oversee(
     ...         Source(kind="answers", paths=(str(answers),), why="columns item, system, answer"),
     ...         Source(kind="judgements", paths=(str(judgements),), why="columns item, class, verdict"),
     ...     )
-    ...     report = oversee(Inventory(place=folder, sources=sources, settings=Settings(n_classes=3)))
+    ...     report = oversee(Inventory(place=folder, sources=sources, settings=FolderSettings(n_classes=3)))
     >>> report.systems[0].system, report.systems[0].value, report.guarantee.kind.label
     ('a', 1.0, 'finite-sample')
     """

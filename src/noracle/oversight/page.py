@@ -15,7 +15,7 @@ from noracle.oversight.model import Finding, Inventory, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.report import words
 from noracle.report.card import templates
-from noracle.report.content import Content, Table, labelled
+from noracle.report.content import Content, ContentTable, labelled
 from noracle.report.page import (
     Drawing,
     Section,
@@ -71,11 +71,11 @@ def describe(report: Oversight) -> Content:
     )
 
 
-def _table(report: Oversight) -> Table:
+def _table(report: Oversight) -> ContentTable:
     def shown(value: float) -> str:
         return "—" if math.isnan(value) else words.number(value)
 
-    return Table(
+    return ContentTable(
         caption=f"Systems, all together at {words.percent(report.confidence)}",
         header=("system", "accuracy", "low", "high", "rests on", "next step"),
         rows=tuple(
@@ -110,7 +110,7 @@ class _Shown:
     step: Step
     sections: tuple[Section, ...] = ()
     overview: Drawing | None = None
-    table: Table | None = None
+    table: ContentTable | None = None
     folded: bool = False
     undrawn: int = 0
 
@@ -341,16 +341,18 @@ def _show(step: Step, name: str) -> _Shown:
     )
 
 
-def _capped(table: Table) -> Table:
+def _capped(table: ContentTable) -> ContentTable:
     """The first rows of a long table; the JSON of the report has all of them."""
     left = max(0, len(table.rows) - _MOST_TABLE_ROWS)
     rows = table.rows[:_MOST_TABLE_ROWS]
     return dataclasses.replace(table, rows=rows, left_out=table.left_out + left)
 
 
-def _text_table(caption: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
+def _text_table(
+    caption: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]
+) -> ContentTable:
     numeric = tuple(name == "rows" for name in header)
-    return _capped(Table(caption=caption, header=header, rows=tuple(rows), numeric=numeric))
+    return _capped(ContentTable(caption=caption, header=header, rows=tuple(rows), numeric=numeric))
 
 
 def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
@@ -369,7 +371,7 @@ def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
     return rows
 
 
-def _found_table(inventory: Inventory) -> Table:
+def _found_table(inventory: Inventory) -> ContentTable:
     header, rows = ("what", "files", "rows", "recognised by"), []
     for s in inventory.sources:
         more = f" and {len(s.paths) - _MOST_PATHS:,} more" if len(s.paths) > _MOST_PATHS else ""
@@ -382,12 +384,12 @@ def _found_table(inventory: Inventory) -> Table:
     return _text_table("Evidence", ("what", "files", "recognised by"), kept)
 
 
-def _unused_table(inventory: Inventory) -> Table:
+def _unused_table(inventory: Inventory) -> ContentTable:
     rows = ((u.path, u.reason) for u in inventory.unused)
     return _text_table("Left aside", ("file", "why"), rows)
 
 
-def _findings_table(findings: Sequence[Finding]) -> Table:
+def _findings_table(findings: Sequence[Finding]) -> ContentTable:
     ordered = sorted(findings, key=lambda f: f.agrees)
     said = {True: "yes", False: "NO"}
     rows = [(said[f.agrees], " and ".join(f.between), f.subject, f.statement) for f in ordered]

@@ -50,7 +50,7 @@ from typing import Any
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.evidence.shapes import shape_of
 from noracle.evidence.tables import MAX_CLASSES
-from noracle.oversight.model import SOURCE_KINDS, Settings
+from noracle.oversight.model import SOURCE_KINDS, FolderSettings
 
 SETTINGS_FILE = "noracle.toml"
 """The name of the file with settings in a folder of evidence."""
@@ -85,7 +85,7 @@ _NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
 }
 
 
-def read_settings(path: str | PathLike[str]) -> Settings:
+def read_settings(path: str | PathLike[str]) -> FolderSettings:
     r"""Read ``noracle.toml``; all faults at once.
 
     Every setting may be left out. A key that does not exist is a fault that names the nearest one
@@ -118,7 +118,7 @@ def read_settings(path: str | PathLike[str]) -> Settings:
     (0.9, ('run/*.csv',))
     """
     data = _parsed(path)
-    known = {field.name for field in dataclasses.fields(Settings)}
+    known = {field.name for field in dataclasses.fields(FolderSettings)}
     faults = [_unknown(SETTINGS_FILE, key, known) for key in data if key not in known]
     values: dict[str, Any] = {}
     for key, value in data.items():
@@ -131,15 +131,15 @@ def read_settings(path: str | PathLike[str]) -> Settings:
         faults.append(_fault("n_classes", rule, n_classes, "Leave it out."))
     if faults:
         raise EvidenceError(*faults)
-    return Settings(**values)
+    return FolderSettings(**values)
 
 
-def claim_of(settings: Settings) -> str:
+def claim_of(settings: FolderSettings) -> str:
     """The claim that somebody stated, on one line; empty where nobody did.
 
     Examples
     --------
-    >>> claim_of(Settings(claim="accuracy  > 1/2")), claim_of(Settings())
+    >>> claim_of(FolderSettings(claim="accuracy  > 1/2")), claim_of(FolderSettings())
     ('accuracy > 1/2', '')
     """
     return re.sub(r"\s+", " ", settings.claim).strip()

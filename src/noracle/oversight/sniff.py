@@ -19,8 +19,15 @@ from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.ratings import VOTES
 from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among
 from noracle.evidence.shapes import WIDE as WIDE_TABLES
-from noracle.evidence.tables import GRADE_COLUMNS, TABLES, Table, kind_of, shown, verdict_column
-from noracle.oversight.model import Form, Settings, SourceKind
+from noracle.evidence.tables import (
+    GRADE_COLUMNS,
+    TABLES,
+    TableRules,
+    kind_of,
+    shown,
+    verdict_column,
+)
+from noracle.oversight.model import FolderSettings, Form, SourceKind
 from noracle.oversight.settings import named_columns
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
@@ -121,7 +128,7 @@ class Seen:
 class Recogniser:
     """Looks at files, one after the other, on one engine; ``close`` it, or use it as a context."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FolderSettings) -> None:
         self._settings = settings
         self._connection = connect()
         self._headers: dict[bytes, tuple[int, dict[str, str]]] = {}
@@ -216,16 +223,20 @@ def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
 
 
 def told_by_columns(
-    path: str, types: Mapping[str, str], *, settings: Settings, named: SourceKind | None = None
+    path: str,
+    types: Mapping[str, str],
+    *,
+    settings: FolderSettings,
+    named: SourceKind | None = None,
 ) -> Seen:
     """What a table with these columns is.
 
     Examples
     --------
-    >>> seen = told_by_columns("a.csv", {"item": "whole", "system": "text", "answer": "whole"}, settings=Settings())
+    >>> seen = told_by_columns("a.csv", {"item": "whole", "system": "text", "answer": "whole"}, settings=FolderSettings())
     >>> seen.kind, seen.why
     ('answers', 'columns item, system, answer')
-    >>> told_by_columns("key.csv", {"item": "whole", "label": "whole"}, settings=Settings()).kind is None
+    >>> told_by_columns("key.csv", {"item": "whole", "label": "whole"}, settings=FolderSettings()).kind is None
     True
     """
     columns = tuple(types)
@@ -300,7 +311,7 @@ def _long_columns(kind: SourceKind, columns: Collection[str]) -> tuple[list[str]
 
 
 def _by_other_names(
-    columns: Sequence[str], settings: Settings, named: SourceKind | None
+    columns: Sequence[str], settings: FolderSettings, named: SourceKind | None
 ) -> dict[SourceKind, dict[str, str]]:
     """The kinds whose required columns are there under other names, with those columns."""
     found: dict[SourceKind, dict[str, str]] = {}
@@ -313,10 +324,10 @@ def _by_other_names(
 
 
 def _wide(
-    types: Mapping[str, str], kind: SourceKind, settings: Settings, known: Callable[..., Seen]
+    types: Mapping[str, str], kind: SourceKind, settings: FolderSettings, known: Callable[..., Seen]
 ) -> Seen | None:
     """A wide table of a kind that its name or the settings tell; None where it is none."""
-    item = Table(name=kind, columns=TABLES[kind].columns[:1])
+    item = TableRules(name=kind, columns=TABLES[kind].columns[:1])
     names, _, faults = resolve(list(types), item, settings.columns)
     if faults or "item" not in names:
         return None
@@ -342,13 +353,13 @@ def _as_named(
     if named == "scores" and _score_options(types):
         return known("scores", why, "wide", **_score_options(types))
     if named == "prices":
-        seen = told_by_columns(path, types, settings=Settings())
+        seen = told_by_columns(path, types, settings=FolderSettings())
         if seen.kind == "prices":
             return seen
     return Seen(path, None, f"columns {', '.join(shown(list(types)))}", columns=tuple(types))
 
 
-def _is_items(path: str, given: Sequence[str], settings: Settings) -> bool:
+def _is_items(path: str, given: Sequence[str], settings: FolderSettings) -> bool:
     names, _, faults = resolve(given, TABLES["items"], settings.columns)
     columns = {*given} if faults else {*given, *names}
     about = set(TABLES["items"].names(required=False)) & columns

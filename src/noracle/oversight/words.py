@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from noracle.oversight.findings import by_subject, first_of, results_of
-from noracle.oversight.model import Finding, NextStep, Settings, Step, SystemLine
+from noracle.oversight.model import Finding, FolderSettings, NextStep, Step, SystemLine
 from noracle.report import words
 from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
 
@@ -141,7 +141,7 @@ def system_lines(
     steps: Sequence[Step],
     findings: Sequence[Finding],
     next_steps: Sequence[NextStep],
-    settings: Settings,
+    settings: FolderSettings,
 ) -> tuple[SystemLine, ...]:
     """One line for each system, in their order."""
     of = {step.name: step for step in steps}
@@ -159,7 +159,7 @@ def _is_about(finding: Finding, name: str) -> bool:
 
 
 def _line(
-    name: str, of: Mapping[str, Step], first: str, settings: Settings, *, broken: bool
+    name: str, of: Mapping[str, Step], first: str, settings: FolderSettings, *, broken: bool
 ) -> SystemLine:
     estimate = by_subject(of, "accuracy", Estimate).get(name)
     certificate = by_subject(of, "certificate", Certificate).get(name)

@@ -13,7 +13,7 @@ from noracle.ppi.labels import plan_labels
 from noracle.ppi.measurements import (
     Additive,
     Cascade,
-    Label,
+    LabelType,
     Maximum,
     Measurement,
     Table,
@@ -25,7 +25,7 @@ from noracle.ppi.plan import plan_budget
 __all__ = [
     "Additive",
     "Cascade",
-    "Label",
+    "LabelType",
     "Maximum",
     "Measurement",
     "Table",

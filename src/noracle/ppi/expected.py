@@ -20,12 +20,12 @@ import numpy as np
 from noracle.bounds.binomial import gammaln, ndtri
 from noracle.counts.tally import AccuracyCounts, Cell, Tally, Verdict, tally
 from noracle.errors import ArgumentError
-from noracle.ppi.measurements import Label, complementary, ordinary
+from noracle.ppi.measurements import LabelType, complementary, ordinary
 from noracle.results import Estimate
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionLabel(Label):
+class QuestionLabel(LabelType):
     """``n_asked`` classes drawn uniformly: an ordinary label if right, else a complementary one."""
 
     n_asked: int = 1
@@ -42,7 +42,7 @@ class QuestionLabel(Label):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TargetedLabel(Label):
+class TargetedLabel(LabelType):
     """A question about the answer with probability 1 - ε + ε/K; other ones are not counted on."""
 
     epsilon: float = 0.05
@@ -106,7 +106,9 @@ def targeted(
     return TargetedLabel(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
 
-def make_label(name: str, *, n_classes: int | None, price: float, epsilon: float = 0.05) -> Label:
+def make_label(
+    name: str, *, n_classes: int | None, price: float, epsilon: float = 0.05
+) -> LabelType:
     """The kind of label of this name; complementary-J and question-J for J classes."""
     kind, mark, several = name.partition("-")
     if name == "ordinary":

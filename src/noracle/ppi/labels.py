@@ -31,7 +31,7 @@ from noracle.ppi.expected import (
     places_of,
     with_held,
 )
-from noracle.ppi.measurements import Label
+from noracle.ppi.measurements import LabelType
 from noracle.ppi.plan import plan_budget
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
 
@@ -374,7 +374,7 @@ def option(
 class _Market:
     """Kinds of label with their prices and caps, for one guess of the accuracy."""
 
-    labels: Mapping[str, Label]
+    labels: Mapping[str, LabelType]
     caps: Mapping[str, int]
     guess: float
     confidence: float

@@ -270,7 +270,7 @@ def information_of(measurements: Sequence[Measurement], covariance: Array) -> Ar
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class LabelType:
     """A kind of label of the target variable, with its price.
 
     An ordinary label observes the target. A complementary label with J excluded classes observes it
@@ -279,7 +279,7 @@ class Label:
 
     Examples
     --------
-    >>> Label(name="ruled out", price=0.2, n_classes=10, n_ruled_out=1).noise(0.75)
+    >>> LabelType(name="ruled out", price=0.2, n_classes=10, n_ruled_out=1).noise(0.75)
     2.0
     """
 
@@ -295,7 +295,7 @@ class Label:
         return (1 - accuracy) * ((self.n_classes - 1) / self.n_ruled_out - 1)
 
 
-def ordinary(*, price: float, name: str = "ordinary") -> Label:
+def ordinary(*, price: float, name: str = "ordinary") -> LabelType:
     """An ordinary label of the target: the right class of the item.
 
     Examples
@@ -303,12 +303,12 @@ def ordinary(*, price: float, name: str = "ordinary") -> Label:
     >>> ordinary(price=1.0).noise(0.7)
     0.0
     """
-    return Label(name=name, price=_label_price(name, price))
+    return LabelType(name=name, price=_label_price(name, price))
 
 
 def complementary(
     *, n_classes: int, n_ruled_out: int = 1, price: float, name: str | None = None
-) -> Label:
+) -> LabelType:
     """A complementary label: ``n_ruled_out`` distinct classes, drawn uniformly among the wrong
     ones, that the item does not have.
 
@@ -326,7 +326,7 @@ def complementary(
         )
     called = name or ("complementary" if n_ruled_out == 1 else f"complementary-{n_ruled_out}")
     price = _label_price(called, price)
-    return Label(name=called, price=price, n_classes=n_classes, n_ruled_out=n_ruled_out)
+    return LabelType(name=called, price=price, n_classes=n_classes, n_ruled_out=n_ruled_out)
 
 
 def _label_price(name: str, price: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from noracle.bounds.binomial import ndtri
 from noracle.errors import ArgumentError
 from noracle.ppi.covariance import Array
-from noracle.ppi.measurements import CostModel, Label, Measurement
+from noracle.ppi.measurements import CostModel, LabelType, Measurement
 from noracle.ppi.planner import FoundPlan, Planner
 from noracle.ppi.problem import (
     Population,
@@ -77,7 +77,7 @@ def plan_budget(
     names: Sequence[str] | None = None,
     caps: Mapping[str, float] | None = None,
     have: object = None,
-    labels: Sequence[Label] = (),
+    labels: Sequence[LabelType] = (),
     accuracy: float | None = None,
     half_width: float | None = None,
     measurements: Literal["auto"] | Sequence[Any] = "auto",

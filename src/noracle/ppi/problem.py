@@ -16,7 +16,7 @@ from noracle.ppi.covariance import Array, pilot_covariance
 from noracle.ppi.measurements import (
     Additive,
     Cascade,
-    Label,
+    LabelType,
     Maximum,
     Measurement,
     SetPrices,
@@ -282,7 +282,7 @@ def read_population(
     pilot: object,
     cov: ArrayLike | Mapping[str, ArrayLike] | None,
     names: Sequence[str],
-    labels: Sequence[Label],
+    labels: Sequence[LabelType],
     strata: str | Sequence[object] | None,
     shares: Mapping[str, float] | None,
     shrink: bool,
@@ -330,7 +330,7 @@ def make_problem(
     target: Target,
     models: Sequence[Any],
     limits: Mapping[str, float],
-    labels: Sequence[Label],
+    labels: Sequence[LabelType],
     accuracy: float | None,
     measurements: Literal["auto"] | Sequence[Any],
     caps: Mapping[str, float] | None,
@@ -395,7 +395,7 @@ def read_costs(costs: object, names: Sequence[str]) -> list[Any]:
     return [price_model(costs)]  # type: ignore[arg-type]
 
 
-def priced_raters(models: Sequence[Any], target: Target, labels: Sequence[Label]) -> list[str]:
+def priced_raters(models: Sequence[Any], target: Target, labels: Sequence[LabelType]) -> list[str]:
     """The raters that prices and target speak of, target first; none where a function prices sets."""
     if any(not isinstance(m, (*_MODELS, Table)) for m in models):
         return []
@@ -454,7 +454,7 @@ class _Builder:
         a: Array,
         limits: dict[str, float],
         models: Sequence[Any],
-        labels: Sequence[Label],
+        labels: Sequence[LabelType],
         accuracy: float | None,
         caps: Mapping[str, float],
     ) -> None:
@@ -544,7 +544,7 @@ class _Builder:
             )
         return tuple(families)
 
-    def _prices(self, kind: Label | None) -> tuple[list[int], tuple[SetPrices, ...]]:
+    def _prices(self, kind: LabelType | None) -> tuple[list[int], tuple[SetPrices, ...]]:
         """Raters that are for sale and their prices in each budget, caps included."""
         k, at = len(self.raters), self.wanted
         rows = [model.set_prices(self.raters) for model in self.models]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noracle.report import words
-from noracle.report.content import Content, Table, alerts, labelled, promise
+from noracle.report.content import Content, ContentTable, alerts, labelled, promise
 from noracle.results import Estimate, Plan
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _covariance(plan: Plan) -> str:
     return "as given" if rows is None else f"estimated from a pilot, {words.count(rows)} rows"
 
 
-def _allocation(plan: Plan) -> Table:
+def _allocation(plan: Plan) -> ContentTable:
     costs = _costs(plan)
     weights = plan.diagnostics["weights"]
     hand = plan.diagnostics.get("weights_in_hand") or {}
@@ -103,7 +103,7 @@ def _allocation(plan: Plan) -> Table:
     if hand:
         total = sum((plan.inputs.get("in_hand") or {}).values())
         rows.append(("in hand", words.count(total), "paid", "paid", _weights(hand)))
-    return Table(
+    return ContentTable(
         caption="What to observe on how many items",
         header=("set", "items", "price", "cost", "weights in the estimate"),
         rows=tuple(rows),
@@ -122,7 +122,7 @@ def _costs(plan: Plan) -> dict[str, float]:
     return {name: price_of(plan, name) for name in plan.buy}
 
 
-def _budgets(plan: Plan) -> Table:
+def _budgets(plan: Plan) -> ContentTable:
     said = plan.diagnostics
     limits = plan.inputs.get("budgets") or {}
     rows = tuple(
@@ -134,7 +134,7 @@ def _budgets(plan: Plan) -> Table:
         )
         for name, spent in said["spent"].items()
     )
-    return Table(
+    return ContentTable(
         caption="Budgets, what is spent, and how much variance one more unit would take away",
         header=("budget", "limit", "spent", "shadow price"),
         rows=rows,
@@ -143,7 +143,7 @@ def _budgets(plan: Plan) -> Table:
     )
 
 
-def _alternatives(plan: Plan) -> Table:
+def _alternatives(plan: Plan) -> ContentTable:
     rows = [("chosen", _money(plan.cost), words.scalar(plan.predicted), _bought(plan.buy))]
     for other in plan.alternatives:
         why = str(other.get("why", "")) if not other.get("feasible", True) else ""
@@ -155,7 +155,7 @@ def _alternatives(plan: Plan) -> Table:
                 why or _bought(other["buy"]),
             )
         )
-    return Table(
+    return ContentTable(
         caption="The plan and simpler ones",
         header=("", "cost", "predicted ±", "buy"),
         rows=tuple(rows),
@@ -218,12 +218,12 @@ def weights_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def path_tables(points: Sequence[BudgetPoint]) -> tuple[Table, Table]:
+def path_tables(points: Sequence[BudgetPoint]) -> tuple[ContentTable, ContentTable]:
     """The numbers of both plots."""
     sets = list(dict.fromkeys(s for point in points for s in point.n))
     flat = [_flat(point) for point in points]
     series = list(dict.fromkeys(s for values in flat for s in values))
-    counts = Table(
+    counts = ContentTable(
         caption="Items of each set over the budget (real numbers, before rounding)",
         header=("budget", "half-width", *sets),
         rows=tuple(
@@ -237,7 +237,7 @@ def path_tables(points: Sequence[BudgetPoint]) -> tuple[Table, Table]:
         numeric=(True,) * (len(sets) + 2),
         shown=(),
     )
-    weights = Table(
+    weights = ContentTable(
         caption="Weights over the budget (rater in set)",
         header=("budget", *series),
         rows=tuple(
@@ -341,7 +341,7 @@ def mean_evidence(estimate: Estimate) -> str:
     return ", ".join([*parts, *words.excluded(counts)])
 
 
-def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
+def mean_tables(estimate: Estimate, digits: int) -> tuple[ContentTable, ...]:
     """The estimate with the classical one beside it, and the weights of every sample."""
     beside = estimate.diagnostics.get("classical") or {}
     rows = [
@@ -357,7 +357,7 @@ def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
         limits = (beside.get("low", math.nan), beside.get("high", math.nan))
         rows.append(("classical: the labels alone", beside["value"], *limits, beside["se"]))
     open_low, open_high = estimate.side == "upper", estimate.side == "lower"
-    first = Table(
+    first = ContentTable(
         caption=f"mean of {estimate.subject!r}, {words.percent(estimate.confidence)}",
         header=("method", "estimate", "low", "high", "standard error"),
         rows=tuple(
@@ -377,7 +377,7 @@ def mean_tables(estimate: Estimate, digits: int) -> tuple[Table, ...]:
     seen = estimate.diagnostics.get("measurements") or {}
     if not seen:
         return (first,)
-    return first, Table(
+    return first, ContentTable(
         caption="What each sample observes and its weights in the estimate"
         if weights
         else "What each sample observes",

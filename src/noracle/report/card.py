@@ -14,7 +14,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from noracle.report.content import SHOWN, Table, content
+from noracle.report.content import SHOWN, ContentTable, content
 
 if TYPE_CHECKING:
     import jinja2
@@ -84,7 +84,7 @@ def templates() -> jinja2.Environment:
     )
 
 
-def _table_lines(table: Table) -> list[str]:
+def _table_lines(table: ContentTable) -> list[str]:
     """The table in aligned columns; long ones end with the number of rows left out."""
     chosen = range(min(len(table.rows), SHOWN)) if table.shown is None else table.shown
     if not chosen:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from noracle.report import words
-from noracle.report.content import Content, Table, alerts, labelled, promise, signed
+from noracle.report.content import Content, ContentTable, alerts, labelled, promise, signed
 from noracle.results import Certificate, Kind
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _ceilings(result: Certificate) -> dict[str, float]:
     }
 
 
-def _figures(result: Certificate) -> Table:
+def _figures(result: Certificate) -> ContentTable:
     rows = [("system matches the vote", _or_nan(result.diagnostics.get("match_rate")), "")]
     for i, (name, value) in enumerate(_ceilings(result).items()):
         rows.append(
@@ -88,7 +88,7 @@ def _figures(result: Certificate) -> Table:
         ("its lower limit", result.low, words.percent(result.confidence)),
         ("margin", result.margin, ""),
     ]
-    return Table(
+    return ContentTable(
         caption="The system, the annotators' ceilings, and the difference",
         header=("figure", "value", ""),
         rows=tuple((name, words.number(value, 4), said) for name, value, said in rows),

@@ -34,7 +34,7 @@ SHOWN = 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ContentTable:
     """Rows of text under a caption; ``numeric`` marks the columns that are aligned to the right."""
 
     caption: str
@@ -54,7 +54,7 @@ class Content:
     headline: tuple[str, ...]
     alerts: tuple[str, ...] = ()
     lines: tuple[tuple[str, str], ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ContentTable, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ def _(result: Estimate) -> Content:
         "lower": ("low", "high", words.number(result.low, digits), "—"),
         "upper": ("low", "high", "—", words.number(result.high, digits)),
     }[result.side]
-    table = Table(
+    table = ContentTable(
         caption=f"{name}, {words.percent(result.confidence)}",
         header=("system", "estimate", limits[0], limits[1], "standard error", "guarantee"),
         rows=(
@@ -169,7 +169,7 @@ def _(result: Comparison) -> Content:
         )
     else:
         verdict = f"best is one of {words.listed(result.leaders)}"
-    ranks = Table(
+    ranks = ContentTable(
         caption="Places that each system can hold",
         header=(
             "system",
@@ -193,7 +193,7 @@ def _(result: Comparison) -> Content:
     measure = ", ".join(
         [words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy"), *_repeats(result)]
     )
-    differences = Table(
+    differences = ContentTable(
         caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
         header=("first", "second", "first − second", "low", "high", "labels", "better"),
         rows=tuple(_difference_row(d) for d in result.differences),
@@ -280,7 +280,7 @@ def _(result: Plan) -> Content:
     )
     options = tuple({**option.buy, **option.said} for option in plan_options(result))
     names = tuple(dict.fromkeys(k for row in options for k in row))
-    table = Table(
+    table = ContentTable(
         caption="The plan and its alternatives",
         header=("", *(n.replace("_", " ") for n in names)),
         rows=tuple(
@@ -365,7 +365,7 @@ def _(result: Check) -> Content:
         {"statistic": result.statistic, "p_value": result.p_value, "threshold": result.threshold},
     )
     names = tuple(dict.fromkeys(k for row in rows for k in row))
-    table = Table(
+    table = ContentTable(
         caption="Parts of the check" if result.parts else "The check",
         header=tuple(n.replace("_", " ") for n in names),
         rows=tuple(tuple(words.scalar(row.get(n)) for n in names) for row in rows),
@@ -417,7 +417,7 @@ def _(result: Ranges) -> Content:
         said = "excludes nothing" if low <= 0 and high >= 1 else ""
         return (name, words.number(low), words.number(high), said)
 
-    table = Table(
+    table = ContentTable(
         caption="What remains possible",
         header=("quantity", "lowest", "highest", ""),
         rows=tuple(row(r.name, r.low, r.high) for r in result.ranges),
@@ -447,14 +447,14 @@ def _(result: Ranges) -> Content:
 def _(result: Routing) -> Content:
     asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
     what = "system" if result.design == "grades" else "class"
-    by_class = Table(
+    by_class = ContentTable(
         caption=f"Questions by {what}",
         header=(what, "questions"),
         rows=tuple((k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))),
         numeric=(False, True),
         shown=(),
     )
-    first = Table(
+    first = ContentTable(
         caption="First questions",
         header=("item", what, "propensity"),
         rows=tuple(

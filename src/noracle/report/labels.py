@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from noracle.report import words
-from noracle.report.content import Content, Table, labelled, promise
+from noracle.report.content import Content, ContentTable, labelled, promise
 from noracle.results import LabelAnalysis
 from noracle.results.analysis import AnnotatorRow, Rate, TransitionTable
 
@@ -83,12 +83,12 @@ def _agreement_line(result: LabelAnalysis) -> str:
     return f"{words.number(said.value)} of pairs of annotators, {words.bound(said.low, said.high, said.confidence)}"
 
 
-def map_tables(result: LabelAnalysis) -> list[Table]:
+def map_tables(result: LabelAnalysis) -> list[ContentTable]:
     """The matrices that are known, one table each, with the same numbers as the heat maps."""
     return [_matrix_table(result, t) for t in result.transitions if t.matrix]
 
 
-def _matrix_table(result: LabelAnalysis, t: TransitionTable) -> Table:
+def _matrix_table(result: LabelAnalysis, t: TransitionTable) -> ContentTable:
     source = (
         "counted on trusted items (oracle)"
         if t.oracle
@@ -98,7 +98,7 @@ def _matrix_table(result: LabelAnalysis, t: TransitionTable) -> Table:
     for j, name in enumerate(result.classes):
         n = (words.count(sum(t.counts[j])),) if t.counts else ()
         rows.append((name, *(words.number(v) for v in t.matrix[j]), *n))
-    return Table(
+    return ContentTable(
         caption=f"T, {source}: true class (rows) and how often each class is ruled out (columns)",
         header=("true class", *result.classes, *(("labels",) if t.counts else ())),
         rows=tuple(rows),
@@ -111,7 +111,7 @@ def _limits(r: Rate) -> tuple[str, str, str]:
     return (words.number(r.value), words.number(r.low), words.number(r.high))
 
 
-def _classes_table(result: LabelAnalysis) -> Table:
+def _classes_table(result: LabelAnalysis) -> ContentTable:
     """One row a class: how often it is ruled out, and how often its own items are ruled out."""
     wrong, fair = bool(result.noise_by_class), bool(result.preferences)
     header = ["class", "labels", "share", "low", "high"]
@@ -131,7 +131,7 @@ def _classes_table(result: LabelAnalysis) -> Table:
             _VERDICTS[compared.verdict] if fair else compared.verdict,
         ]
         rows.append((*row, *(_limits(result.noise_by_class[j]) if wrong else ())))
-    return Table(
+    return ContentTable(
         caption=f"Classes: how often each is ruled out; the limits of one kind hold together at {words.percent(result.confidence)}",
         header=tuple(header),
         rows=tuple(rows),
@@ -139,11 +139,11 @@ def _classes_table(result: LabelAnalysis) -> Table:
     )
 
 
-def _annotators_table(result: LabelAnalysis) -> Table | None:
+def _annotators_table(result: LabelAnalysis) -> ContentTable | None:
     if not result.annotators:
         return None
     timed = any(not math.isnan(a.seconds) for a in result.annotators)
-    return Table(
+    return ContentTable(
         caption=f"Annotators; the limits of the noise rates hold together at {words.percent(result.confidence)}",
         header=(
             "annotator",

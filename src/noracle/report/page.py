@@ -20,7 +20,7 @@ from noracle.errors import ArgumentError
 from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
 from noracle.report.chart import Chart
-from noracle.report.content import Content, Table, content
+from noracle.report.content import Content, ContentTable, content
 from noracle.results import (
     Comparison,
     Estimate,
@@ -142,7 +142,7 @@ def render_page(
     sections = [make_section(f"result-{i}", result) for i, result in enumerate(results, start=1)]
     estimates = [r for r in results if isinstance(r, Estimate)]
     overview: Drawing | None = None
-    overview_tables: tuple[Table, ...] = ()
+    overview_tables: tuple[ContentTable, ...] = ()
     if len(estimates) > 1:
         overview, table = estimates_overview("overview", estimates)
         overview_tables = (table,)
@@ -234,7 +234,7 @@ def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]
     return _first_of(ranks, len(result.ranks)), differences
 
 
-def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, Table]:
+def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, ContentTable]:
     """All estimates in one plot and one table; the plot shows the first rows of many."""
     drawing = _drawing(
         name, "All estimates with their intervals", plots.interval_plot, estimates[:MOST_ROWS]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.report.content import Content, Table, alerts, labelled, promise
+from noracle.report.content import Content, ContentTable, alerts, labelled, promise
 from noracle.results import Proof, Ranges
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def uses_of(proof: Proof) -> list[list[int]] | None:
     return [[*row, known.n_items - sum(row)] for row in known.uses.tolist()]
 
 
-def _uses_table(proof: Proof) -> Table | None:
+def _uses_table(proof: Proof) -> ContentTable | None:
     uses = uses_of(proof)
     if uses is None:
         return None
     missing = any(row[-1] for row in uses)
-    return Table(
+    return ContentTable(
         caption="How often each classifier gave each answer",
         header=(
             "classifier",
@@ -222,7 +222,7 @@ def _trace_content(result: Ranges) -> Content:
         alerts=alerts(result.guarantee),
         lines=_lines(result, ("claim", said["claim"])),
         tables=(
-            Table(
+            ContentTable(
                 caption=f"Numbers of items that can have label {said['trace']}",
                 header=("from", "to", ""),
                 rows=tuple(sorted(rows, key=lambda row: int(row[0].replace(",", "")))),
@@ -254,7 +254,7 @@ def _violators_content(result: Ranges) -> Content:
             ),
         ),
         tables=(
-            Table(
+            ContentTable(
                 caption="Sets of which at least one breaks the claim",
                 header=("conflict",),
                 rows=tuple((", ".join(c),) for c in said["conflicts"]),
@@ -287,7 +287,7 @@ def _checks_content(result: Ranges) -> Content:
         alerts=alerts(result.guarantee),
         lines=_lines(result),
         tables=(
-            Table(
+            ContentTable(
                 caption="What the true label of one item would gain",
                 header=(
                     "answers",

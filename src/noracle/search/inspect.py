@@ -19,8 +19,8 @@ from noracle.evidence import Evidence, read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.logs import (
     FINISH,
-    Label,
     Logged,
+    LogLabel,
     answer_of_output,
     labels_of,
     place_of_label,
@@ -94,7 +94,7 @@ def _rows(scores: Sequence[SampleScore]) -> list[Logged]:
             )
         item = number if sample.sample_id is None else sample.sample_id
         seen[item] = seen.get(item, 0) + 1
-        labels = tuple(Label(*row) for row in told["labels"])
+        labels = tuple(LogLabel(*row) for row in told["labels"])
         answer, state, k = told["answer"], told["state"], told["n_classes"]
         rows.append(Logged(item, "model", answer, state, k, seen[item], labels))
     return rows
@@ -147,18 +147,18 @@ def weak_choice(judgements: str | None = None) -> Scorer:
     return score
 
 
-def _read(path: str) -> dict[str, list[Label]]:
+def _read(path: str) -> dict[str, list[LogLabel]]:
     """Judgements by item."""
     frame = read_table(path, "judgements")
     more = [name for name in ("rater", "propensity", "cost") if name in frame.columns]
-    found: dict[str, list[Label]] = {}
+    found: dict[str, list[LogLabel]] = {}
     for item, kind, verdict, *values in fetch(frame.select("item", "class", "verdict", *more)):
-        label = Label(kind, str(verdict), **dict(zip(more, values, strict=True)))
+        label = LogLabel(kind, str(verdict), **dict(zip(more, values, strict=True)))
         found.setdefault(str(item), []).append(label)
     return found
 
 
-def _placed(labels: Sequence[Label], choices: Sequence[str]) -> tuple[tuple[Label, ...], str]:
+def _placed(labels: Sequence[LogLabel], choices: Sequence[str]) -> tuple[tuple[LogLabel, ...], str]:
     placed = [label._replace(kind=place_of_label(label.kind, choices)) for label in labels]
     wrong = [label.kind for label, there in zip(labels, placed, strict=True) if there.kind is None]
     return tuple(placed), f"{wrong[0]!r}" if wrong else ""
@@ -189,7 +189,7 @@ def _answer(state: TaskState, choices: Sequence[str]) -> tuple[int | None, str]:
     return cast("int | None", answer), how
 
 
-def _value(answer: int | None, n_classes: int, labels: Sequence[Label]) -> float | str:
+def _value(answer: int | None, n_classes: int, labels: Sequence[LogLabel]) -> float | str:
     said = {label.kind: label.verdict.strip().lower() for label in labels}
     if not labels:
         return "unlabelled"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from noracle.report import words
-from noracle.report.content import Content, Table, labelled
+from noracle.report.content import Content, ContentTable, labelled
 from noracle.report.page import render_page
 from noracle.results import Comparison, Estimate
 from noracle.results.base import Result
@@ -142,13 +142,13 @@ def _cost(found: Found) -> str:
     return f"{whole}; paid {paid['calls']:,} calls, {money}; {paid['failed']:,} failed"
 
 
-def _archive_table(found: Found) -> Table:
+def _archive_table(found: Found) -> ContentTable:
     entries = found.entries
     ranked = sorted((e for e in entries if e.fitness is not None), key=lambda e: -_number(e))
     shown = {0, found.number, *(e.number for e in ranked[:_BEST_SHOWN])}
     text = ("name", "origin", "parents", "change")
     numbers = ("validation", "low", "high", "items", "calls")
-    return Table(
+    return ContentTable(
         caption="All candidates on validation labels (chosen with these labels: no promise)",
         header=("no.", *text, *numbers, "accepted", "problem"),
         rows=tuple(_row(e) for e in entries),
@@ -175,7 +175,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _challenge_table(found: Found) -> Table:
+def _challenge_table(found: Found) -> ContentTable:
     names = {e.number: e.workflow.name for e in found.entries}
     rows = tuple(
         (
@@ -189,7 +189,7 @@ def _challenge_table(found: Found) -> Table:
         )
         for c in found.challenges
     )
-    return Table(
+    return ContentTable(
         caption="Challenges on confirm labels",
         header=("candidate", "incumbent", "labels", "difference", "evidence", "needed", "outcome"),
         rows=rows,
@@ -197,7 +197,7 @@ def _challenge_table(found: Found) -> Table:
     )
 
 
-def _node_table(found: Found) -> Table:
+def _node_table(found: Found) -> ContentTable:
     """What the winner says to the model, in full; pages only."""
     rows = []
     for node in found.winner.to_dict()["nodes"]:
@@ -207,7 +207,7 @@ def _node_table(found: Found) -> Table:
             role, said = prompt.get("role") or "—", prompt["instruction"]
             heat = f"{prompt['temperature']:g}"
             rows.append((str(node["id"]), str(node["kind"]), where, role, said, heat))
-    return Table(
+    return ContentTable(
         caption="What the winner tells the model",
         header=("node", "kind", "prompt", "role", "instruction", "temperature"),
         rows=tuple(rows),

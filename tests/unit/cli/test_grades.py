@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from noracle import Evidence, compare_systems, estimate_accuracy, race_systems
-from noracle.oversight.model import Settings
+from noracle.oversight.model import FolderSettings
 from noracle.oversight.sniff import told_by_columns
 from tests.unit.cli.conftest import Run
 
@@ -244,19 +244,19 @@ def test_tables_of_grades_are_told_by_their_columns(name: str) -> None:
     seen = told_by_columns(
         "any.csv",
         {"item": "whole", "system": "text", name: "whole", "note": "text"},
-        settings=Settings(),
+        settings=FolderSettings(),
     )
     assert (seen.kind, seen.why) == ("grades", f"columns item, system, {name}")
     both = told_by_columns(
         "any.csv",
         {"item": "whole", "system": "text", "answer": "text", name: "whole"},
-        settings=Settings(),
+        settings=FolderSettings(),
     )
     assert both.kind == (
         "answers" if name != "verdict" else None
     )  # that one fits both, and is not guessed
     assert (
-        told_by_columns("any.csv", {"item": "whole", name: "whole"}, settings=Settings()).kind
+        told_by_columns("any.csv", {"item": "whole", name: "whole"}, settings=FolderSettings()).kind
         != "grades"
     )
 

@@ -25,7 +25,7 @@ from noracle.counts import count_accuracy, count_decisions
 from noracle.errors import EvidenceError, EvidenceWarning, NoracleError
 from noracle.evidence import TABLES, Ratings
 from noracle.evidence.shapes import Shape, shaped
-from noracle.evidence.tables import Column, Table
+from noracle.evidence.tables import Column, TableRules
 from tests.unit.evidence.backends import as_csv, as_jsonl, as_parquet
 
 pytestmark = pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")
@@ -1041,7 +1041,7 @@ def test_wide_grades_become_long_once_the_table_exists(monkeypatch: pytest.Monke
         Column(name="verdict", kind="verdict"),
     )
     monkeypatch.setitem(
-        TABLES, "grades", Table(name="grades", columns=columns, key=("item", "system"))
+        TABLES, "grades", TableRules(name="grades", columns=columns, key=("item", "system"))
     )
     frames, connection = open_frames(
         {"grades": {"qid": [1, 2], "gpt": [True, False], "llama": [False, None]}}

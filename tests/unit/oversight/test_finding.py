@@ -16,7 +16,7 @@ from noracle.errors import ArgumentError, EvidenceError
 from noracle.evidence import frames as readers
 from noracle.oversight import find as listing_module
 from noracle.oversight.find import find_evidence
-from noracle.oversight.model import Inventory, Settings
+from noracle.oversight.model import FolderSettings, Inventory
 from noracle.oversight.sniff import SUFFIXES, Recogniser
 from tests.unit.oversight.folders import FOLDERS, LOGS, SOUND, write, write_parquet
 
@@ -248,7 +248,7 @@ def test_wide_scores_need_a_name_or_a_setting(tmp_path: Path) -> None:
     assert (source.kind, source.form) == ("scores", "wide")
     assert dict(source.options) == {"item": "item", "raters": ("gold", "judge")}
     (tmp_path / "Pilot_2.csv").rename(tmp_path / "run.csv")
-    found = find_evidence(tmp_path, settings=Settings(files={"scores": ("run.csv",)}))
+    found = find_evidence(tmp_path, settings=FolderSettings(files={"scores": ("run.csv",)}))
     assert found.of("scores")[0].options["raters"] == ("gold", "judge")
 
 
@@ -278,7 +278,7 @@ def test_log_and_table_of_answers_are_not_mixed(tmp_path: Path) -> None:
     message = fault_of(tmp_path)
     assert "answers must be one table" in message
     assert "[files] answers" in message
-    found = find_evidence(tmp_path, settings=Settings(ignore=("*.eval",)))
+    found = find_evidence(tmp_path, settings=FolderSettings(ignore=("*.eval",)))
     assert found.of("answers")[0].paths == (str(tmp_path / "said.csv"),)
 
 
@@ -375,7 +375,7 @@ def test_equal_answers_of_two_models_are_no_copies(tmp_path: Path) -> None:
 
 def test_stored_counts_beside_tables_are_used_where_they_are_named(tmp_path: Path) -> None:
     FOLDERS["counts_beside_tables"](tmp_path)
-    inventory = find_evidence(tmp_path, settings=Settings(files={"counts": ("counts.json",)}))
+    inventory = find_evidence(tmp_path, settings=FolderSettings(files={"counts": ("counts.json",)}))
     assert [s.kind for s in inventory.sources] == ["answers", "judgements", "items", "counts"]
     assert inventory.unused == ()
 
@@ -443,13 +443,13 @@ def test_settings_of_a_folder_below_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "noracle.toml").write_text("nonsense", encoding="utf-8")
     inventory = find_evidence(tmp_path)
-    assert inventory.settings == Settings()
+    assert inventory.settings == FolderSettings()
     assert "not read" in reasons(inventory, tmp_path)["old/noracle.toml"]
 
 
 def test_given_settings_replace_those_of_the_folder(tmp_path: Path) -> None:
     FOLDERS["complete"](tmp_path)
-    inventory = find_evidence(tmp_path, settings=Settings(seed=4))
+    inventory = find_evidence(tmp_path, settings=FolderSettings(seed=4))
     assert (inventory.settings.seed, inventory.settings.title) == (4, "")
     assert "others were given" in reasons(inventory, tmp_path)["noracle.toml"]
 
@@ -460,31 +460,31 @@ def test_given_settings_replace_those_of_the_folder(tmp_path: Path) -> None:
 
 def test_named_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
     write(tmp_path / "monday.csv", ANSWERS)
-    message = fault_of(tmp_path, settings=Settings(files={"answers": ("mondey.csv",)}))
+    message = fault_of(tmp_path, settings=FolderSettings(files={"answers": ("mondey.csv",)}))
     assert "Did you mean 'monday.csv'?" in message
 
 
 def test_named_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "said.csv", ANSWERS)
-    message = fault_of(tmp_path, settings=Settings(files={"judgements": ("said.csv",)}))
+    message = fault_of(tmp_path, settings=FolderSettings(files={"judgements": ("said.csv",)}))
     assert "must have columns item, class, verdict" in message
     assert "no class, verdict" in message
 
 
 def test_named_file_settles_what_is_ambiguous(tmp_path: Path) -> None:
     FOLDERS["ambiguous"](tmp_path)
-    settings = Settings(files={"answers": ("*.csv",)}, ignore=("people.csv",))
+    settings = FolderSettings(files={"answers": ("*.csv",)}, ignore=("people.csv",))
     assert "people.csv" in fault_of(
         tmp_path, settings=settings
     )  # the glob names it, and what is named must fit
-    found = find_evidence(tmp_path, settings=Settings(files={"judgements": ("joined.csv",)}))
+    found = find_evidence(tmp_path, settings=FolderSettings(files={"judgements": ("joined.csv",)}))
     assert [s.kind for s in found.sources] == ["answers", "judgements"]
     assert found.of("judgements")[0].why == "named in noracle.toml; columns item, class, verdict"
 
 
 def test_named_hidden_file_is_used_and_not_left_aside(tmp_path: Path) -> None:
     write(tmp_path / "_said.csv", ANSWERS)
-    inventory = find_evidence(tmp_path, settings=Settings(files={"answers": ("_said.csv",)}))
+    inventory = find_evidence(tmp_path, settings=FolderSettings(files={"answers": ("_said.csv",)}))
     assert len(inventory.sources) == 1
     assert_nothing_lost(inventory, tmp_path)
 
@@ -493,14 +493,16 @@ def test_named_file_outside_of_the_folder_is_used_and_noted(tmp_path: Path) -> N
     folder = tmp_path / "folder"
     write(folder / "judgements.csv", JUDGEMENTS)
     write(tmp_path / "elsewhere.csv", ANSWERS)
-    inventory = find_evidence(folder, settings=Settings(files={"answers": ("../elsewhere.csv",)}))
+    inventory = find_evidence(
+        folder, settings=FolderSettings(files={"answers": ("../elsewhere.csv",)})
+    )
     assert inventory.of("answers")[0].paths == (str(tmp_path / "elsewhere.csv"),)
     assert any("outside of the folder" in note for note in inventory.notes)
 
 
 def test_wide_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
     write(tmp_path / "run.csv", {"q": [1, 2], "agent": [0, 1]})
-    settings = Settings(
+    settings = FolderSettings(
         files={"answers": ("run.csv",)}, wide={"answers": {"item": "q", "systems": ("agnet",)}}
     )
     assert "no item, system, answer" in fault_of(tmp_path, settings=settings)
@@ -511,20 +513,20 @@ def test_ignored_files_are_listed_and_not_looked_at(pattern: str, tmp_path: Path
     write(tmp_path / "said.jsonl", ANSWERS)
     (tmp_path / "drafts").mkdir()
     (tmp_path / "drafts" / "a.csv").write_bytes(b"\xff\xfe broken")
-    inventory = find_evidence(tmp_path, settings=Settings(ignore=(pattern,)))
+    inventory = find_evidence(tmp_path, settings=FolderSettings(ignore=(pattern,)))
     assert "ignore" in reasons(inventory, tmp_path)["drafts/a.csv"]
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(files={"answer": ("a.csv",)}),
-        Settings(wide={"items": {"item": "q"}}),
-        Settings(files={"answers": "a.csv"}),  # type: ignore[dict-item]
-        Settings(ignore="*.csv"),  # type: ignore[arg-type]
+        FolderSettings(files={"answer": ("a.csv",)}),
+        FolderSettings(wide={"items": {"item": "q"}}),
+        FolderSettings(files={"answers": "a.csv"}),  # type: ignore[dict-item]
+        FolderSettings(ignore="*.csv"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_made_in_python_are_checked(settings: Settings, tmp_path: Path) -> None:
+def test_settings_made_in_python_are_checked(settings: FolderSettings, tmp_path: Path) -> None:
     write(tmp_path / "a.csv", ANSWERS)
     with pytest.raises(ArgumentError, match="settings"):
         find_evidence(tmp_path, settings=settings)
@@ -552,7 +554,7 @@ def test_table_that_cannot_be_read_stops_the_report_and_names_the_way_out(
     message = fault_of(tmp_path)
     assert part in message
     assert name in message
-    assert find_evidence(tmp_path, settings=Settings(ignore=(name,))).unused
+    assert find_evidence(tmp_path, settings=FolderSettings(ignore=(name,))).unused
 
 
 def test_all_broken_files_are_named_at_once(tmp_path: Path) -> None:

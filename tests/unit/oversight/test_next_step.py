@@ -13,11 +13,11 @@ from noracle import (
     plan_labels,
 )
 from noracle.oversight.findings import next_steps
-from noracle.oversight.model import Finding, Inventory, Settings, Step
+from noracle.oversight.model import Finding, FolderSettings, Inventory, Step
 from noracle.oversight.settings import NO_CLAIM
 from noracle.results import Result, Routing
 
-INVENTORY = Inventory(place="folder", sources=(), settings=Settings(half_width=0.02))
+INVENTORY = Inventory(place="folder", sources=(), settings=FolderSettings(half_width=0.02))
 
 
 def done(name: str, *results: Result, command: str = "") -> Step:

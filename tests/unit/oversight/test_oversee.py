@@ -19,7 +19,7 @@ from referencing import Registry, Resource
 
 from noracle.cli import run
 from noracle.errors import EvidenceError
-from noracle.oversight import Inventory, Oversight, Settings, Source, find_evidence, oversee
+from noracle.oversight import FolderSettings, Inventory, Oversight, Source, find_evidence, oversee
 from noracle.oversight.load import find_pattern
 from noracle.oversight.page import fired_alarm
 from noracle.oversight.questions import ANALYSES
@@ -288,7 +288,7 @@ def test_answers_and_judgements_of_different_items_say_what_is_missing() -> None
         EvidenceError,
         match=r"none in common: 0, 1, 2, … in answers and 1\d+, 1\d+, 1\d+, … in judgements",
     ):
-        oversee("folder", settings=Settings(n_classes=3))
+        oversee("folder", settings=FolderSettings(n_classes=3))
 
 
 @pytest.mark.full
@@ -302,7 +302,7 @@ def test_many_systems_are_not_compared_pair_by_pair() -> None:
     )
     write(Path("folder/answers.csv"), world.answers)
     write(Path("folder/judgements.csv"), world.judgements)
-    report = oversee("folder", settings=Settings(n_classes=3, time_limit=5.0))
+    report = oversee("folder", settings=FolderSettings(n_classes=3, time_limit=5.0))
     assert status(report)["accuracy"] == "done"
     assert status(report)["comparison"] == "not possible"
     assert len(report.systems) == 51
@@ -323,7 +323,9 @@ def test_raters_of_a_wide_table_are_graders_where_there_is_no_system() -> None:
     )
     report = oversee(
         Inventory(
-            place=".", sources=(source,), settings=Settings(n_classes=2, claim="accuracy > 1/2")
+            place=".",
+            sources=(source,),
+            settings=FolderSettings(n_classes=2, claim="accuracy > 1/2"),
         )
     )
     assert status(report)["alarm"] == "done"
@@ -344,7 +346,7 @@ def test_without_a_stated_claim_the_ranges_are_shown_and_no_alarm(claim: str) ->
         Path("folder/answers.csv"),
         dict(zip(("item", "system", "answer"), map(list, zip(*rows, strict=True)), strict=True)),
     )
-    settings = Settings(n_classes=2, claim=claim)
+    settings = FolderSettings(n_classes=2, claim=claim)
     report = oversee("folder", settings=settings)
     assert status(report)["ranges"] == "done"
     for name in ("alarm", "conflict"):
@@ -377,9 +379,9 @@ def test_only_the_stated_claim_is_tested_and_no_stronger_one() -> None:
 
 def test_one_grader_with_a_claim_is_told_to_add_another_and_without_one_is_not() -> None:
     write(Path("folder/answers.csv"), {"item": [1, 2, 3], "system": ["a"] * 3, "answer": [0, 1, 0]})
-    alone = oversee("folder", settings=Settings(n_classes=2, claim="accuracy > 1/2"))
+    alone = oversee("folder", settings=FolderSettings(n_classes=2, claim="accuracy > 1/2"))
     assert "Add a second grader" in {s.statement for s in alone.next_steps}
-    unclaimed = oversee("folder", settings=Settings(n_classes=2))
+    unclaimed = oversee("folder", settings=FolderSettings(n_classes=2))
     assert "Add a second grader" not in {s.statement for s in unclaimed.next_steps}
     step = unclaimed.step("alarm")
     assert step is not None
@@ -413,7 +415,7 @@ def test_files_that_no_pattern_names_are_read_and_the_command_is_the_whole_repor
             dict(zip(world.answers, map(list, zip(*chosen, strict=True)), strict=True)),
         )
     write(Path("folder/only-judgements.csv"), world.judgements)
-    report = oversee("folder", settings=Settings(n_classes=3))
+    report = oversee("folder", settings=FolderSettings(n_classes=3))
     assert {line.system for line in report.systems} == {"a", "b"}
     assert next(s.command for s in report.steps if s.name == "accuracy") == "noracle report folder"
 
@@ -439,6 +441,6 @@ def test_stored_counts_beside_tables_are_not_held_against_what_tables_alone_prov
         Source(kind=kind, paths=(path,), why="named", form="json" if kind == "counts" else "long")
         for kind, path in kinds.items()
     )
-    report = oversee(Inventory(place=".", sources=sources, settings=Settings(n_classes=3)))
+    report = oversee(Inventory(place=".", sources=sources, settings=FolderSettings(n_classes=3)))
     assert report.systems[0].high < 0.2
     assert "ranges" not in {name for f in report.findings for name in f.between}

@@ -13,7 +13,7 @@ import pytest
 
 from noracle.errors import EvidenceError
 from noracle.oversight import settings as module
-from noracle.oversight.model import Settings
+from noracle.oversight.model import FolderSettings
 from noracle.oversight.settings import SETTINGS_FILE, read_settings
 
 EVERYTHING = """
@@ -55,7 +55,7 @@ expert = 2.5
 """
 
 
-def read(folder: Path, text: str) -> Settings:
+def read(folder: Path, text: str) -> FolderSettings:
     path = folder / SETTINGS_FILE
     path.write_text(text, encoding="utf-8")
     return read_settings(path)
@@ -69,7 +69,7 @@ def faults(folder: Path, text: str) -> tuple[str, ...]:
 
 def test_every_setting_can_be_read(tmp_path: Path) -> None:
     settings = read(tmp_path, EVERYTHING)
-    expected = Settings(
+    expected = FolderSettings(
         title="Spring review",
         confidence=0.9,
         seed=7,
@@ -94,24 +94,24 @@ def test_every_setting_can_be_read(tmp_path: Path) -> None:
         invalid="refuse",
     )
     assert settings == expected
-    default = Settings()
+    default = FolderSettings()
     unset = [
         f.name
-        for f in dataclasses.fields(Settings)
+        for f in dataclasses.fields(FolderSettings)
         if getattr(settings, f.name) == getattr(default, f.name)
     ]
     assert unset == []  # the text above names every field, also one that is added later
 
 
 def test_empty_file_is_all_defaults(tmp_path: Path) -> None:
-    assert read(tmp_path, "") == Settings()
-    assert read(tmp_path, "# nothing\nignore = []\n") == Settings()
+    assert read(tmp_path, "") == FolderSettings()
+    assert read(tmp_path, "# nothing\nignore = []\n") == FolderSettings()
 
 
 def test_the_example_in_the_module_is_valid(tmp_path: Path) -> None:
     text = (inspect.getdoc(module) or "").split("\n\n", 1)[1]
     assert read(tmp_path, text).files["answers"] == ("run-7/*.parquet",)
-    assert set(tomllib.loads(text)) < {f.name for f in dataclasses.fields(Settings)}
+    assert set(tomllib.loads(text)) < {f.name for f in dataclasses.fields(FolderSettings)}
 
 
 @pytest.mark.parametrize(

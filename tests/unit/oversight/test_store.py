@@ -18,7 +18,7 @@ import pytest
 from noracle.errors import EvidenceError, MissingExtra
 from noracle.oversight import find_evidence, oversee
 from noracle.oversight.load import Loaded
-from noracle.oversight.model import Settings
+from noracle.oversight.model import FolderSettings
 from tests.unit.cli.conftest import Run, noracle
 
 __all__ = ["noracle"]
@@ -150,7 +150,7 @@ def said(
 ) -> tuple[dict[str, Any], list[str]]:
     """The report as JSON without its notes about the store, and these."""
     report = oversee(
-        find_evidence(place, settings=Settings(time_limit=5.0, **settings)), store=store
+        find_evidence(place, settings=FolderSettings(time_limit=5.0, **settings)), store=store
     ).to_dict()
     notes = [note for note in report["notes"] if note.startswith("store: ")]
     report["notes"] = [note for note in report["notes"] if not note.startswith("store: ")]
@@ -161,7 +161,7 @@ def counted(
     place: Path, *, store: str | Path | None = None, **settings: Any
 ) -> tuple[list[Any], list[str]]:
     """What the analyses of a report see, and the notes about the store."""
-    loaded = Loaded(find_evidence(place, settings=Settings(**settings)), store=store)
+    loaded = Loaded(find_evidence(place, settings=FolderSettings(**settings)), store=store)
     clusters = loaded.accuracy_by_cluster
     seen = [
         loaded.accuracy,

@@ -17,7 +17,7 @@ from noracle.counts.tally import AccuracyCounts, Cell
 from noracle.errors import ArgumentError, EvidenceError, refuse
 from noracle.evidence.classes import no_answers
 from noracle.evidence.shapes import Shape, shape_of
-from noracle.oversight.model import Inventory, Settings, Source, SourceKind, Step, SystemLine
+from noracle.oversight.model import FolderSettings, Inventory, Source, SourceKind, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.oversight.settings import NO_CLAIM, SETTINGS_FILE, claim_of, read_settings
 from noracle.oversight.watch.memory import Arrival, Memory, look_at, rows_in, stamp_of
@@ -265,7 +265,7 @@ class Watch:
             if not known or not all(path.is_file() for path in files):
                 raise
             told = self.folder / SETTINGS_FILE
-            settings = read_settings(told) if told.is_file() else Settings()
+            settings = read_settings(told) if told.is_file() else FolderSettings()
             sources = []
             for kind, names in known:
                 paths = tuple(str(self.folder / name) for name in names)
@@ -348,7 +348,7 @@ class Watch:
         return (int(n), int(answered)) if n else None
 
     def _certificates(
-        self, shares: Mapping[str, float], settings: Settings
+        self, shares: Mapping[str, float], settings: FolderSettings
     ) -> tuple[Certificate, ...]:
         from noracle.superhuman.certify import CertificateStream
 
@@ -373,7 +373,7 @@ class Watch:
             found.append(stream.certificate())
         return tuple(found)
 
-    def _alarm(self, settings: Settings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
+    def _alarm(self, settings: FolderSettings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
         """The alarm: kept once it was proved, since it stays true of those items. What all items so
         far say is looked at anew.
 

@@ -21,7 +21,7 @@ from noracle.counts.sketch import Sketch
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
 from noracle.errors import EvidenceError
 from noracle.evidence.tables import VERDICTS
-from noracle.oversight.model import Settings
+from noracle.oversight.model import FolderSettings
 from noracle.oversight.watch.memory import Memory, plain
 from noracle.results import Assumption, Estimate, Guarantee, Kind
 
@@ -157,7 +157,9 @@ LabelRows = tuple[str, list[list[Any]], Any]
 class Feed:
     """Takes the new rows of one look into the memory."""
 
-    def __init__(self, memory: Memory, settings: Settings, ratings_per_item: int | None) -> None:
+    def __init__(
+        self, memory: Memory, settings: FolderSettings, ratings_per_item: int | None
+    ) -> None:
         self.memory, self.settings, self.ratings_per_item = memory, settings, ratings_per_item
         self._judged: list[tuple[str, list[dict[str, Any]], bool]] = []
         self._graded: list[dict[str, Any]] = []
@@ -481,7 +483,7 @@ def _is_whole(text: str) -> bool:
 _FIRST_SHARE = 0.9
 
 
-def meet(memory: Memory, settings: Settings) -> None:
+def meet(memory: Memory, settings: FolderSettings) -> None:
     """Count answers that were graded, and answers whose item has a label now."""
     _grade(memory)
     plan = memory.get("plan")
