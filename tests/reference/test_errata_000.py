@@ -26,7 +26,7 @@ from noracle import (
 from noracle.accuracy.score import ivw_weight
 from noracle.bounds import binomial as linear
 from noracle.bounds.binomial import BinomialCell, bernstein_radius, hoeffding_radius
-from noracle.counts import BinomialCell as Place
+from noracle.counts import Cell as Place
 from noracle.counts import Tally
 
 DELTA = 0.05

@@ -983,9 +983,9 @@ def check_missing(
     Examples
     --------
     >>> from noracle import AccuracyCounts, check_missing
-    >>> from noracle.counts import BinomialCell, Tally
+    >>> from noracle.counts import Cell, Tally
     >>> met = {Tally("a", 4, "yes", True): 20, Tally("a", 4, "no", False, n_ruled_out=1): 150, Tally("a", 4, "unsure", True): 30}
-    >>> check_missing(AccuracyCounts(tallies=met, items={BinomialCell("a", 4): 200}, answered={BinomialCell("a", 4): 200})).passed
+    >>> check_missing(AccuracyCounts(tallies=met, items={Cell("a", 4): 200}, answered={Cell("a", 4): 200})).passed
     False
     """
     counts = _accuracy(evidence, system)

@@ -146,8 +146,8 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from noracle.counts.tally import BinomialCell, tally
-    >>> guessed_scores(tally(BinomialCell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
+    >>> from noracle.counts.tally import Cell, tally
+    >>> guessed_scores(tally(Cell("a", 4), "no", hit=True, inverse=2.0, chance=0.5))
     (-0.5, -0.5)
     """
     if not t.answered or t.chance is None:

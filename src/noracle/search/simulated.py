@@ -160,6 +160,7 @@ class SimulatedModel:
 
     Examples
     --------
+    >>> from noracle.search.model import Message
     >>> world = simulated_world(20, 4, seed=1)
     >>> question = pose(world.task.items[0])
     >>> reply = asyncio.run(world.model().complete(Request(messages=(Message("user", question.prompt()),))))

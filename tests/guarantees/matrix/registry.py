@@ -13,10 +13,7 @@ from tests.guarantees.matrix.record import Case, check_names
 ROOT = Path(__file__).resolve().parents[3]
 HERE = "tests/guarantees/"
 # Worlds are drawn as counts, so that what makes counts out of tables does not matter here.
-COUNTS = tuple(
-    f"src/noracle/counts/{name}.py"
-    for name in ("label", "tallies", "ratings", "rating_counts", "votes", "sketch")
-)
+COUNTS = tuple(f"src/noracle/counts/{name}.py" for name in ("tally", "ratings", "sketch"))
 SHARED = (
     HERE + "measure.py",
     HERE + "matrix/record.py",

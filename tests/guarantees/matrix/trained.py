@@ -20,7 +20,7 @@ from tests.guarantees import test_learn_validation as learn
 from tests.guarantees.matrix.record import Case, Seen, fewer, row_of, seeded
 from tests.guarantees.measure import Row
 from tests.guarantees.test_collect import CASES, Faults, misses_at_any_look
-from tests.guarantees.test_collect import World as Project
+from tests.guarantees.test_collect import LabelWorld as Project
 
 KINDS = ("uniform", "asymmetric", "noisy", "nearly singular")
 
