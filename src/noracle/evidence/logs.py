@@ -240,7 +240,7 @@ def labels_of(
     Examples
     --------
     >>> labels_of({"ruled_out": ["B", "green"]}, ["red", "blue", "green"])[0]
-    (Label(kind=1, verdict='no', ...), Label(kind=2, verdict='no', ...))
+    (LogLabel(kind=1, verdict='no', ...), LogLabel(kind=2, verdict='no', ...))
     """
     asked: list[tuple[str, Mapping[str, Any]]] = []
     for key, verdict in (("label", "yes"), ("ruled_out", "no")):

@@ -54,10 +54,11 @@ def test_guess_narrows_and_stays_unbiased() -> None:
 
 def test_flat_and_grouped_ways_keep_the_same_guesses() -> None:
     evidence = aimed(simulate_world(n_items=80, n_classes=3, no_answer=0.2, seed=3), 3)
-    flat, grouped = (
-        way(evidence, evidence.answers, counting._By(by_guess=True))
-        for way in (counting._flat, counting._grouped)
-    )
+    by = counting._By(by_guess=True)
+    assert evidence.answers is not None
+    assert evidence.judgements is not None
+    flat = counting._flat(evidence, evidence.answers, evidence.judgements, by)
+    grouped = counting._grouped(evidence, evidence.answers, by)
     assert flat is not None
     assert dict(flat.tallies) == {t._replace(chance=None): n for t, n in grouped.tallies.items()}
     assert any(t.guess is not None for t in flat.tallies)

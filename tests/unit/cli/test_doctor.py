@@ -69,7 +69,8 @@ def test_a_missing_extra_is_no_fault_and_has_its_line(
     assert ended.code == 0
     assert "pip install 'noracle[learn]'" in ended.out
     assert "pip install 'noracle[search]'" in ended.out
-    assert "pip install 'noracle[collect]'" not in ended.out
+    assert "pip install 'noracle[collect]'" in ended.out  # its client is httpx too
+    assert "pip install 'noracle[inspect]'" not in ended.out
 
 
 def test_a_wrong_result_is_found(noracle: Run, monkeypatch: pytest.MonkeyPatch) -> None:
