@@ -50,11 +50,7 @@ def write_lm_eval(path: Path, n: int) -> None:
 def read_ours(path: str) -> dict[str, Any]:
     import zstandard  # noqa: F401
 
-    from noracle.evidence.logs import (
-        read_inspect,  # noqa: F401
-        read_lm_eval,  # noqa: F401
-        read_logs,
-    )
+    from noracle.evidence.logs import read_logs
 
     started = cpu_seconds()
     tables = read_logs(path)

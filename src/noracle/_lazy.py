@@ -10,6 +10,12 @@ from typing import Any
 from noracle.errors import MissingExtra
 
 
+def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError:
+    """The error for a name that a package does not have; one of 0.1 is told its new name."""
+    said = f"; it is called {renamed[name]} now" if name in renamed else ""
+    return AttributeError(f"module {package!r} has no attribute {name!r}{said}")
+
+
 def lazy(
     package: str,
     names: Mapping[str, str],
@@ -41,9 +47,7 @@ def lazy(
 
     def load(name: str) -> Any:
         if name not in home:
-            now = (renamed or {}).get(name)
-            said = f"; it is called {now} now" if now else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{said}")
+            raise missing(package, renamed or {}, name)
         try:
             module = importlib.import_module(home[name], package)
         except ModuleNotFoundError as error:

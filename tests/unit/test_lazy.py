@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 
@@ -43,3 +44,18 @@ def test_a_name_of_an_older_release_says_what_it_is_called_now(package: types.Mo
     assert public == ["fault"]
     with pytest.raises(AttributeError, match=r"'mistake'; it is called fault now"):
         load("mistake")
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("noracle.ppi", "Label", "LabelType"),
+        ("noracle.simulate", "Task", "PictureTask"),
+        ("noracle.search", "Question", "PosedQuestion"),
+        ("noracle.oversight", "Settings", "FolderSettings"),
+    ],
+)
+def test_old_names_of_packages_say_the_new_one(package: str, old: str, new: str) -> None:
+    with pytest.raises(AttributeError, match=f"it is called {new} now"):
+        getattr(importlib.import_module(package), old)
+    assert hasattr(importlib.import_module(package), new)

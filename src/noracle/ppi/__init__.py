@@ -6,6 +6,7 @@ target has the least variance that the budgets allow, and proves how close to th
 
 from __future__ import annotations
 
+from noracle._lazy import missing
 from noracle.ppi.accuracy_plan import plan_accuracy
 from noracle.ppi.estimate import estimate_mean
 from noracle.ppi.expected import question, targeted
@@ -38,3 +39,7 @@ __all__ = [
     "question",
     "targeted",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise missing(__name__, {"Label": "LabelType"}, name)

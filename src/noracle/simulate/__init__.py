@@ -2,6 +2,7 @@
 demos and planning by trial.
 """
 
+from noracle._lazy import missing
 from noracle.simulate.annotators import (
     RaterModel,
     fit_raters,
@@ -27,3 +28,7 @@ __all__ = [
     "simulate_task",
     "simulate_world",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise missing(__name__, {"Task": "PictureTask", "TaskItem": "PictureItem"}, name)
