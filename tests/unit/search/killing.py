@@ -119,6 +119,7 @@ def main(where: Path, strategy: str, n: int) -> None:
     whole_log, start = where / "whole.log", time.monotonic()
     forked(lambda: run(where / "whole", whole_log, strategy), log=whole_log)
     total, took = lines(whole_log), time.monotonic() - start
+    draw = random.Random(n)
     for i in range(n):
         folder, log = where / f"folder-{i}", where / f"folder-{i}.log"
         repeated: list[str] = []
@@ -129,9 +130,9 @@ def main(where: Path, strategy: str, n: int) -> None:
             when: dict[str, float] = {}
             if turn < 3:
                 when = (
-                    {"calls": random.randint(1, left)}
+                    {"calls": draw.randint(1, left)}
                     if (turn + i) % 2
-                    else {"seconds": random.random() * took}
+                    else {"seconds": draw.random() * took}
                 )
             kills += not forked(lambda f=folder, g=log: run(f, g, strategy), log=log, **when)  # type: ignore[misc]
             new = log.read_text(encoding="ascii").splitlines()[asked:] if log.exists() else []
