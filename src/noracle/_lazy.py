@@ -9,6 +9,15 @@ from typing import Any
 
 from noracle.errors import MissingExtra
 
+RENAMED = {
+    "axiom_alarm": "prove_by_axioms",
+    "least_violators": "range_violators",
+    "minimal_conflict": "prove_conflict",
+    "threshold": "range_threshold",
+    "trace": "range_prevalence",
+}
+"""Names of 0.1 in noracle and noracle.logic → what they are called now."""
+
 
 def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError:
     """The error for a name that a package does not have; one of 0.1 is told its new name."""
@@ -58,4 +67,4 @@ def lazy(
         own[name] = getattr(module, name)
         return own[name]
 
-    return load, lambda: sorted({*own, *home}), sorted(home)
+    return load, lambda: sorted(home), sorted(home)

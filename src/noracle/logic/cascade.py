@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from noracle.counts.sketch import Sketch
+from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import ArgumentError, fault
+from noracle.evidence.evidence import Evidence
 from noracle.logic.program import (
     Array,
     Case,
@@ -137,6 +138,16 @@ class Claims:
         solver = "a verdict rests on HiGHS without a certificate" if on_solver else ""
         promise = self.guarantee(trusted=trusted, solver=solver)
         return Ranges(**{"guarantee": promise, **said}, ranges=tuple(ranges), counts=self.counts)
+
+
+def sketch_of(evidence: object) -> Sketch:
+    """The sketch itself, or that of all systems of the evidence."""
+    if isinstance(evidence, Evidence):
+        return count_decisions(evidence)
+    if isinstance(evidence, Sketch):
+        return evidence
+    came, remedy = type(evidence).__name__, "The claim comes second."
+    raise ArgumentError(fault("evidence", "must be Evidence or a Sketch", came, remedy=remedy))
 
 
 def share(deadline: float, part: float) -> float:
@@ -298,7 +309,7 @@ def _tightest(program: IntegerProgram, uses: Whole) -> Array:
     return weights
 
 
-def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proof:
+def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proof:
     """Can all be as good as claimed? Proof from how often each classifier used each label, and
     nothing else.
 
@@ -339,7 +350,7 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     Examples
     --------
     >>> uses = {"Mistral": {"A": 27, "B": 254}, "GPT4": {"A": 234, "B": 47}}
-    >>> proof = axiom_alarm(uses, "accuracy > 1/2")
+    >>> proof = prove_by_axioms(uses, "accuracy > 1/2")
     >>> proof.status, proof.certificate["most"], proof.verify()
     ('alarm', [53, 93], True)
     """
@@ -414,7 +425,7 @@ class Decided(NamedTuple):
 
 
 def prove_malfunction(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -424,14 +435,14 @@ def prove_malfunction(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items: see
-        :class:`noracle.counts.sketch.Sketch`.
+    evidence
+        Answers, with judgements as side information; or how often each pattern of answers was
+        given, with what is known of the items: see :class:`noracle.counts.sketch.Sketch`.
     spec
         What is claimed, for example ``"accuracy > 1/2"`` (each classifier, on each label) or
-        ``"grade > 0.8"`` (over all labels); or a
-        :class:`Spec`. Thresholds are exact fractions, and "more than" is strict. On a label of which a classifier answered no item,
-        the claim holds: nobody is proved broken by not answering.
+        ``"grade > 0.8"`` (over all labels); or a :class:`Spec`. Thresholds are exact fractions, and
+        "more than" is strict. On a label of which a classifier answered no item, the claim holds:
+        nobody is proved broken by not answering.
     prevalence
         For some labels the least and the most items that can have it.
     time_limit
@@ -467,7 +478,7 @@ def prove_malfunction(
     References
     ----------
     Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers",
-    whose alarm sees one classifier at a time (:func:`axiom_alarm`). Full patterns are strictly
+    whose alarm sees one classifier at a time (:func:`prove_by_axioms`). Full patterns are strictly
     stronger.
 
     Examples
@@ -478,6 +489,7 @@ def prove_malfunction(
     >>> proof.status, proof.verify()
     ('alarm', True)
     """
+    sketch = sketch_of(evidence)
     claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     rows = claims.rows
     _refuse_hopeless(claims)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noracle.counts.sketch import Sketch
-from noracle.logic.cascade import Claims, check_whole, share
+from noracle.logic.cascade import Claims, check_whole, share, sketch_of
 from noracle.logic.program import Array, Case, IntegerProgram, Places
 from noracle.logic.ranges import range_accuracies
 from noracle.logic.solver import MOST_ENTRIES, Solved, entries, relax
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def range_checks(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     only: str | None = None,
@@ -37,8 +37,8 @@ def range_checks(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     spec
         What is claimed; with ``only``, what is trusted.
     only
@@ -83,7 +83,7 @@ def range_checks(
     >>> checks.ranges[0].name, checks.diagnostics["rows"][0]["fires"]
     ('x=a, y=a', ['b'])
     """
-    most = check_whole("most", most, 1)
+    sketch, most = sketch_of(evidence), check_whole("most", most, 1)
     claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     open_ = np.flatnonzero(sketch.allowed.sum(axis=1) > 1)
     reason = "" if len(open_) else "every true label is known"

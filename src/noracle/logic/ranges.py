@@ -12,7 +12,8 @@ import numpy as np
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import Claims, each_named, round_counts, share
+from noracle.evidence.evidence import Evidence
+from noracle.logic.cascade import Claims, each_named, round_counts, share, sketch_of
 from noracle.logic.program import ANY, Case, IntegerProgram, Piece, Row, Whole
 from noracle.logic.solver import MOST_ENTRIES, entries, largest_share
 from noracle.logic.spec import Spec
@@ -196,7 +197,7 @@ def _simple(low: Fraction, high: Fraction, most: int) -> Fraction:
 
 
 def range_accuracies(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     *,
     given: Spec | str | Mapping[str, Spec | str] | None = None,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -208,8 +209,8 @@ def range_accuracies(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     given
         Claims that are trusted: ``{"gpt": "accuracy > 1/2"}`` trusts one classifier, ``"accuracy >
         1/2"`` all of them. Nothing is trusted by default.
@@ -262,6 +263,7 @@ def range_accuracies(
     >>> ranges.diagnostics["ends"]["accuracy of Mistral on A"]["high"]
     '27/190'
     """
+    sketch = sketch_of(evidence)
     trusted = each_named(given, sketch.classifiers)
     claims = Claims.read(sketch, trusted, prevalence, time_limit)
     _ = claims.rows  # refuses names that are not in the sketch

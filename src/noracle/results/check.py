@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from noracle._version import __version__
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, fault, known_names
 from noracle.results.base import FAILED_BELOW, Guarantee, Result, number
 
 
@@ -77,13 +77,18 @@ class Ranges(Result):
     """What remains possible for some quantities, whatever the unknown part is; ``subject`` says
     what they are about.
 
+    ``ranges["gpt"]`` is the range of a system over all labels, ``ranges["gpt", "A"]`` that on one
+    label, and ``ranges[name]`` the range of any name.
+
     Examples
     --------
     >>> from noracle import Sketch, range_accuracies
     >>> sketch = Sketch.from_counts({("A", "A"): 3, ("A", "B"): 1}, classifiers=["x", "y"], labels=["A", "B"])
     >>> found = range_accuracies(sketch, given={"x": "accuracy > 1/2"})
-    >>> found["grade of y"].low, found["grade of y"].high, found.guarantee.kind.label
-    (0.75, 0.75, 'logical')
+    >>> found["y"].low, found["y"].high, found["grade of y"] == found["y"], found.guarantee.kind.label
+    (0.75, 0.75, True, 'logical')
+    >>> found["y", "A"].low
+    0.75
     """
 
     schema: ClassVar[str] = "ranges/1"
@@ -105,11 +110,19 @@ class Ranges(Result):
         )
         return values
 
-    def __getitem__(self, name: str) -> Range:
-        for r in self.ranges:
-            if r.name == name:
-                return r
-        raise ArgumentError(f"name must be one of {[r.name for r in self.ranges]}; got {name!r}.")
+    def __getitem__(self, name: str | tuple[str, str]) -> Range:
+        wanted: list[object] = [name]
+        for say in (str, repr):  # names are quoted where two quantities would read the same
+            if isinstance(name, tuple):
+                wanted.append(f"accuracy of {say(name[0])} on {say(name[1])}")
+            else:
+                wanted += [f"grade of {say(name)}", f"accuracy of {say(name)}"]
+        known: dict[object, Range] = {r.name: r for r in self.ranges}
+        found = next((known[each] for each in wanted if each in known), None)
+        if found is not None:
+            return found
+        rule = "must be a system, (system, label) or the name of a range"
+        raise ArgumentError(fault("name", rule, repr(name), remedy=known_names(name, known)))
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{r.name} [{r.low:.4g}, {r.high:.4g}]" for r in self.ranges[:4])

@@ -60,8 +60,8 @@ _FITTED = Assumption(
 
 
 def certify_superhuman(
-    answers: Ratings | RatingCounts | object,
-    ratings: object = None,
+    ratings: Ratings | RatingCounts | object,
+    answers: object = None,
     *,
     items: object = None,
     system: str | None = None,
@@ -81,11 +81,11 @@ def certify_superhuman(
 
     Parameters
     ----------
-    answers, ratings
-        A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``,
-        ``rater``, ``label``), each in any form that
-        :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument: :class:`~noracle.evidence.Ratings` that hold the answers, or
-        their counts.
+    ratings, answers
+        A table of ratings (``item``, ``rater``, ``label``) and one of answers (``item``,
+        ``system``, ``answer``), each in any form that
+        :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument:
+        :class:`~noracle.evidence.Ratings` that hold the answers, or their counts.
     items
         A table with ``item`` and ``cluster`` beside the two tables; see ``clusters``.
     system
@@ -165,7 +165,7 @@ def certify_superhuman(
     ceiling = ceiling_for(test, ceiling, CEILINGS)
     ties = _ties_for(test, ties)
     choose("clusters", clusters, ("auto", "ignore"))
-    together = _together(answers, ratings, items)
+    together = _together(ratings, answers, items)
     counts, matches, system = _counted(together, system, aggregate, seed)
     kept = read_check(check, system)
     method = aggregate if isinstance(aggregate, str) else aggregate.method
@@ -353,22 +353,22 @@ def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
     return found
 
 
-def _together(answers: object, ratings: object, items: object) -> Ratings | RatingCounts:
+def _together(ratings: object, answers: object, items: object) -> Ratings | RatingCounts:
     """Ratings that hold the answers."""
     from noracle.evidence.ratings import Ratings
 
     whole = (Ratings, RatingCounts)
-    if ratings is None:
+    if answers is None:
         if items is not None:
             raise ArgumentError(
-                "items must come with tables of answers and ratings; got them without. Pass them to the Ratings."
+                "items must come with tables of ratings and answers; got them without. Pass them to the Ratings."
             )
-        if isinstance(answers, whole):
-            return answers
-        raise ArgumentError("ratings must be given beside a table of answers; got None.")
+        if isinstance(ratings, whole):
+            return ratings
+        raise ArgumentError("answers must be given beside a table of ratings; got None.")
     if isinstance(answers, whole) or isinstance(ratings, whole):
         raise ArgumentError(
-            "answers and ratings must be two tables, or one Ratings that holds both; got a mixture."
+            "ratings and answers must be two tables, or one Ratings that holds both; got a mixture."
         )
     return Ratings.from_tables(ratings, answers, items=items)
 

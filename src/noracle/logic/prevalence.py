@@ -11,7 +11,8 @@ from typing import Literal
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences
+from noracle.evidence.evidence import Evidence
+from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences, sketch_of
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import NaN, Range, Ranges
 
@@ -19,8 +20,8 @@ _MOST_POINTS = 5000
 _Windows = list[tuple[int, int]]
 
 
-def trace(
-    sketch: Sketch,
+def range_prevalence(
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     label: str,
@@ -31,8 +32,8 @@ def trace(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     spec
         What is claimed, for example ``"accuracy > 1/2"``.
     label
@@ -67,10 +68,10 @@ def trace(
     --------
     >>> counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"])
-    >>> trace(sketch, "accuracy > 1/2", label="a").diagnostics["possible"]
+    >>> range_prevalence(sketch, "accuracy > 1/2", label="a").diagnostics["possible"]
     [[1, 1], [3, 3]]
     """
-    spec, label = as_spec(spec), str(label)
+    sketch, spec, label = sketch_of(evidence), as_spec(spec), str(label)
     if label not in sketch.labels:
         raise ArgumentError(f"label must be one of {list(sketch.labels)}; got {label!r}.")
     claims = Claims.read(sketch, spec, prevalence, time_limit)
@@ -184,8 +185,8 @@ def _joined(windows: Iterable[tuple[int, int]]) -> _Windows:
     return found
 
 
-def threshold(
-    sketch: Sketch,
+def range_threshold(
+    evidence: Evidence | Sketch,
     *,
     kind: Literal["accuracy", "grade"] = "accuracy",
     denominator: int = 1000,
@@ -197,14 +198,14 @@ def threshold(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     kind
         ``"accuracy"``: on each label. ``"grade"``: over all labels.
     denominator
         Claims are "more than k / denominator".
     axioms
-        Look only at how often each classifier used each label, as :func:`axiom_alarm` does.
+        Look only at how often each classifier used each label, as :func:`prove_by_axioms` does.
     prevalence
         For some labels the least and the most items that can have it.
     time_limit
@@ -237,12 +238,12 @@ def threshold(
     --------
     >>> counts = {("A", "A"): 26, ("A", "B"): 1, ("B", "A"): 208, ("B", "B"): 46}
     >>> sketch = Sketch.from_counts(counts, classifiers=["Mistral", "GPT4"], labels=["A", "B"])
-    >>> threshold(sketch)
+    >>> range_threshold(sketch)
     Ranges(largest accuracy without an alarm [0.259, 0.26])
     """
     if kind not in {"accuracy", "grade"}:
         raise ArgumentError(f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
-    denominator = check_whole("denominator", denominator, 2)
+    sketch, denominator = sketch_of(evidence), check_whole("denominator", denominator, 2)
     if axioms and (
         kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information
     ):
