@@ -187,11 +187,8 @@ def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
     """
     failed: list[Check] = []
     for group in _by_assumption(checks).values():
-        failed += [
-            c
-            for c, p in zip(group, holm([c.p_value for c in group]), strict=True)
-            if p < FAILED_BELOW
-        ]
+        adjusted = holm([c.p_value for c in group])
+        failed += [c for c, p in zip(group, adjusted, strict=True) if p < FAILED_BELOW]
     return tuple(failed)
 
 
@@ -213,12 +210,10 @@ def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
     p_value = holm([c.p_value for c in group])[0]
     if p_value < FAILED_BELOW:
         return Assumption(name=name, status="failed", detail=group[0].finding, p_value=p_value)
-    telling = [c for c in group if not c.refutes_only]
-    return (
-        Assumption(name=name, status="checked", detail=telling[0].finding, p_value=p_value)
-        if telling
-        else None
-    )
+    telling = next((c for c in group if not c.refutes_only), None)
+    if telling is None:
+        return None
+    return Assumption(name=name, status="checked", detail=telling.finding, p_value=p_value)
 
 
 def _worse(a: Assumption, b: Assumption) -> Assumption:
@@ -287,8 +282,17 @@ def encode(value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """None as NaN."""
+    """None as NaN, also in lists, which become tuples."""
+    if isinstance(value, list):
+        return tuple(number(v) for v in value)
     return NaN if value is None else value
+
+
+def read_rows(kind: type[Any], rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """Dataclasses inside a result; unknown fields of later minor versions are ignored."""
+    names = {f.name for f in dataclasses.fields(kind)}
+    known = ({k: number(v) for k, v in row.items() if k in names} for row in rows)
+    return tuple(kind(**values) for values in known)
 
 
 def _freeze(value: Any) -> Any:
@@ -296,13 +300,11 @@ def _freeze(value: Any) -> Any:
 
 
 def _guarantee_from(data: Mapping[str, Any]) -> Guarantee:
-    kind = Kind[str(data["kind"]).upper().replace("-", "_")]
-    assumptions = tuple(Assumption(**a) for a in data.get("assumptions", ()))
     return Guarantee(
-        kind=kind,
+        kind=Kind[str(data["kind"]).upper().replace("-", "_")],
         error_rate=data["error_rate"],
         anytime=bool(data.get("anytime", False)),
-        assumptions=assumptions,
+        assumptions=tuple(Assumption(**a) for a in data.get("assumptions", ())),
     )
 
 

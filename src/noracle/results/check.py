@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError, fault, known_names
-from noracle.results.base import FAILED_BELOW, Guarantee, Result, number
+from noracle.results.base import FAILED_BELOW, Guarantee, Result, read_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,9 +52,8 @@ class Check(Result):
         return math.isnan(self.p_value) or self.p_value >= self.threshold
 
     def __repr__(self) -> str:
-        return (
-            f"Check({self.name}: {'passed' if self.passed else 'FAILED'}, p = {self.p_value:.3g})"
-        )
+        verdict = "passed" if self.passed else "FAILED"
+        return f"Check({self.name}: {verdict}, p = {self.p_value:.3g})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +104,7 @@ class Ranges(Result):
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values["ranges"] = tuple(
-            Range(**{k: number(v) for k, v in r.items()}) for r in values["ranges"]
-        )
-        return values
+        return {**values, "ranges": read_rows(Range, values["ranges"])}
 
     def __getitem__(self, name: str | tuple[str, str]) -> Range:
         wanted: list[object] = [name]
