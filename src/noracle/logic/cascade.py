@@ -51,12 +51,22 @@ _DEEPEST = 200
 # What is claimed, what is known, and how long to look.
 
 
-class Ruling(NamedTuple):
-    """A verdict, the counts of a witness, and whether an alarm rests on the solver alone."""
+class Decided(NamedTuple):
+    """A verdict with what proves it: a node (alarm), counts (consistent), or neither."""
 
-    status: str
+    status: Verdict
+    method: str = ""
+    node: Node | None = None
     given: Whole | None = None
-    on_solver: bool = False
+    most: list[int] | None = None
+    steps: int = 0
+    nodes: int = 0
+    reason: str = ""
+
+    @property
+    def on_solver(self) -> bool:
+        """Whether an alarm rests on the solver alone."""
+        return self.status == "alarm" and self.node is None and self.most is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,23 +108,21 @@ class Claims:
         """The same with a part of the time that is left."""
         return dataclasses.replace(self, deadline=share(self.deadline, part))
 
-    def ask(self, part: float = 1.0, *more: Row) -> Ruling:
+    def ask(self, part: float = 1.0, *more: Row) -> Decided:
         """Can all claims, prevalences and further rows hold at once?"""
-        claims = self.until(part)
-        rows = (*self.rows, *more)
+        claims, rows = self.until(part), (*self.rows, *more)
         if not rows:
-            return Ruling("consistent", _assigned(self.sketch, self.sketch.allowed.argmax(axis=1)))
+            given = _assigned(self.sketch, self.sketch.allowed.argmax(axis=1))
+            return Decided("consistent", given=given)
         if time.monotonic() >= claims.deadline:
-            return Ruling("undecided")
-        found = decide(claims, IntegerProgram(self.sketch, rows))
-        return Ruling(found.status, found.given, found.is_bare)
+            return Decided("undecided")
+        return decide(claims, IntegerProgram(self.sketch, rows))
 
     def guarantee(self, *, trusted: str = "", solver: str = "") -> Guarantee:
         """What every logical result rests on."""
-        known = "known answers and ruled-out labels are true"
         found = (
             ("the trusted claims are true", trusted, trusted),
-            (known, "", self.sketch.has_side_information),
+            ("known answers and ruled-out labels are true", "", self.sketch.has_side_information),
             ("the prevalences are in their ranges", "", self.bounds),
             ("the integer solver is right", solver, solver),
         )
@@ -210,9 +218,7 @@ def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tup
         if name not in sketch.labels:
             rule = f"must be about labels among {list(sketch.labels)}"
             raise ArgumentError(fault("prevalence", rule, repr(label)))
-        pair: tuple[Any, ...] = (
-            (given, given) if isinstance(given, numbers.Integral) else tuple(given)
-        )
+        pair: Any = (given, given) if isinstance(given, numbers.Integral) else tuple(given)
         whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in pair)
         if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1] <= Q:
             rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
@@ -232,15 +238,11 @@ def _agree(sketch: Sketch, bounds: Bounds) -> None:
         r = sketch.labels.index(name)
         forced = int(n[sets[:, r] & (sets.sum(axis=1) == 1)].sum())
         possible = int(n[sets[:, r]].sum())
-        rule = ""
-        if forced > high:
-            rule = f"at least the {forced} items known to have it"
-        elif possible < low:
-            rule = f"at most the {possible} items that can have it"
-        if rule:
+        if forced > high or possible < low:
+            least = f"at least the {forced} items known to have it"
+            rule = least if forced > high else f"at most the {possible} items that can have it"
             raise ArgumentError(f"prevalence of {name!r} must be {rule}; got {low}..{high}.")
-    ends = np.array([bounds.get(label, (0, Q)) for label in sketch.labels])
-    lows, highs = ends.T
+    lows, highs = np.array([bounds.get(label, (0, Q)) for label in sketch.labels]).T
     said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
     if not lows.sum() <= Q <= highs.sum():
         rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
@@ -374,16 +376,15 @@ def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> 
         rule = "must be counts with one total, as all classifiers answer all items"
         raise ArgumentError(fault("uses", rule, f"totals {totals}"))
     for s in spec.statements:
-        known = isinstance(s, Linear) or (s.of in {None, *classifiers} and s.on in {None, *labels})
-        if not known:
+        if not isinstance(s, Linear) and not (
+            s.of in {None, *classifiers} and s.on in {None, *labels}
+        ):
             rule = f"must name classifiers among {classifiers} and labels among {labels}"
             raise ArgumentError(fault("spec", rule, s))
     most = largest_prevalences(table, spec, classifiers, labels)
     if most is None:
-        rule, remedy = (
-            "must have strict accuracies on labels only",
-            "Use prove_malfunction instead.",
-        )
+        rule = "must have strict accuracies on labels only"
+        remedy = "Use prove_malfunction instead."
         raise ArgumentError(fault("spec", rule, f"'{spec}'", remedy=remedy))
     n_items = sum(table[0])
     fired = sum(most) < n_items
@@ -404,24 +405,6 @@ def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> 
 
 
 # The cascade.
-
-
-class Decided(NamedTuple):
-    """A verdict with what proves it: a node (alarm), counts (consistent), or neither."""
-
-    status: Verdict
-    method: str
-    node: Node | None = None
-    given: Whole | None = None
-    most: list[int] | None = None
-    steps: int = 0
-    nodes: int = 0
-    reason: str = ""
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether an alarm rests on the solver alone."""
-        return self.status == "alarm" and self.node is None and self.most is None
 
 
 def prove_malfunction(
@@ -494,10 +477,10 @@ def prove_malfunction(
     rows = claims.rows
     _refuse_hopeless(claims)
     d = decide(claims, IntegerProgram(sketch, rows))
-    bare = "this alarm rests on HiGHS; verify() cannot check it" if d.is_bare else ""
+    solver = "this alarm rests on HiGHS; verify() cannot check it" if d.on_solver else ""
     certificate: dict[str, Any] = {}
     notes: tuple[str, ...] = (_CONSISTENT,) if d.status == "consistent" else ()
-    if d.is_bare:
+    if d.on_solver:
         certificate = {"kind": "solver"}
         notes = ("the alarm rests on the integer solver; there is no certificate to check",)
     elif d.status == "alarm":
@@ -508,7 +491,7 @@ def prove_malfunction(
         claim=str(claims.spec),
         status=d.status,
         method=d.method,
-        guarantee=claims.guarantee(solver=bare),
+        guarantee=claims.guarantee(solver=solver),
         spec={"statements": claims.spec.to_list(), "prevalence": bounds},
         sketch=sketch.to_dict(),
         certificate=certificate,
@@ -527,17 +510,11 @@ def _refuse_hopeless(claims: Claims) -> None:
         return
     remedy = "Add known answers, ruled-out labels or a prevalence."
     if len(sketch.classifiers) < 2:
-        rule, came = (
-            "must have two classifiers, as one alone may always be right",
-            sketch.classifiers[0],
-        )
-        raise ArgumentError(fault("sketch", rule, repr(came), remedy=remedy))
+        rule = "must have two classifiers, as one alone may always be right"
+        raise ArgumentError(fault("sketch", rule, repr(sketch.classifiers[0]), remedy=remedy))
     if not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
-        rule, none = (
-            "must have an item that two classifiers answered",
-            f"none among {sketch.n_items} items",
-        )
-        raise ArgumentError(fault("sketch", rule, none, remedy=remedy))
+        rule, none = "must have an item that two classifiers answered", f"{sketch.n_items} items"
+        raise ArgumentError(fault("sketch", rule, f"none among {none}", remedy=remedy))
 
 
 def _written(node: Node) -> dict[str, Any]:
@@ -574,7 +551,11 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
         uses = sketch.uses
         most = largest_prevalences(uses.tolist(), claims.spec, sketch.classifiers, sketch.labels)
         if most is not None and sum(most) < sketch.n_items:
-            node = case.leaf(_tightest(program, uses)) or _tree(program, deadline)
+            node: Node | None = case.leaf(_tightest(program, uses))
+            half = share(deadline, 0.5)
+            if node is None and entries(program) <= _SMALL and ready(half):
+                # Cases that prove what the closed form has proved by rounding, where they are few.
+                node = search(program, most=_FIRST_NODES, deadline=half).node
             return Decided("alarm", "single-classifier axioms", most=most, node=node)
     cells = sketch.n_groups * program.R
     steps = 20 if cells <= 300 else 100 if cells <= _SMALL else 300
@@ -596,9 +577,8 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
     if solved.status == "solved":
         given = solved.given.astype(np.int64)
         if program.is_satisfied(given):
-            return first._replace(
-                status="consistent", method="integer program", given=given, steps=steps
-            )
+            found = Decided("consistent", "integer program", given=given)
+            return found._replace(steps=steps, nodes=first.nodes)
     # A proof to check, or the last chance.
     more = search(program, most=_MOST_NODES, deadline=deadline)
     found = more._replace(steps=steps, nodes=first.nodes + more.nodes)
@@ -607,13 +587,6 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
     if solved.status == "infeasible" and is_tame(program):
         return found._replace(status="alarm", method="integer program")
     return found._replace(method="integer program", reason=_TIME_UP)
-
-
-def _tree(program: IntegerProgram, deadline: float) -> Node | None:
-    """Cases that prove what the closed form has proved by rounding, where they are few."""
-    if entries(program) > _SMALL or not ready(share(deadline, 0.5)):
-        return None
-    return search(program, most=_FIRST_NODES, deadline=share(deadline, 0.5)).node
 
 
 # Cases by cases: where no single set of weights proves an alarm, split on a whole number and prove
@@ -676,17 +649,15 @@ def _choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
         form: Form = ("answered", a, b) if missing.any() else ("prevalence", b)
         return form, 0, bool(answered[a, b] > 0.5)
 
-    def sums() -> Iterator[tuple[Form, float]]:
+    def sums() -> Iterator[tuple[Form, Any]]:
         pairs = list(np.ndindex(answered.shape))
-        yield from ((("prevalence", b), float(given[:, b].sum())) for b in range(program.R))
-        yield from ((("answered", a, b), float(answered[a, b])) for a, b in pairs)
-        yield from (
-            (("correct", a, b), float(given[patterns[:, a] == b, b].sum())) for a, b in pairs
-        )
+        yield from ((("prevalence", b), given[:, b].sum()) for b in range(program.R))
+        yield from ((("answered", a, b), answered[a, b]) for a, b in pairs)
+        yield from ((("correct", a, b), given[patterns[:, a] == b, b].sum()) for a, b in pairs)
         broken = np.argwhere(np.abs(given - np.rint(given)) > _NEAR).tolist()
-        yield from ((("cell", g, b), float(given[g, b])) for g, b in broken)
+        yield from ((("cell", g, b), given[g, b]) for g, b in broken)
 
-    for form, value in sums():
+    for form, value in ((form, float(found)) for form, found in sums()):
         if abs(value - round(value)) > _NEAR:
             at = math.floor(value)
             return form, at, value - at > 0.5

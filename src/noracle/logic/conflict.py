@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence.evidence import Evidence
-from noracle.logic.cascade import Claims, Ruling, prove_malfunction, restricted, sketch_of
+from noracle.logic.cascade import Claims, Decided, prove_malfunction, restricted, sketch_of
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Proof, Range, Ranges
 
@@ -25,7 +25,7 @@ class _Court:
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
         # What is known of the items does not contradict itself.
-        self.known: dict[tuple[str, ...], Ruling] = {(): Ruling("consistent")}
+        self.known: dict[tuple[str, ...], Decided] = {(): Decided("consistent")}
 
     def verdict(self, names: Sequence[str]) -> str:
         """Whether these can all keep their claims."""
@@ -186,8 +186,7 @@ def range_violators(
     sketch, spec = sketch_of(evidence), as_spec(spec)
     claims = Claims.read(sketch, spec, prevalence, time_limit)
     everyone = list(sketch.classifiers)
-    if not claims.names:
-        raise ArgumentError(f"spec must be about classifiers; got '{spec}'.")
+    require(claims.names, f"spec must be about classifiers; got '{spec}'.")
     _ = claims.rows  # refuses names that are not in the sketch
     court = _Court(claims)
     conflicts: list[list[str]] = []
@@ -198,8 +197,7 @@ def range_violators(
         chosen, least = _meets_all(conflicts, everyone)
     decided = said == "consistent"
     if not decided:  # without these the others were shown to be consistent; at worst all
-        fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
-        best = max(fine, key=len)
+        best = max((k for k, d in court.known.items() if d.status == "consistent"), key=len)
         chosen = [c for c in everyone if c not in best]
     name = "classifiers that break the claim, at least"
     return claims.result(

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Literal
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence.evidence import Evidence
 from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences, sketch_of
 from noracle.logic.spec import Spec, as_spec
@@ -72,22 +72,20 @@ def range_prevalence(
     [[1, 1], [3, 3]]
     """
     sketch, spec, label = sketch_of(evidence), as_spec(spec), str(label)
-    if label not in sketch.labels:
-        raise ArgumentError(f"label must be one of {list(sketch.labels)}; got {label!r}.")
+    known = list(sketch.labels)
+    require(label in known, f"label must be one of {known}; got {label!r}.")
     claims = Claims.read(sketch, spec, prevalence, time_limit)
     walk = _PrevalenceWalk(claims, label)
     walk.everywhere(*claims.bounds.get(label, (0, sketch.n_items)))
     seen, open_ = _joined((q, q) for q in walk.possible), _joined(walk.undecided)
     windows = _joined([*seen, *open_])
-    many = len(windows) > 1
-    names = [
-        f"items of {label}" + (f" ({k} of {len(windows)})" if many else "")
-        for k in range(1, len(windows) + 1)
-    ]
-    pairs = zip(names, windows, strict=True)
+    ranges = []
+    for k, (a, b) in enumerate(windows, start=1):
+        which = f" ({k} of {len(windows)})" if len(windows) > 1 else ""
+        ranges.append(Range(name=f"items of {label}{which}", low=float(a), high=float(b)))
     notes = [f"undecided: {a} to {b}" if a < b else f"undecided: {a}" for a, b in open_[:5]]
     return claims.result(
-        [Range(name=name, low=float(a), high=float(b)) for name, (a, b) in pairs],
+        ranges,
         on_solver=walk.on_solver,
         method="trace over the prevalence, whole numbers",
         subject=f"possible prevalences of {label} if {spec}",
@@ -241,15 +239,12 @@ def range_threshold(
     >>> range_threshold(sketch)
     Ranges(largest accuracy without an alarm [0.259, 0.26])
     """
-    if kind not in {"accuracy", "grade"}:
-        raise ArgumentError(f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
+    require(kind in {"accuracy", "grade"}, f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
     sketch, denominator = sketch_of(evidence), check_whole("denominator", denominator, 2)
-    if axioms and (
-        kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information
-    ):
-        raise ArgumentError(
-            "axioms must go with kind='accuracy', complete answers and nothing known of the items; got something else."
-        )
+    known = bool(prevalence) or sketch.has_side_information
+    rule = "kind='accuracy', complete answers and nothing known of the items; got something else"
+    fits = kind == "accuracy" and sketch.is_complete and not known
+    require(fits or not axioms, f"axioms must go with {rule}.")
     claims = Claims.read(sketch, NOTHING, prevalence, time_limit)
     make = Spec.accuracy if kind == "accuracy" else Spec.grade
     uses = sketch.uses.tolist()
@@ -270,18 +265,14 @@ def range_threshold(
     reason = "" if fine >= 0 else "the time limit was reached"
     if fires == 0:
         low, high, reason = NaN, NaN, f"alarm at every claim, also at {kind} > 0"
+    said = {"kind": kind, "denominator": denominator, "axioms": axioms}
     apart = "the border lies between the two numbers; more time would bring them together"
     return claims.result(
         [Range(name=f"largest {kind} without an alarm", low=low, high=high)],
         on_solver=any(solver_said),
         method="single-classifier axioms, halving" if axioms else "halving, exact verdicts",
         subject=f"largest {kind} that all {len(sketch.classifiers)} classifiers can have",
-        diagnostics={
-            "kind": kind,
-            "denominator": denominator,
-            "axioms": axioms,
-            "decided": decided,
-        },
+        diagnostics={**said, "decided": decided},
         notes=() if decided else (apart,),
         reason=reason,
     )

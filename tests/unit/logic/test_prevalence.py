@@ -11,7 +11,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import Claims, Ruling, prove_malfunction
+from noracle.logic.cascade import Claims, Decided, prove_malfunction
 from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.program import Row
 from noracle.results import Kind, read_result
@@ -90,10 +90,10 @@ def test_traces_equal_brute_force(seed: int) -> None:
 def test_what_is_undecided_is_not_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cascade that cannot decide any interval of more than one number, nor the number 20."""
 
-    def weak(claims: Claims, part: float = 1.0, *more: Row) -> Ruling:
+    def weak(claims: Claims, part: float = 1.0, *more: Row) -> Decided:
         low, high = claims.bounds["A"]
         if low <= 20 <= high and high - low < 5:
-            return Ruling("undecided")
+            return Decided("undecided")
         return real(claims, part, *more)
 
     real = Claims.ask
