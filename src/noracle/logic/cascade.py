@@ -376,9 +376,9 @@ def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> 
         rule = "must be counts with one total, as all classifiers answer all items"
         raise ArgumentError(fault("uses", rule, f"totals {totals}"))
     for s in spec.statements:
-        if not isinstance(s, Linear) and not (
-            s.of in {None, *classifiers} and s.on in {None, *labels}
-        ):
+        if isinstance(s, Linear):
+            continue
+        if s.of not in {None, *classifiers} or s.on not in {None, *labels}:
             rule = f"must name classifiers among {classifiers} and labels among {labels}"
             raise ArgumentError(fault("spec", rule, s))
     most = largest_prevalences(table, spec, classifiers, labels)

@@ -200,17 +200,13 @@ def range_violators(
         best = max((k for k, d in court.known.items() if d.status == "consistent"), key=len)
         chosen = [c for c in everyone if c not in best]
     name = "classifiers that break the claim, at least"
+    said_of = {"claim": str(spec), "violators": chosen, "conflicts": conflicts}
     return claims.result(
         [Range(name=name, low=float(least), high=float(len(chosen)))],
         on_solver=any(asked.on_solver for asked in court.known.values()),
         method="conflicts and a smallest set that meets them all",
         subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
-        diagnostics={
-            "claim": str(spec),
-            "violators": chosen,
-            "conflicts": conflicts,
-            "decided": decided and least == len(chosen),
-        },
+        diagnostics={**said_of, "decided": decided and least == len(chosen)},
         notes=("other classifiers, and more of them, may break the claim in truth",),
         reason="" if decided else "the time limit was reached",
     )

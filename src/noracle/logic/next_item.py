@@ -222,9 +222,8 @@ def _range_row(claims: Claims, g: int, only: str, before: float, until: float) -
 
 def _width(claims: Claims, only: str, seconds: float) -> tuple[float, bool]:
     """How wide a range is, and whether the claims contradict each other."""
-    found = range_accuracies(
-        claims.sketch, given=claims.spec, prevalence=claims.bounds, only=only, time_limit=seconds
-    )
+    known: dict[str, Any] = {"given": claims.spec, "prevalence": claims.bounds}
+    found = range_accuracies(claims.sketch, **known, only=only, time_limit=seconds)
     return found.ranges[0].high - found.ranges[0].low, "contradiction" in found.diagnostics
 
 

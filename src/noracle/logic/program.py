@@ -174,10 +174,8 @@ class IntegerProgram:
                     codes = range(1, self.R + 1) if code == ANY else [code + 1]
                     labels = range(self.R) if piece.label is None else [piece.label]
                     lines += [(k, piece.coefficient, i, a, r) for a in codes for r in labels]
-        rows, coefficients, classifiers, answers, at = (
-            np.array(lines, dtype=np.int64).reshape(-1, 5).T
-        )
-        return rows, coefficients, classifiers, answers, at
+        table = np.array(lines, dtype=np.int64).reshape(-1, 5)
+        return table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4]
 
     @cached_property
     def _others(self) -> list[tuple[int, Piece, Places]]:

@@ -138,9 +138,9 @@ class _Finder:
     @property
     def is_exact(self) -> bool:
         """Whether no fraction with so small a denominator lies between the two."""
-        return self.low is not None and (
-            self.low >= self.high or successor(self.low, self.wanted.answered) > self.high
-        )
+        if self.low is None or self.low >= self.high:
+            return self.low is not None
+        return successor(self.low, self.wanted.answered) > self.high
 
     def close(self) -> None:
         """Halve the bracket until the end is exact, or the time is up."""

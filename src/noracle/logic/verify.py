@@ -26,9 +26,7 @@ Table = list[list[list[int]]]
 
 
 class _Count(NamedTuple):
-    """coefficient × the items of this group (None: all) with these answers and this true label
-    (None: any).
-    """
+    """Coefficient × the items of a group (None: all) with these answers and this label (None: any)."""
 
     coefficient: int
     answers: Answers
@@ -37,9 +35,7 @@ class _Count(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Σ counts ≥ at_least; with ``unless`` only where that classifier answered an item of that
-    label.
-    """
+    """Σ counts ≥ at_least; ``unless`` that classifier answered no item of that label."""
 
     counts: Sequence[_Count]
     at_least: int
@@ -129,12 +125,8 @@ def _consistent(proof: Mapping[str, Any]) -> bool:
 
 
 def _data(sketch: Mapping[str, Any]) -> _Data:
-    N, R, said, n = (
-        len(sketch["classifiers"]),
-        len(sketch["labels"]),
-        sketch["patterns"],
-        sketch["n"],
-    )
+    N, R, n = len(sketch["classifiers"]), len(sketch["labels"]), list(sketch["n"])
+    said = sketch["patterns"]
     patterns = [[_LETTERS[c] for c in p] if isinstance(p, str) else list(p) for p in said]
     every = frozenset(range(R))
     listed = sketch.get("allowed") or [None] * len(patterns)
@@ -143,13 +135,11 @@ def _data(sketch: Mapping[str, Any]) -> _Data:
     fine = fine and all(len(p) == N and min(p) >= -1 and max(p) < R for p in patterns)
     if not fine or not all(a and a <= every for a in allowed):
         raise ValueError("not a sketch")
-    return _Data(patterns, list(n), allowed, N, R)
+    return _Data(patterns, n, allowed, N, R)
 
 
 def _rows(proof: Mapping[str, Any], data: _Data) -> list[_Row]:
-    """Statements in order, classifiers outside and labels inside; then low and high of each
-    prevalence.
-    """
+    """Statements (classifiers outside, labels inside), then low and high of each prevalence."""
     classifiers, labels = list(proof["sketch"]["classifiers"]), list(proof["sketch"]["labels"])
     rows = []
     for s in proof["spec"]["statements"]:

@@ -88,7 +88,6 @@ def read_result(data: Mapping[str, Any]) -> Result:
     """
     schema = data.get("schema")
     if schema not in RESULT_TYPES:
-        raise EvidenceError(
-            f"schema must be one of {sorted(RESULT_TYPES)}; got {schema!r}. It may come from a newer noracle."
-        )
+        came = f"got {schema!r}. It may come from a newer noracle."
+        raise EvidenceError(f"schema must be one of {sorted(RESULT_TYPES)}; {came}")
     return RESULT_TYPES[str(schema)].from_dict(data)

@@ -145,9 +145,8 @@ class Guarantee:
         """
         failed = failed_checks(checks)
         if failed and strict:
-            raise AssumptionError(
-                "; ".join(f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed)
-            )
+            told = [f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed]
+            raise AssumptionError("; ".join(told))
         joined: dict[str, Assumption] = {}
         for a in self.assumptions:
             joined[a.name] = _worse(joined[a.name], a) if a.name in joined else a
@@ -193,9 +192,7 @@ def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
 
 
 def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    """The checks that have a p-value, by assumption and from the smallest p-value up, in an order
-    that is theirs alone.
-    """
+    """The checks with a p-value, by assumption, smallest first, in an order that is theirs alone."""
     groups: dict[str, list[Check]] = {}
     told = [check for check in checks if not math.isnan(check.p_value)]  # NaN would spoil the order
     for check in sorted(told, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
@@ -204,9 +201,7 @@ def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
 
 
 def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
-    """What all checks of one assumption, sorted by p-value, say together; None if they can only
-    refute and do not.
-    """
+    """What the sorted checks of one assumption say; None if they can only refute and do not."""
     p_value = holm([c.p_value for c in group])[0]
     if p_value < FAILED_BELOW:
         return Assumption(name=name, status="failed", detail=group[0].finding, p_value=p_value)
@@ -235,9 +230,8 @@ Side = Literal["two-sided", "lower", "upper"]
 def check_confidence(confidence: float) -> float:
     """Return ``confidence`` if it lies strictly between 0 and 1."""
     if not (isinstance(confidence, (int, float)) and 0 < confidence < 1):
-        raise ArgumentError(
-            f"confidence must be in (0, 1); got {confidence!r}. For 95 % pass 0.95."
-        )
+        rule = f"must be in (0, 1); got {confidence!r}. For 95 % pass 0.95."
+        raise ArgumentError(f"confidence {rule}")
     return float(confidence)
 
 
@@ -329,9 +323,8 @@ class Result:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote; unknown fields of later minor versions are ignored."""
         if data.get("schema") != cls.schema:
-            raise EvidenceError(
-                f"schema must be {cls.schema!r}; got {data.get('schema')!r}. Read it with noracle.read_result."
-            )
+            came = f"got {data.get('schema')!r}. Read it with noracle.read_result."
+            raise EvidenceError(f"schema must be {cls.schema!r}; {came}")
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         values = {k: _freeze(v) for k, v in data.items() if k in names}
         for name in cls._numbers:

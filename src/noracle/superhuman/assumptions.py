@@ -26,6 +26,7 @@ Whole = NDArray[np.int64]
 
 # Up to so many known items are looked up by the engine; with more all rows are read.
 MOST_LOOKED_UP = 5000
+_SAMPLE = "the known items must be a random sample of the items"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -305,10 +306,7 @@ def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
             "right_given_other_right": _mean([p["right_given_other_right"] for p in parts]),
             "right": _mean([p["right"] for p in parts]),
         },
-        notes=(
-            "limits are one-sided and hold for all pairs together",
-            "the known items must be a random sample of the items",
-        ),
+        notes=("limits are one-sided and hold for all pairs together", _SAMPLE),
     )
 
 
@@ -323,9 +321,7 @@ def _pair_part(
     s, t = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
     z = (agree[s] + agree[t]) / 2 - (first[s] * second[t] + first[t] * second[s]) / 2
     values, times = np.unique(z, return_counts=True)
-    low, high = betting_interval(
-        equal_together(values, -1.0, 1.0, times), tail, tail, floor=-1.0, ceiling=1.0
-    )
+    low, high = _limits(values, times, tail)
     against = log_wealth(equal_together(-values, -1.0, 1.0, times), 0.0)
     p, q = float(first.mean()), float(second.mean())
     met = float((first * second).mean())
@@ -341,6 +337,12 @@ def _pair_part(
         "right": (p + q) / 2,
         "right_given_other_right": _mean([met / x for x in (p, q) if x > 0]),
     }
+
+
+def _limits(values: NDArray[np.float64], times: Whole, tail: float) -> tuple[float, float]:
+    """Betting limits of the mean of differences in [-1, 1]."""
+    scores = equal_together(values, -1.0, 1.0, times)
+    return betting_interval(scores, tail, tail, floor=-1.0, ceiling=1.0)
 
 
 def _mean(values: list[float]) -> float:
@@ -361,9 +363,7 @@ def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float
     if same:
         p_value = float(betainc(deciding - right, right + 1, 0.5))
     values, times = np.array([1.0, -1.0, 0.0]), np.array([right, same, n_wrong - deciding])
-    low, high = betting_interval(
-        equal_together(values, -1.0, 1.0, times), tail, tail, floor=-1.0, ceiling=1.0
-    )
+    low, high = _limits(values, times, tail)
     supported = deciding > 0 and low_share >= 0.5
     said = f"where the vote is wrong ({n_wrong} of {n} items) {system!r} is right {right} times and repeats it {same} times"
     verdict = "fails" if p_value < 1e-3 else "supported" if supported else "undecided"
@@ -397,6 +397,6 @@ def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float
             "right_share_high": high_share,
             "accuracy_minus_match_rate": (right - same) / n if n else math.nan,
         },
-        notes=("limits are one-sided", "the known items must be a random sample of the items"),
+        notes=("limits are one-sided", _SAMPLE),
         reason="" if deciding else nobody,
     )

@@ -312,10 +312,8 @@ def _same_votes(counts: RatingCounts, ceiling: str) -> None:
         "Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
         "Use ceiling='plurality', or a subset of ratings fixed beforehand."
     )
-    rule, came = (
-        "needs the same number of ratings on every item",
-        f"between {sizes[0]} and {sizes[-1]}",
-    )
+    rule = "needs the same number of ratings on every item"
+    came = f"between {sizes[0]} and {sizes[-1]}"
     require_evidence(len(sizes) == 1, f"ceiling {ceiling!r}", rule, came, remedy=remedy)
 
 
