@@ -12,6 +12,7 @@ import numpy as np
 
 from noracle.errors import (
     ArgumentError,
+    EvidenceError,
     GuaranteeWarning,
     MissingExtra,
     fault,
@@ -245,13 +246,13 @@ def read_patterns(
     >>> read_patterns({("a", "b"): 3, ("b", "b"): 1})
     (('a', 'b'), {(0, 1): 3, (1, 1): 1})
     """
-    rule = "must map patterns to counts, such as {('a', 'b'): 3}"
-    fine = isinstance(counts, Mapping) and bool(counts)
-    require_evidence(fine, "counts", rule, repr(counts)[:60])
+    if not isinstance(counts, Mapping) or not counts:
+        rule = "must map patterns to counts, such as {('a', 'b'): 3}"
+        raise EvidenceError.of("counts", rule, repr(counts)[:60])
     for p in counts:
-        rule, remedy = "must be a tuple of labels", "For one classifier write ('a',)."
-        fine = isinstance(p, tuple) and bool(p)
-        require_evidence(fine, "a pattern", rule, repr(p), remedy=remedy)
+        if not isinstance(p, tuple) or not p:
+            remedy = "For one classifier write ('a',)."
+            raise EvidenceError.of("a pattern", "must be a tuple of labels", repr(p), remedy=remedy)
     sizes = sorted({len(p) for p in counts})
     rule = "must all have one answer for each classifier"
     require_evidence(len(sizes) == 1, "patterns", rule, f"lengths {sizes}")

@@ -345,7 +345,7 @@ def estimate_agreement(
     if statistic == "cohen":
         counts, found = _cohen(ratings, raters, confidence)
     else:
-        if isinstance(ratings, Ratings):
+        if not isinstance(ratings, RatingCounts):
             ratings = count_ratings(ratings, systems=())
         counts = ratings
         found = _of_votes(counts, statistic, metric)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import require
+from noracle.errors import ArgumentError, require
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
@@ -136,8 +136,8 @@ def _root(value: Value) -> Value:
 
 
 def _check(agreement: float | NDArray[np.float64], n_ratings: int) -> None:
-    inside = np.all((np.asarray(agreement) >= 0) & (np.asarray(agreement) <= 1))
-    require(inside, f"agreement must be in [0, 1]; got {agreement}.")
+    if not np.all((np.asarray(agreement) >= 0) & (np.asarray(agreement) <= 1)):
+        raise ArgumentError(f"agreement must be in [0, 1]; got {agreement}.")
     require(n_ratings >= 1, f"n_ratings must be at least 1; got {n_ratings}.")
 
 
