@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from noracle.counts.sketch import Sketch, count_decisions
-from noracle.errors import ArgumentError, fault
+from noracle.errors import ArgumentError, fault, require
 from noracle.evidence.evidence import Evidence
 from noracle.logic.program import (
     Array,
@@ -81,9 +81,9 @@ class Claims:
     @classmethod
     def read(cls, sketch: Sketch, spec: Spec, prevalence: Bounds | None, time_limit: float) -> Self:
         """Claims of a user, checked."""
-        if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
-            rule = "must be a positive number of seconds"
-            raise ArgumentError(fault("time_limit", rule, repr(time_limit)))
+        fits = isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf
+        rule = "must be a positive number of seconds"
+        require(fits, fault("time_limit", rule, repr(time_limit)))
         deadline = time.monotonic() + time_limit
         return cls(sketch, spec, check_prevalence(sketch, prevalence), deadline)
 
@@ -164,11 +164,14 @@ def share(deadline: float, part: float) -> float:
     return now + part * max(0.0, deadline - now)
 
 
-def check_whole(argument: str, value: object, least: int) -> int:
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(argument: str, value: Any, least: int) -> int:
     """``value`` as an int if it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        rule = f"must be a whole number of at least {least}"
-        raise ArgumentError(fault(argument, rule, repr(value)))
+    rule = f"must be a whole number of at least {least}"
+    require(_is_whole(value) and value >= least, fault(argument, rule, repr(value)))
     return int(value)
 
 
@@ -194,9 +197,8 @@ def each_named(
     parts = spec.items() if isinstance(spec, Mapping) else [(None, spec)]
     statements: list[Statement | Linear] = []
     for name, part in parts:
-        if name is not None and name not in classifiers:
-            rule = f"must name classifiers among {list(classifiers)}"
-            raise ArgumentError(fault("given", rule, repr(name)))
+        rule = f"must name classifiers among {list(classifiers)}"
+        require(name is None or name in classifiers, fault("given", rule, repr(name)))
         for s in as_spec(part).statements:
             if isinstance(s, Linear):
                 statements.append(s)
@@ -214,15 +216,13 @@ def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tup
     Q = sketch.n_items
     found: dict[str, tuple[int, int]] = {}
     for label, given in (prevalence or {}).items():
-        name = str(label)
-        if name not in sketch.labels:
-            rule = f"must be about labels among {list(sketch.labels)}"
-            raise ArgumentError(fault("prevalence", rule, repr(label)))
+        name, rule = str(label), f"must be about labels among {list(sketch.labels)}"
+        require(name in sketch.labels, fault("prevalence", rule, repr(label)))
         pair: Any = (given, given) if isinstance(given, numbers.Integral) else tuple(given)
-        whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in pair)
-        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1] <= Q:
-            rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
-            raise ArgumentError(fault(f"prevalence of {name!r}", rule, repr(given)))
+        whole = len(pair) == 2 and all(map(_is_whole, pair))
+        rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
+        fits = whole and 0 <= pair[0] <= pair[1] <= Q
+        require(fits, fault(f"prevalence of {name!r}", rule, repr(given)))
         found[name] = (int(pair[0]), int(pair[1]))
     if found:
         _agree(sketch, found)
@@ -244,9 +244,8 @@ def _agree(sketch: Sketch, bounds: Bounds) -> None:
             raise ArgumentError(f"prevalence of {name!r} must be {rule}; got {low}..{high}.")
     lows, highs = np.array([bounds.get(label, (0, Q)) for label in sketch.labels]).T
     said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
-    if not lows.sum() <= Q <= highs.sum():
-        rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
-        raise ArgumentError(fault("prevalence", rule, said))
+    rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
+    require(lows.sum() <= Q <= highs.sum(), fault("prevalence", rule, said))
     if not sets.all() and not _fits(sets, n, lows, highs):
         rule = "must agree with the known and ruled-out labels of the items"
         remedy = "No true labels can have it: widen a range or correct the known labels."
@@ -363,30 +362,27 @@ def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> 
         raise ArgumentError(fault("uses", rule, type(uses).__name__, remedy=remedy))
     classifiers = list(uses)
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
-    if not classifiers or len(labels) < 2:
-        came = f"{len(classifiers)} and {len(labels)}"
-        raise ArgumentError(fault("uses", "must have classifiers and at least two labels", came))
-    counts: list[Any] = [n for row in uses.values() for n in row.values()]
-    strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
-    if strange:
-        raise ArgumentError(f"uses must be whole numbers; got {strange[0]!r}.")
+    came = f"{len(classifiers)} and {len(labels)}"
+    rule = "must have classifiers and at least two labels"
+    require(classifiers and len(labels) > 1, fault("uses", rule, came))
+    for n in (n for row in uses.values() for n in row.values()):
+        require(_is_whole(n), f"uses must be whole numbers; got {n!r}.")
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]
     totals = {c: sum(row) for c, row in zip(classifiers, table, strict=True)}
-    if min(map(min, table)) < 0 or len(set(totals.values())) != 1 or not sum(table[0]):
-        rule = "must be counts with one total, as all classifiers answer all items"
-        raise ArgumentError(fault("uses", rule, f"totals {totals}"))
+    n_items = sum(table[0])
+    fits = n_items > 0 and min(map(min, table)) >= 0 and set(totals.values()) == {n_items}
+    rule = "must be counts with one total, as all classifiers answer all items"
+    require(fits, fault("uses", rule, f"totals {totals}"))
+    rule = f"must name classifiers among {classifiers} and labels among {labels}"
     for s in spec.statements:
-        if isinstance(s, Linear):
-            continue
-        if s.of not in {None, *classifiers} or s.on not in {None, *labels}:
-            rule = f"must name classifiers among {classifiers} and labels among {labels}"
-            raise ArgumentError(fault("spec", rule, s))
+        if not isinstance(s, Linear):
+            known = s.of in {None, *classifiers} and s.on in {None, *labels}
+            require(known, fault("spec", rule, s))
     most = largest_prevalences(table, spec, classifiers, labels)
     if most is None:
         rule = "must have strict accuracies on labels only"
         remedy = "Use prove_malfunction instead."
         raise ArgumentError(fault("spec", rule, f"'{spec}'", remedy=remedy))
-    n_items = sum(table[0])
     fired = sum(most) < n_items
     before = np.cumsum([0, *most[:-1]]).tolist()
     filled = [min(m, max(0, n_items - b)) for m, b in zip(most, before, strict=True)]

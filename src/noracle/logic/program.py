@@ -437,17 +437,11 @@ class Case:
         return None
 
 
-class Stepped(NamedTuple):
-    """What the steps found: an assignment of one label per group that keeps all rows, or a proof."""
-
-    labels: Places | None
-    leaf: Leaf | None
-    steps: int
-
-
-def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
+def dual_steps(
+    case: Case, *, steps: int, deadline: float
+) -> tuple[Places | None, Leaf | None, int]:
     """Multiplicative steps on D(w) - B(w): weight moves to the rows that fall short of what they
-    should be.
+    should be. Returns one label per group that keeps all rows, or a proof; and the steps taken.
 
     The first step has equal weights on the claims, so that its assignment is the plurality vote.
     Each step looks at the assignment that attains D(w): it may keep all rows (then nothing is
@@ -470,15 +464,15 @@ def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
         labels = scores.argmax(axis=1)
         values, answered = program.values_of_labels(labels)
         if not program.short(values, answered).any():
-            return Stepped(labels, None, step)
+            return labels, None, step
         slack = values - program.at_least
         slack[k[answered[i, r] == 0]] = 0
         if float(weights @ slack) < 0:
             leaf = case.leaf(weights)
             if leaf is not None:
-                return Stepped(None, leaf, step)
+                return None, leaf, step
         if time.monotonic() > deadline:
             break
         parts = slack / scale
         log = np.maximum(log - _PACE / np.sqrt(step) * parts / np.abs(parts).max(), -_LEAST)
-    return Stepped(None, None, step)
+    return None, None, step
