@@ -154,10 +154,8 @@ def sample_by_cluster(rows: Sequence[tuple[str, Row]]) -> VoteSample:
     for cluster, (hit, tied, top, votes, n) in rows:
         found.setdefault(cluster, Counter())[hit, tied, top, votes] += n
     alike = Counter(_rows_of(counted) for counted in found.values())
-    together: Counter[tuple[int, int, int, int]] = Counter()
-    for counted in found.values():
-        together.update(counted)
-    return VoteSample(rows=_rows_of(together), clusters=tuple(sorted(alike.items())))
+    together = _rows_of(sum(found.values(), Counter()))
+    return VoteSample(rows=together, clusters=tuple(sorted(alike.items())))
 
 
 def _rows_of(counted: Counter[tuple[int, int, int, int]]) -> tuple[Row, ...]:
