@@ -19,10 +19,17 @@ RENAMED = {
 """Names of 0.1 in noracle and noracle.logic → what they are called now."""
 
 
-def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError:
-    """The error for a name that a package does not have; one of 0.1 is told its new name."""
+def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError | ImportError:
+    """The error for a name that a package does not have; one of 0.1 is told its new name.
+
+    To be called by ``__getattr__``. The words of an AttributeError are lost in ``from package
+    import name``, so that a renamed name is an ImportError there.
+    """
     said = f"; it is called {renamed[name]} now" if name in renamed else ""
-    return AttributeError(f"module {package!r} has no attribute {name!r}{said}")
+    message = f"module {package!r} has no attribute {name!r}{said}"
+    if said and sys._getframe(2).f_code.co_name == "_handle_fromlist":
+        return ImportError(message, name=name)
+    return AttributeError(message)
 
 
 def lazy(

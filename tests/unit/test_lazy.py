@@ -61,6 +61,8 @@ def test_old_names_of_packages_say_the_new_one(package: str, old: str, new: str)
         getattr(importlib.import_module(package), old)
     assert hasattr(importlib.import_module(package), new)
     assert not hasattr(importlib.import_module(package), old)
+    with pytest.raises(ImportError, match=f"it is called {new} now"):
+        exec(f"from {package} import {old}")
 
 
 def test_dir_of_noracle_lists_public_names_only() -> None:
