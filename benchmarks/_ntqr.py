@@ -73,7 +73,7 @@ def ours(case: Case) -> tuple[bool, float]:
     """Whether the closed form fires, with a proof that is checked, and the processor seconds of
     both.
     """
-    from noracle.logic.cascade import axiom_alarm
+    from noracle.logic.cascade import prove_by_axioms
     from noracle.logic.spec import Spec
 
     start = time.process_time()
@@ -81,7 +81,7 @@ def ours(case: Case) -> tuple[bool, float]:
         name: dict(zip("abc", row, strict=False))
         for name, row in zip("ijk", case.uses, strict=False)
     }
-    proof = axiom_alarm(uses, Spec.accuracy(case.above))
+    proof = prove_by_axioms(uses, Spec.accuracy(case.above))
     if not proof.verify():
         raise ArithmeticError(f"the proof of {case} does not verify")
     return proof.status == "alarm", time.process_time() - start

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_ntqr.py [--record]
 
-ntqr 0.9 (the authors' package) enumerates evaluations; ``axiom_alarm`` decides the same question in
+ntqr 0.9 (the authors' package) enumerates evaluations; ``prove_by_axioms`` decides the same question in
 closed form, writes a proof and checks it. Cases: uses of 2 labels over at most 12 items, and of 3
 labels over at most 5, by 2 or 3 classifiers. Both run in this process.
 """

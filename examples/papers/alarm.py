@@ -28,9 +28,9 @@ from independent import evaluate_majority, solve_trio
 
 from noracle.counts.sketch import Sketch
 from noracle.logic.cascade import prove_malfunction
-from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.conflict import prove_conflict, range_violators
+from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.ranges import exact_ends, range_accuracies
-from noracle.logic.trace import threshold, trace
 
 GRADERS = ("Claude", "Mistral", "GPT4")
 # Table 2: answers of the three graders, and how many of these items are truly A and B.
@@ -75,7 +75,7 @@ def flipped() -> Sketch:
 
 
 def windows(sketch: Sketch) -> str:
-    found = trace(sketch, CLAIM, label="A").diagnostics["possible"]
+    found = range_prevalence(sketch, CLAIM, label="A").diagnostics["possible"]
     return ", ".join(f"{a}..{b}" for a, b in found) or "none"
 
 
@@ -88,7 +88,11 @@ def graders(page: Page, out: Path | None) -> bool:
         fine &= proof.verify() and (proof.status == "alarm") == PUBLISHED[group]
         largest = [
             f"{r.ranges[0].low:.3f}"
-            for r in (threshold(part, axioms=True), threshold(part), threshold(part, kind="grade"))
+            for r in (
+                range_threshold(part, axioms=True),
+                range_threshold(part),
+                range_threshold(part, kind="grade"),
+            )
         ]
         rows.append(
             [
@@ -116,13 +120,13 @@ def graders(page: Page, out: Path | None) -> bool:
             rows,
         ),
     )
-    core = minimal_conflict(sketch, CLAIM)
+    core = prove_conflict(sketch, CLAIM)
     fine &= core.verify() and core.diagnostics["conflict"] == ["Mistral", "GPT4"]
     page.add(
         "Who is in conflict",
         f"Smallest conflict: {', '.join(core.diagnostics['conflict'])}. Weights on its claims reach at most {core.certificate['largest']}, "
         f"but would have to reach {core.certificate['needed']}. At accuracy > 0.7 at least "
-        f"{least_violators(sketch, 'accuracy > 0.7').ranges[0].low:.0f} of the three break the claim.",
+        f"{range_violators(sketch, 'accuracy > 0.7').ranges[0].low:.0f} of the three break the claim.",
     )
     found = range_accuracies(sketch, given={"Claude": CLAIM, "GPT4": CLAIM})
     truth = _truth()
@@ -166,9 +170,9 @@ def drawn(number: int) -> Any:
         return figures.figure2() if number == 2 else figures.figure3()
     if number == 4:
         return figures.traces(
-            {" and ".join(g): trace(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]}
+            {" and ".join(g): range_prevalence(sketch.of(g), CLAIM, label="A") for g in GROUPS[:3]}
         )
-    return figures.traces({"all three, flipped": trace(flipped(), CLAIM, label="A")})
+    return figures.traces({"all three, flipped": range_prevalence(flipped(), CLAIM, label="A")})
 
 
 # Three classifiers that err independently of each other, in whole numbers: 2,500 items, 500 of them
@@ -283,8 +287,8 @@ def models(page: Page, answers: Answers, *, claims: Sequence[str], seconds: floa
         "alarm where the key says 'kept' would be a false one.",
         markdown(["claim about all", "verdict", "by the key", "proved by", "processor s"], rows),
     )
-    core = minimal_conflict(sketch, claims[-1], time_limit=2 * seconds)
-    best = threshold(sketch, kind="grade", denominator=100, time_limit=seconds).ranges[0]
+    core = prove_conflict(sketch, claims[-1], time_limit=2 * seconds)
+    best = range_threshold(sketch, kind="grade", denominator=100, time_limit=seconds).ranges[0]
     page.add(
         "Conflict and largest claim",
         f"Smallest conflict found for '{claims[-1]}': {', '.join(core.diagnostics['conflict']) or 'none'}. All grades can be above "

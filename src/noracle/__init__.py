@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from noracle._lazy import RENAMED, missing
 from noracle._version import __version__
 
 if TYPE_CHECKING:
@@ -59,14 +60,14 @@ if TYPE_CHECKING:
     from noracle.evidence import Evidence, Ratings
     from noracle.logic import (
         Spec,
-        axiom_alarm,
-        least_violators,
-        minimal_conflict,
+        prove_by_axioms,
+        prove_conflict,
         prove_malfunction,
         range_accuracies,
         range_checks,
-        threshold,
-        trace,
+        range_prevalence,
+        range_threshold,
+        range_violators,
     )
     from noracle.ppi import estimate_mean, plan_accuracy, plan_budget, plan_labels
     from noracle.results import (
@@ -133,7 +134,6 @@ __all__ = [
     "Spec",
     "__version__",
     "aggregate_labels",
-    "axiom_alarm",
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
@@ -159,21 +159,22 @@ __all__ = [
     "estimate_ceiling",
     "estimate_mean",
     "label_checks",
-    "least_violators",
-    "minimal_conflict",
     "plan_accuracy",
     "plan_budget",
     "plan_certificate",
     "plan_labels",
+    "prove_by_axioms",
+    "prove_conflict",
     "prove_malfunction",
     "race_systems",
     "range_accuracies",
     "range_checks",
+    "range_prevalence",
+    "range_threshold",
     "range_unsure",
+    "range_violators",
     "read_result",
     "route_items",
-    "threshold",
-    "trace",
 ]
 
 
@@ -201,8 +202,8 @@ def __getattr__(name: str) -> Any:
             if hasattr(module, name):
                 globals()[name] = getattr(module, name)
                 return globals()[name]
-    raise AttributeError(f"module 'noracle' has no attribute {name!r}")
+    raise missing(__name__, RENAMED, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*__all__, *_MODULES})

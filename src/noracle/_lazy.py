@@ -9,11 +9,27 @@ from typing import Any
 
 from noracle.errors import MissingExtra
 
+RENAMED = {
+    "axiom_alarm": "prove_by_axioms",
+    "least_violators": "range_violators",
+    "minimal_conflict": "prove_conflict",
+    "threshold": "range_threshold",
+    "trace": "range_prevalence",
+}
+"""Names of 0.1 in noracle and noracle.logic → what they are called now."""
 
-def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError:
-    """The error for a name that a package does not have; one of 0.1 is told its new name."""
+
+def missing(package: str, renamed: Mapping[str, str], name: str) -> AttributeError | ImportError:
+    """The error for a name that a package does not have; one of 0.1 is told its new name.
+
+    To be called by ``__getattr__``. The words of an AttributeError are lost in ``from package
+    import name``, so that a renamed name is an ImportError there.
+    """
     said = f"; it is called {renamed[name]} now" if name in renamed else ""
-    return AttributeError(f"module {package!r} has no attribute {name!r}{said}")
+    message = f"module {package!r} has no attribute {name!r}{said}"
+    if said and sys._getframe(2).f_code.co_name == "_handle_fromlist":
+        return ImportError(message, name=name)
+    return AttributeError(message)
 
 
 def lazy(
@@ -58,4 +74,4 @@ def lazy(
         own[name] = getattr(module, name)
         return own[name]
 
-    return load, lambda: sorted({*own, *home}), sorted(home)
+    return load, lambda: sorted(home), sorted(home)

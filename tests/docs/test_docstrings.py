@@ -47,11 +47,6 @@ FOLDERS = (
 VERB = re.compile(r"(?:^|\.)(estimate|compare|certify|plan|prove|check|range|route|race)_")
 STREAMS = ("AccuracyStream", "CertificateStream", "Race", "search.Gate")
 ALSO_STATEMENTS = (
-    "axiom_alarm",
-    "least_violators",
-    "minimal_conflict",
-    "threshold",
-    "trace",
     "learn.analyse_labels",
     "search.search_workflows",
 )

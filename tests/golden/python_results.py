@@ -121,7 +121,7 @@ def _published() -> Any:
 
 
 RESULTS: dict[str, Callable[[], Any]] = {
-    "axiom_alarm": lambda: noracle.axiom_alarm(USES, "accuracy > 1/2").to_dict(),
+    "axiom_alarm": lambda: noracle.prove_by_axioms(USES, "accuracy > 1/2").to_dict(),
     "certify_published": _published,
     "plan_certificate": lambda: noracle.plan_certificate(_rating_counts()).to_dict(),
     "check_assumptions": _known,
@@ -149,7 +149,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "label_checks": lambda: results_dict(noracle.label_checks(_evidence())),
     "plan_accuracy": lambda: noracle.plan_accuracy(_counts(), half_width=0.03).to_dict(),
     "route_items": lambda: noracle.route_items(_open(), design="targeted", seed=7).columns(),
-    "trace": lambda: noracle.trace(_sketch(), "accuracy > 0.2", label="A").to_dict(),
-    "threshold": lambda: noracle.threshold(_sketch(), axioms=True).to_dict(),
+    "trace": lambda: noracle.range_prevalence(_sketch(), "accuracy > 0.2", label="A").to_dict(),
+    "threshold": lambda: noracle.range_threshold(_sketch(), axioms=True).to_dict(),
     "estimate_mean": _mean,
 }

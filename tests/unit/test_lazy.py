@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from noracle._lazy import lazy
+from noracle._lazy import RENAMED, lazy
 from noracle.errors import MissingExtra
 
 
@@ -53,9 +53,19 @@ def test_a_name_of_an_older_release_says_what_it_is_called_now(package: types.Mo
         ("noracle.simulate", "Task", "PictureTask"),
         ("noracle.search", "Question", "PosedQuestion"),
         ("noracle.oversight", "Settings", "FolderSettings"),
+        *((package, *pair) for package in ("noracle", "noracle.logic") for pair in RENAMED.items()),
     ],
 )
 def test_old_names_of_packages_say_the_new_one(package: str, old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"it is called {new} now"):
         getattr(importlib.import_module(package), old)
     assert hasattr(importlib.import_module(package), new)
+    assert not hasattr(importlib.import_module(package), old)
+    with pytest.raises(ImportError, match=f"it is called {new} now"):
+        exec(f"from {package} import {old}")
+
+
+def test_dir_of_noracle_lists_public_names_only() -> None:
+    noracle = importlib.import_module("noracle")
+    assert dir(noracle) == sorted({*noracle.__all__, "collect", "learn", "search"})
+    assert not {"importlib", "TYPE_CHECKING", "annotations", "Any"} & set(dir(noracle))

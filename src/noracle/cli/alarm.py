@@ -12,9 +12,8 @@ from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
 from noracle.errors import ArgumentError
 from noracle.logic.cascade import prove_malfunction
+from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.spec import Linear, Spec, Statement
-from noracle.logic.trace import threshold as find_threshold
-from noracle.logic.trace import trace as find_trace
 
 EXAMPLE = """Example:
 
@@ -53,12 +52,12 @@ def command(given: Answers, own: _AlarmOptions, sketched: Sketches, output: Outp
         proof = prove_malfunction(gathered, claim, **limits)
         results: list[Any] = [proof]
         if own.trace is not None:
-            results.append(find_trace(gathered, claim, label=own.trace, **limits))
+            results.append(range_prevalence(gathered, claim, label=own.trace, **limits))
         if own.threshold:
             kinds = {s.kind for s in claim.statements if not isinstance(s, Linear)}
             kind = "grade" if kinds == {"grade"} else "accuracy"
             results.append(
-                find_threshold(gathered, kind=kind, **limits)  # type: ignore[arg-type]
+                range_threshold(gathered, kind=kind, **limits)  # type: ignore[arg-type]
             )
     output.emit("Can all be as good as claimed?", results, single=len(results) == 1)
     if EXIT[proof.status]:

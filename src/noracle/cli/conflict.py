@@ -11,7 +11,7 @@ from noracle.cli._options import Output, option, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
 from noracle.cli.alarm import EXIT
-from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.conflict import prove_conflict, range_violators
 from noracle.logic.next_item import range_checks
 
 EXAMPLE = """Example:
@@ -37,10 +37,10 @@ def command(given: Answers, own: _ConflictOptions, sketched: Sketches, output: O
     with working("counting"):
         gathered = sketched.gather(given)
     with working("proving"):
-        proof = minimal_conflict(gathered, own.spec, **limits)
+        proof = prove_conflict(gathered, own.spec, **limits)
         results: list[Any] = [proof]
         if own.least:
-            results.append(least_violators(gathered, own.spec, **limits))
+            results.append(range_violators(gathered, own.spec, **limits))
         if own.check_next:
             results.append(range_checks(gathered, own.spec, **limits))
     output.emit("Who cannot all be right?", results, single=len(results) == 1)

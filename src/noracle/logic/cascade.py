@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError, fault
+from noracle.counts.sketch import Sketch, count_decisions
+from noracle.errors import ArgumentError, fault, require
+from noracle.evidence.evidence import Evidence
 from noracle.logic.program import (
     Array,
     Case,
@@ -50,12 +51,22 @@ _DEEPEST = 200
 # What is claimed, what is known, and how long to look.
 
 
-class Ruling(NamedTuple):
-    """A verdict, the counts of a witness, and whether an alarm rests on the solver alone."""
+class Decided(NamedTuple):
+    """A verdict with what proves it: a node (alarm), counts (consistent), or neither."""
 
-    status: str
+    status: Verdict
+    method: str = ""
+    node: Node | None = None
     given: Whole | None = None
-    on_solver: bool = False
+    most: list[int] | None = None
+    steps: int = 0
+    nodes: int = 0
+    reason: str = ""
+
+    @property
+    def on_solver(self) -> bool:
+        """Whether an alarm rests on the solver alone."""
+        return self.status == "alarm" and self.node is None and self.most is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +81,9 @@ class Claims:
     @classmethod
     def read(cls, sketch: Sketch, spec: Spec, prevalence: Bounds | None, time_limit: float) -> Self:
         """Claims of a user, checked."""
-        if not (isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf):
-            rule = "must be a positive number of seconds"
-            raise ArgumentError(fault("time_limit", rule, repr(time_limit)))
+        fits = isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf
+        rule = "must be a positive number of seconds"
+        require(fits, fault("time_limit", rule, repr(time_limit)))
         deadline = time.monotonic() + time_limit
         return cls(sketch, spec, check_prevalence(sketch, prevalence), deadline)
 
@@ -97,23 +108,21 @@ class Claims:
         """The same with a part of the time that is left."""
         return dataclasses.replace(self, deadline=share(self.deadline, part))
 
-    def ask(self, part: float = 1.0, *more: Row) -> Ruling:
+    def ask(self, part: float = 1.0, *more: Row) -> Decided:
         """Can all claims, prevalences and further rows hold at once?"""
-        claims = self.until(part)
-        rows = (*self.rows, *more)
+        claims, rows = self.until(part), (*self.rows, *more)
         if not rows:
-            return Ruling("consistent", _assigned(self.sketch, self.sketch.allowed.argmax(axis=1)))
+            given = _assigned(self.sketch, self.sketch.allowed.argmax(axis=1))
+            return Decided("consistent", given=given)
         if time.monotonic() >= claims.deadline:
-            return Ruling("undecided")
-        found = decide(claims, IntegerProgram(self.sketch, rows))
-        return Ruling(found.status, found.given, found.is_bare)
+            return Decided("undecided")
+        return decide(claims, IntegerProgram(self.sketch, rows))
 
     def guarantee(self, *, trusted: str = "", solver: str = "") -> Guarantee:
         """What every logical result rests on."""
-        known = "known answers and ruled-out labels are true"
         found = (
             ("the trusted claims are true", trusted, trusted),
-            (known, "", self.sketch.has_side_information),
+            ("known answers and ruled-out labels are true", "", self.sketch.has_side_information),
             ("the prevalences are in their ranges", "", self.bounds),
             ("the integer solver is right", solver, solver),
         )
@@ -139,17 +148,30 @@ class Claims:
         return Ranges(**{"guarantee": promise, **said}, ranges=tuple(ranges), counts=self.counts)
 
 
+def sketch_of(evidence: object) -> Sketch:
+    """The sketch itself, or that of all systems of the evidence."""
+    if isinstance(evidence, Evidence):
+        return count_decisions(evidence)
+    if isinstance(evidence, Sketch):
+        return evidence
+    came, remedy = type(evidence).__name__, "The claim comes second."
+    raise ArgumentError(fault("evidence", "must be Evidence or a Sketch", came, remedy=remedy))
+
+
 def share(deadline: float, part: float) -> float:
     """When a part of the time that is left is over."""
     now = time.monotonic()
     return now + part * max(0.0, deadline - now)
 
 
-def check_whole(argument: str, value: object, least: int) -> int:
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(argument: str, value: Any, least: int) -> int:
     """``value`` as an int if it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        rule = f"must be a whole number of at least {least}"
-        raise ArgumentError(fault(argument, rule, repr(value)))
+    rule = f"must be a whole number of at least {least}"
+    require(_is_whole(value) and value >= least, fault(argument, rule, repr(value)))
     return int(value)
 
 
@@ -175,9 +197,8 @@ def each_named(
     parts = spec.items() if isinstance(spec, Mapping) else [(None, spec)]
     statements: list[Statement | Linear] = []
     for name, part in parts:
-        if name is not None and name not in classifiers:
-            rule = f"must name classifiers among {list(classifiers)}"
-            raise ArgumentError(fault("given", rule, repr(name)))
+        rule = f"must name classifiers among {list(classifiers)}"
+        require(name is None or name in classifiers, fault("given", rule, repr(name)))
         for s in as_spec(part).statements:
             if isinstance(s, Linear):
                 statements.append(s)
@@ -195,17 +216,13 @@ def check_prevalence(sketch: Sketch, prevalence: Bounds | None) -> dict[str, tup
     Q = sketch.n_items
     found: dict[str, tuple[int, int]] = {}
     for label, given in (prevalence or {}).items():
-        name = str(label)
-        if name not in sketch.labels:
-            rule = f"must be about labels among {list(sketch.labels)}"
-            raise ArgumentError(fault("prevalence", rule, repr(label)))
-        pair: tuple[Any, ...] = (
-            (given, given) if isinstance(given, numbers.Integral) else tuple(given)
-        )
-        whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in pair)
-        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1] <= Q:
-            rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
-            raise ArgumentError(fault(f"prevalence of {name!r}", rule, repr(given)))
+        name, rule = str(label), f"must be about labels among {list(sketch.labels)}"
+        require(name in sketch.labels, fault("prevalence", rule, repr(label)))
+        pair: Any = (given, given) if isinstance(given, numbers.Integral) else tuple(given)
+        whole = len(pair) == 2 and all(map(_is_whole, pair))
+        rule = f"must be (low, high), whole numbers with 0 <= low <= high <= {Q}"
+        fits = whole and 0 <= pair[0] <= pair[1] <= Q
+        require(fits, fault(f"prevalence of {name!r}", rule, repr(given)))
         found[name] = (int(pair[0]), int(pair[1]))
     if found:
         _agree(sketch, found)
@@ -221,19 +238,14 @@ def _agree(sketch: Sketch, bounds: Bounds) -> None:
         r = sketch.labels.index(name)
         forced = int(n[sets[:, r] & (sets.sum(axis=1) == 1)].sum())
         possible = int(n[sets[:, r]].sum())
-        rule = ""
-        if forced > high:
-            rule = f"at least the {forced} items known to have it"
-        elif possible < low:
-            rule = f"at most the {possible} items that can have it"
-        if rule:
+        if forced > high or possible < low:
+            least = f"at least the {forced} items known to have it"
+            rule = least if forced > high else f"at most the {possible} items that can have it"
             raise ArgumentError(f"prevalence of {name!r} must be {rule}; got {low}..{high}.")
-    ends = np.array([bounds.get(label, (0, Q)) for label in sketch.labels])
-    lows, highs = ends.T
+    lows, highs = np.array([bounds.get(label, (0, Q)) for label in sketch.labels]).T
     said = ", ".join(f"{name} {low}..{high}" for name, (low, high) in bounds.items())
-    if not lows.sum() <= Q <= highs.sum():
-        rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
-        raise ArgumentError(fault("prevalence", rule, said))
+    rule = f"must leave room for all {Q} items, sum of low <= {Q} <= sum of high"
+    require(lows.sum() <= Q <= highs.sum(), fault("prevalence", rule, said))
     if not sets.all() and not _fits(sets, n, lows, highs):
         rule = "must agree with the known and ruled-out labels of the items"
         remedy = "No true labels can have it: widen a range or correct the known labels."
@@ -298,7 +310,7 @@ def _tightest(program: IntegerProgram, uses: Whole) -> Array:
     return weights
 
 
-def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proof:
+def prove_by_axioms(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proof:
     """Can all be as good as claimed? Proof from how often each classifier used each label, and
     nothing else.
 
@@ -339,7 +351,7 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
     Examples
     --------
     >>> uses = {"Mistral": {"A": 27, "B": 254}, "GPT4": {"A": 234, "B": 47}}
-    >>> proof = axiom_alarm(uses, "accuracy > 1/2")
+    >>> proof = prove_by_axioms(uses, "accuracy > 1/2")
     >>> proof.status, proof.certificate["most"], proof.verify()
     ('alarm', [53, 93], True)
     """
@@ -350,31 +362,27 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
         raise ArgumentError(fault("uses", rule, type(uses).__name__, remedy=remedy))
     classifiers = list(uses)
     labels = list(dict.fromkeys(label for row in uses.values() for label in row))
-    if not classifiers or len(labels) < 2:
-        came = f"{len(classifiers)} and {len(labels)}"
-        raise ArgumentError(fault("uses", "must have classifiers and at least two labels", came))
-    counts: list[Any] = [n for row in uses.values() for n in row.values()]
-    strange = [n for n in counts if isinstance(n, bool) or not isinstance(n, numbers.Integral)]
-    if strange:
-        raise ArgumentError(f"uses must be whole numbers; got {strange[0]!r}.")
+    came = f"{len(classifiers)} and {len(labels)}"
+    rule = "must have classifiers and at least two labels"
+    require(classifiers and len(labels) > 1, fault("uses", rule, came))
+    for n in (n for row in uses.values() for n in row.values()):
+        require(_is_whole(n), f"uses must be whole numbers; got {n!r}.")
     table = [[int(uses[c].get(label, 0)) for label in labels] for c in classifiers]
     totals = {c: sum(row) for c, row in zip(classifiers, table, strict=True)}
-    if min(map(min, table)) < 0 or len(set(totals.values())) != 1 or not sum(table[0]):
-        rule = "must be counts with one total, as all classifiers answer all items"
-        raise ArgumentError(fault("uses", rule, f"totals {totals}"))
+    n_items = sum(table[0])
+    fits = n_items > 0 and min(map(min, table)) >= 0 and set(totals.values()) == {n_items}
+    rule = "must be counts with one total, as all classifiers answer all items"
+    require(fits, fault("uses", rule, f"totals {totals}"))
+    rule = f"must name classifiers among {classifiers} and labels among {labels}"
     for s in spec.statements:
-        known = isinstance(s, Linear) or (s.of in {None, *classifiers} and s.on in {None, *labels})
-        if not known:
-            rule = f"must name classifiers among {classifiers} and labels among {labels}"
-            raise ArgumentError(fault("spec", rule, s))
+        if not isinstance(s, Linear):
+            known = s.of in {None, *classifiers} and s.on in {None, *labels}
+            require(known, fault("spec", rule, s))
     most = largest_prevalences(table, spec, classifiers, labels)
     if most is None:
-        rule, remedy = (
-            "must have strict accuracies on labels only",
-            "Use prove_malfunction instead.",
-        )
+        rule = "must have strict accuracies on labels only"
+        remedy = "Use prove_malfunction instead."
         raise ArgumentError(fault("spec", rule, f"'{spec}'", remedy=remedy))
-    n_items = sum(table[0])
     fired = sum(most) < n_items
     before = np.cumsum([0, *most[:-1]]).tolist()
     filled = [min(m, max(0, n_items - b)) for m, b in zip(most, before, strict=True)]
@@ -395,26 +403,8 @@ def axiom_alarm(uses: Mapping[str, Mapping[str, int]], spec: Spec | str) -> Proo
 # The cascade.
 
 
-class Decided(NamedTuple):
-    """A verdict with what proves it: a node (alarm), counts (consistent), or neither."""
-
-    status: Verdict
-    method: str
-    node: Node | None = None
-    given: Whole | None = None
-    most: list[int] | None = None
-    steps: int = 0
-    nodes: int = 0
-    reason: str = ""
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether an alarm rests on the solver alone."""
-        return self.status == "alarm" and self.node is None and self.most is None
-
-
 def prove_malfunction(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -424,14 +414,14 @@ def prove_malfunction(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items: see
-        :class:`noracle.counts.sketch.Sketch`.
+    evidence
+        Answers, with judgements as side information; or how often each pattern of answers was
+        given, with what is known of the items: see :class:`noracle.counts.sketch.Sketch`.
     spec
         What is claimed, for example ``"accuracy > 1/2"`` (each classifier, on each label) or
-        ``"grade > 0.8"`` (over all labels); or a
-        :class:`Spec`. Thresholds are exact fractions, and "more than" is strict. On a label of which a classifier answered no item,
-        the claim holds: nobody is proved broken by not answering.
+        ``"grade > 0.8"`` (over all labels); or a :class:`Spec`. Thresholds are exact fractions, and
+        "more than" is strict. On a label of which a classifier answered no item, the claim holds:
+        nobody is proved broken by not answering.
     prevalence
         For some labels the least and the most items that can have it.
     time_limit
@@ -467,7 +457,7 @@ def prove_malfunction(
     References
     ----------
     Corrada-Emmanuel, Parker and Bharadwaj, "A logical alarm for misaligned binary classifiers",
-    whose alarm sees one classifier at a time (:func:`axiom_alarm`). Full patterns are strictly
+    whose alarm sees one classifier at a time (:func:`prove_by_axioms`). Full patterns are strictly
     stronger.
 
     Examples
@@ -478,14 +468,15 @@ def prove_malfunction(
     >>> proof.status, proof.verify()
     ('alarm', True)
     """
+    sketch = sketch_of(evidence)
     claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     rows = claims.rows
     _refuse_hopeless(claims)
     d = decide(claims, IntegerProgram(sketch, rows))
-    bare = "this alarm rests on HiGHS; verify() cannot check it" if d.is_bare else ""
+    solver = "this alarm rests on HiGHS; verify() cannot check it" if d.on_solver else ""
     certificate: dict[str, Any] = {}
     notes: tuple[str, ...] = (_CONSISTENT,) if d.status == "consistent" else ()
-    if d.is_bare:
+    if d.on_solver:
         certificate = {"kind": "solver"}
         notes = ("the alarm rests on the integer solver; there is no certificate to check",)
     elif d.status == "alarm":
@@ -496,7 +487,7 @@ def prove_malfunction(
         claim=str(claims.spec),
         status=d.status,
         method=d.method,
-        guarantee=claims.guarantee(solver=bare),
+        guarantee=claims.guarantee(solver=solver),
         spec={"statements": claims.spec.to_list(), "prevalence": bounds},
         sketch=sketch.to_dict(),
         certificate=certificate,
@@ -515,17 +506,11 @@ def _refuse_hopeless(claims: Claims) -> None:
         return
     remedy = "Add known answers, ruled-out labels or a prevalence."
     if len(sketch.classifiers) < 2:
-        rule, came = (
-            "must have two classifiers, as one alone may always be right",
-            sketch.classifiers[0],
-        )
-        raise ArgumentError(fault("sketch", rule, repr(came), remedy=remedy))
+        rule = "must have two classifiers, as one alone may always be right"
+        raise ArgumentError(fault("sketch", rule, repr(sketch.classifiers[0]), remedy=remedy))
     if not ((sketch.patterns >= 0).sum(axis=1) > 1).any():
-        rule, none = (
-            "must have an item that two classifiers answered",
-            f"none among {sketch.n_items} items",
-        )
-        raise ArgumentError(fault("sketch", rule, none, remedy=remedy))
+        rule, none = "must have an item that two classifiers answered", f"{sketch.n_items} items"
+        raise ArgumentError(fault("sketch", rule, f"none among {none}", remedy=remedy))
 
 
 def _written(node: Node) -> dict[str, Any]:
@@ -562,7 +547,11 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
         uses = sketch.uses
         most = largest_prevalences(uses.tolist(), claims.spec, sketch.classifiers, sketch.labels)
         if most is not None and sum(most) < sketch.n_items:
-            node = case.leaf(_tightest(program, uses)) or _tree(program, deadline)
+            node: Node | None = case.leaf(_tightest(program, uses))
+            half = share(deadline, 0.5)
+            if node is None and entries(program) <= _SMALL and ready(half):
+                # Cases that prove what the closed form has proved by rounding, where they are few.
+                node = search(program, most=_FIRST_NODES, deadline=half).node
             return Decided("alarm", "single-classifier axioms", most=most, node=node)
     cells = sketch.n_groups * program.R
     steps = 20 if cells <= 300 else 100 if cells <= _SMALL else 300
@@ -584,9 +573,8 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
     if solved.status == "solved":
         given = solved.given.astype(np.int64)
         if program.is_satisfied(given):
-            return first._replace(
-                status="consistent", method="integer program", given=given, steps=steps
-            )
+            found = Decided("consistent", "integer program", given=given)
+            return found._replace(steps=steps, nodes=first.nodes)
     # A proof to check, or the last chance.
     more = search(program, most=_MOST_NODES, deadline=deadline)
     found = more._replace(steps=steps, nodes=first.nodes + more.nodes)
@@ -595,13 +583,6 @@ def decide(claims: Claims, program: IntegerProgram) -> Decided:
     if solved.status == "infeasible" and is_tame(program):
         return found._replace(status="alarm", method="integer program")
     return found._replace(method="integer program", reason=_TIME_UP)
-
-
-def _tree(program: IntegerProgram, deadline: float) -> Node | None:
-    """Cases that prove what the closed form has proved by rounding, where they are few."""
-    if entries(program) > _SMALL or not ready(share(deadline, 0.5)):
-        return None
-    return search(program, most=_FIRST_NODES, deadline=share(deadline, 0.5)).node
 
 
 # Cases by cases: where no single set of weights proves an alarm, split on a whole number and prove
@@ -664,17 +645,15 @@ def _choose_split(case: Case, given: Array) -> tuple[Form, int, bool] | None:
         form: Form = ("answered", a, b) if missing.any() else ("prevalence", b)
         return form, 0, bool(answered[a, b] > 0.5)
 
-    def sums() -> Iterator[tuple[Form, float]]:
+    def sums() -> Iterator[tuple[Form, Any]]:
         pairs = list(np.ndindex(answered.shape))
-        yield from ((("prevalence", b), float(given[:, b].sum())) for b in range(program.R))
-        yield from ((("answered", a, b), float(answered[a, b])) for a, b in pairs)
-        yield from (
-            (("correct", a, b), float(given[patterns[:, a] == b, b].sum())) for a, b in pairs
-        )
+        yield from ((("prevalence", b), given[:, b].sum()) for b in range(program.R))
+        yield from ((("answered", a, b), answered[a, b]) for a, b in pairs)
+        yield from ((("correct", a, b), given[patterns[:, a] == b, b].sum()) for a, b in pairs)
         broken = np.argwhere(np.abs(given - np.rint(given)) > _NEAR).tolist()
-        yield from ((("cell", g, b), float(given[g, b])) for g, b in broken)
+        yield from ((("cell", g, b), given[g, b]) for g, b in broken)
 
-    for form, value in sums():
+    for form, value in ((form, float(found)) for form, found in sums()):
         if abs(value - round(value)) > _NEAR:
             at = math.floor(value)
             return form, at, value - at > 0.5

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
-from noracle.logic.cascade import Claims, Ruling, prove_malfunction, restricted
+from noracle.errors import require
+from noracle.evidence.evidence import Evidence
+from noracle.logic.cascade import Claims, Decided, prove_malfunction, restricted, sketch_of
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import Proof, Range, Ranges
 
@@ -24,7 +25,7 @@ class _Court:
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
         # What is known of the items does not contradict itself.
-        self.known: dict[tuple[str, ...], Ruling] = {(): Ruling("consistent")}
+        self.known: dict[tuple[str, ...], Decided] = {(): Decided("consistent")}
 
     def verdict(self, names: Sequence[str]) -> str:
         """Whether these can all keep their claims."""
@@ -46,8 +47,8 @@ class _Court:
         return keep, unsure
 
 
-def minimal_conflict(
-    sketch: Sketch,
+def prove_conflict(
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -57,7 +58,7 @@ def minimal_conflict(
 
     Parameters
     ----------
-    sketch, spec, prevalence, time_limit
+    evidence, spec, prevalence, time_limit
         As in :func:`prove_malfunction`.
 
     Returns
@@ -88,9 +89,10 @@ def minimal_conflict(
     --------
     >>> counts = {("A", "A", "A"): 12, ("A", "B", "A"): 121, ("B", "A", "A"): 14, ("B", "B", "A"): 87, ("A", "B", "B"): 14}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y", "z"], labels=["A", "B"])
-    >>> minimal_conflict(sketch, "accuracy > 1/2").diagnostics["conflict"]
+    >>> prove_conflict(sketch, "accuracy > 1/2").diagnostics["conflict"]
     ['y', 'z']
     """
+    sketch = sketch_of(evidence)
     claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     first = max(1e-3, 0.4 * time_limit)
     proof = prove_malfunction(sketch, claims.spec, prevalence=prevalence, time_limit=first)
@@ -136,8 +138,8 @@ def _rows_used(node: Mapping[str, Any]) -> set[int]:
     return {int(k) for k, _ in node.get("weights", ())}
 
 
-def least_violators(
-    sketch: Sketch,
+def range_violators(
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -147,7 +149,7 @@ def least_violators(
 
     Parameters
     ----------
-    sketch, spec, prevalence, time_limit
+    evidence, spec, prevalence, time_limit
         As in :func:`prove_malfunction`.
 
     Returns
@@ -177,15 +179,14 @@ def least_violators(
     --------
     >>> counts = {("A", "A", "A"): 12, ("A", "B", "A"): 121, ("B", "A", "A"): 14, ("B", "B", "A"): 87, ("A", "B", "B"): 14}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y", "z"], labels=["A", "B"])
-    >>> found = least_violators(sketch, "accuracy > 1/2")
+    >>> found = range_violators(sketch, "accuracy > 1/2")
     >>> found.ranges[0].low, found.ranges[0].high, found.diagnostics["violators"]
     (1.0, 1.0, ['y'])
     """
-    spec = as_spec(spec)
+    sketch, spec = sketch_of(evidence), as_spec(spec)
     claims = Claims.read(sketch, spec, prevalence, time_limit)
     everyone = list(sketch.classifiers)
-    if not claims.names:
-        raise ArgumentError(f"spec must be about classifiers; got '{spec}'.")
+    require(claims.names, f"spec must be about classifiers; got '{spec}'.")
     _ = claims.rows  # refuses names that are not in the sketch
     court = _Court(claims)
     conflicts: list[list[str]] = []
@@ -196,21 +197,16 @@ def least_violators(
         chosen, least = _meets_all(conflicts, everyone)
     decided = said == "consistent"
     if not decided:  # without these the others were shown to be consistent; at worst all
-        fine = [key for key, asked in court.known.items() if asked.status == "consistent"]
-        best = max(fine, key=len)
+        best = max((k for k, d in court.known.items() if d.status == "consistent"), key=len)
         chosen = [c for c in everyone if c not in best]
     name = "classifiers that break the claim, at least"
+    said_of = {"claim": str(spec), "violators": chosen, "conflicts": conflicts}
     return claims.result(
         [Range(name=name, low=float(least), high=float(len(chosen)))],
         on_solver=any(asked.on_solver for asked in court.known.values()),
         method="conflicts and a smallest set that meets them all",
         subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
-        diagnostics={
-            "claim": str(spec),
-            "violators": chosen,
-            "conflicts": conflicts,
-            "decided": decided and least == len(chosen),
-        },
+        diagnostics={**said_of, "decided": decided and least == len(chosen)},
         notes=("other classifiers, and more of them, may break the claim in truth",),
         reason="" if decided else "the time limit was reached",
     )

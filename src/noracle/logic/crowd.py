@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, MissingExtra, fault
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    GuaranteeWarning,
+    MissingExtra,
+    fault,
+    require,
+    require_evidence,
+)
 from noracle.results import Assumption, Estimate, Guarantee, Kind, Range, Ranges, choose
 
 if TYPE_CHECKING:
@@ -82,18 +90,14 @@ def estimate_with_crowd(
     [1.0, 0.8, 0.9]
     """
     choose("method", method, get_args(CrowdMethod))
-    if n_iter < 1:
-        raise ArgumentError(f"n_iter must be at least 1; got {n_iter}.")
+    require(n_iter >= 1, f"n_iter must be at least 1; got {n_iter}.")
     known, coded = read_patterns(counts, labels=labels, missing=True)
     coded = {p: n for p, n in coded.items() if n and max(p) >= 0}
     size = len(next(iter(counts)))
     names = tuple(str(i + 1) for i in range(size)) if systems is None else tuple(map(str, systems))
-    if len(names) != size or len(set(names)) != size:
-        raise ArgumentError(
-            f"systems must be {size} different names, one for each answer of a pattern; got {list(names)}."
-        )
-    if not coded:
-        raise EvidenceError(fault("counts", "must hold at least one item with an answer", "none"))
+    rule = f"must be {size} different names, one for each answer of a pattern"
+    require(len(names) == len(set(names)) == size, fault("systems", rule, list(names)))
+    require_evidence(coded, "counts", "must hold at least one item with an answer", "none")
     every = [name for s in names for label in (*known, None) for name in _names(s, label)]
     if ranges is not None and not any(r.name in every for r in ranges.ranges):
         rule = "must have names such as 'accuracy of X on a' for these systems and labels"
@@ -109,10 +113,9 @@ def estimate_with_crowd(
     )
     outside = [e for e in estimates if e.diagnostics.get("inside_range") is False]
     if outside:
-        named = "; ".join(
-            f"{e.quantity} of {e.subject}: {e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]"
-            for e in outside[:5]
-        )
+        shown = [f"{e.value:.3f} is not in [{e.low:.3f}, {e.high:.3f}]" for e in outside[:5]]
+        pairs = zip(outside, shown, strict=False)
+        named = "; ".join(f"{e.quantity} of {e.subject}: {text}" for e, text in pairs)
         more = f" and {len(outside) - 5} more" if len(outside) > 5 else ""
         message = f"the answers prove these estimates wrong: {named}{more}. Do not use them."
         warnings.warn(message, GuaranteeWarning, stacklevel=2)
@@ -225,8 +228,7 @@ def whole_number(argument: str, value: object) -> int:
         n = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         n = -1
-    if n < 0:
-        raise EvidenceError(fault(argument, "must be a whole number of at least 0", repr(value)))
+    require_evidence(n >= 0, argument, "must be a whole number of at least 0", repr(value))
     return n
 
 
@@ -244,21 +246,16 @@ def read_patterns(
     >>> read_patterns({("a", "b"): 3, ("b", "b"): 1})
     (('a', 'b'), {(0, 1): 3, (1, 1): 1})
     """
-
-    def refuse(argument: str, rule: str, came: object, remedy: str = "") -> EvidenceError:
-        return EvidenceError(fault(argument, rule, came, remedy=remedy))
-
     if not isinstance(counts, Mapping) or not counts:
         rule = "must map patterns to counts, such as {('a', 'b'): 3}"
-        raise refuse("counts", rule, repr(counts)[:60])
+        raise EvidenceError.of("counts", rule, repr(counts)[:60])
     for p in counts:
         if not isinstance(p, tuple) or not p:
             remedy = "For one classifier write ('a',)."
-            raise refuse("a pattern", "must be a tuple of labels", repr(p), remedy)
+            raise EvidenceError.of("a pattern", "must be a tuple of labels", repr(p), remedy=remedy)
     sizes = sorted({len(p) for p in counts})
-    if len(sizes) > 1:
-        rule = "must all have one answer for each classifier"
-        raise refuse("patterns", rule, f"lengths {sizes}")
+    rule = "must all have one answer for each classifier"
+    require_evidence(len(sizes) == 1, "patterns", rule, f"lengths {sizes}")
     seen = {x for p in counts for x in p if x is not None}
     known = tuple(labels) if labels is not None else tuple(sorted(seen, key=str))
     if len(set(known)) != len(known) or len(known) < 2:
@@ -266,12 +263,10 @@ def read_patterns(
         rule = "must be at least two different labels"
         raise ArgumentError(fault("labels", rule, list(known), remedy=remedy))
     unknown = sorted((x for x in seen if x not in known), key=str)
-    if unknown:
-        raise refuse("answers", f"must be one of {list(known)}", unknown)
+    require_evidence(not unknown, "answers", f"must be one of {list(known)}", unknown)
     place = {None: -1, **{x: i for i, x in enumerate(known)}}
     coded = {tuple(place[x] for x in p): whole_number("a count", n) for p, n in counts.items()}
     gaps = sum(n for p, n in coded.items() if -1 in p)
-    if gaps and not missing:
-        rule = "must have an answer of every classifier"
-        raise refuse("patterns", rule, f"{gaps} items without", "Leave them out.")
+    rule, came = "must have an answer of every classifier", f"{gaps} items without"
+    require_evidence(missing or not gaps, "patterns", rule, came, remedy="Leave them out.")
     return known, coded if missing else {p: n for p, n in coded.items() if -1 not in p}

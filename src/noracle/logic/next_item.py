@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noracle.counts.sketch import Sketch
-from noracle.logic.cascade import Claims, check_whole, share
+from noracle.logic.cascade import Claims, check_whole, share, sketch_of
 from noracle.logic.program import Array, Case, IntegerProgram, Places
 from noracle.logic.ranges import range_accuracies
 from noracle.logic.solver import MOST_ENTRIES, Solved, entries, relax
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def range_checks(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     only: str | None = None,
@@ -37,8 +37,8 @@ def range_checks(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     spec
         What is claimed; with ``only``, what is trusted.
     only
@@ -83,36 +83,30 @@ def range_checks(
     >>> checks.ranges[0].name, checks.diagnostics["rows"][0]["fires"]
     ('x=a, y=a', ['b'])
     """
-    most = check_whole("most", most, 1)
+    sketch, most = sketch_of(evidence), check_whole("most", most, 1)
     claims = Claims.read(sketch, as_spec(spec), prevalence, time_limit)
     open_ = np.flatnonzero(sketch.allowed.sum(axis=1) > 1)
     reason = "" if len(open_) else "every true label is known"
     if claims.ask(0.2).status == "alarm":
         reason = "the claims raise an alarm already: no further answer is needed"
     rows: list[dict[str, Any]] = []
-    if reason:
-        pass
-    elif only is None:
+    if not reason and only is None:
         slack, order = _order(claims, open_)
         part = 1 / (2 * max(2, len(order)))
         rows = [_alarm_row(claims, g, slack, part) for g in order[:most].tolist()]
-    else:
+    elif not reason and only is not None:
         order = open_[np.argsort(-sketch.n[open_], kind="stable")][:most]
         before = _width(claims, only, max(1e-3, 0.3 * time_limit))[0]
         for place, g in enumerate(order.tolist()):
             until = share(claims.deadline, 1 / (len(order) - place))
             rows.append(_range_row(claims, g, only, before, until))
     rows.sort(key=lambda row: (-len(row["fires"]), -row["expected"], -row["high"]))
-    thumb = Assumption(
-        name="the order of patterns is a rule of thumb",
-        detail="the labels under 'fires' are proved",
-    )
-    assumptions = (*claims.guarantee().assumptions, thumb)
+    by, proved = "the order of patterns is a rule of thumb", "the labels under 'fires' are proved"
+    assumptions = (*claims.guarantee().assumptions, Assumption(name=by, detail=proved))
+    names = [_name(row, len(sketch.labels)) for row in rows]
+    pairs = zip(names, rows, strict=True)
     return claims.result(
-        [
-            Range(name=_name(row, len(sketch.labels)), low=row["low"], high=row["high"])
-            for row in rows
-        ],
+        [Range(name=name, low=row["low"], high=row["high"]) for name, row in pairs],
         method="one more known answer, pattern by pattern",
         subject=f"what one more known answer would gain for {only or 'the alarm'}",
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, assumptions=assumptions),
@@ -174,10 +168,6 @@ def with_known(sketch: Sketch, group: int, label: int) -> Sketch:
     )
 
 
-def _known(claims: Claims, group: int, label: int) -> Claims:
-    return dataclasses.replace(claims, sketch=with_known(claims.sketch, group, label))
-
-
 def _relaxed(claims: Claims, part: float) -> tuple[IntegerProgram, Solved | None]:
     """The linear program with "at least" for "more than", so that no row is conditional."""
     rows = (r if r.unless is None else r._replace(at_least=0, unless=None) for r in claims.rows)
@@ -202,11 +192,16 @@ def _order(claims: Claims, open_: Places) -> tuple[float, Places]:
     return slack, open_[np.argsort(-promised, kind="stable")]
 
 
+def _if_known(claims: Claims, g: int) -> dict[int, Claims]:
+    """The claims if one item of a group were known to have a label, by label."""
+    labels = np.flatnonzero(claims.sketch.allowed[g]).tolist()
+    sketches = {r: with_known(claims.sketch, g, r) for r in labels}
+    return {r: dataclasses.replace(claims, sketch=sketch) for r, sketch in sketches.items()}
+
+
 def _alarm_row(claims: Claims, g: int, slack: float, part: float) -> dict[str, Any]:
-    gains: dict[int, float] = {}
-    fires = []
-    for r in np.flatnonzero(claims.sketch.allowed[g]).tolist():
-        known = _known(claims, g, r)
+    gains, fires = {}, []
+    for r, known in _if_known(claims, g).items():
         if known.ask(part).status == "alarm":
             fires.append(claims.sketch.labels[r])
         solved = _relaxed(known, part)[1] if np.isfinite(slack) else None
@@ -215,11 +210,10 @@ def _alarm_row(claims: Claims, g: int, slack: float, part: float) -> dict[str, A
 
 
 def _range_row(claims: Claims, g: int, only: str, before: float, until: float) -> dict[str, Any]:
-    labels = np.flatnonzero(claims.sketch.allowed[g]).tolist()
-    gains, fires = {}, []
-    for place, r in enumerate(labels):
-        left = max(1e-3, (until - time.monotonic()) / (len(labels) - place))
-        width, contradiction = _width(_known(claims, g, r), only, left)
+    gains, fires, cases = {}, [], _if_known(claims, g)
+    for place, (r, known) in enumerate(cases.items()):
+        left = max(1e-3, (until - time.monotonic()) / (len(cases) - place))
+        width, contradiction = _width(known, only, left)
         if contradiction:
             fires.append(claims.sketch.labels[r])
         gains[r] = 0.0 if np.isnan(width) else max(0.0, round(before - width, 12))
@@ -228,9 +222,8 @@ def _range_row(claims: Claims, g: int, only: str, before: float, until: float) -
 
 def _width(claims: Claims, only: str, seconds: float) -> tuple[float, bool]:
     """How wide a range is, and whether the claims contradict each other."""
-    found = range_accuracies(
-        claims.sketch, given=claims.spec, prevalence=claims.bounds, only=only, time_limit=seconds
-    )
+    known: dict[str, Any] = {"given": claims.spec, "prevalence": claims.bounds}
+    found = range_accuracies(claims.sketch, **known, only=only, time_limit=seconds)
     return found.ranges[0].high - found.ranges[0].low, "contradiction" in found.diagnostics
 
 

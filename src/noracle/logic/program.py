@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,13 +96,11 @@ def _linear(sketch: Sketch, s: Linear) -> Row:
     def code(answer: str | None) -> int:
         return codes[answer] if answer in codes else _places(sketch, "labels", answer)[0]
 
-    pieces = []
-    for c, answers, label in s.terms:
+    def piece(c: int, answers: Iterable[tuple[str, str | None]], label: str | None) -> Piece:
         said = tuple((_places(sketch, "classifiers", name)[0], code(a)) for name, a in answers)
-        pieces.append(
-            Piece(c, said, None if label is None else _places(sketch, "labels", label)[0])
-        )
-    return Row(tuple(pieces), s.at_least)
+        return Piece(c, said, None if label is None else _places(sketch, "labels", label)[0])
+
+    return Row(tuple(piece(*term) for term in s.terms), s.at_least)
 
 
 def _places(sketch: Sketch, what: str, name: str | None) -> list[int]:
@@ -176,10 +174,8 @@ class IntegerProgram:
                     codes = range(1, self.R + 1) if code == ANY else [code + 1]
                     labels = range(self.R) if piece.label is None else [piece.label]
                     lines += [(k, piece.coefficient, i, a, r) for a in codes for r in labels]
-        row_, coefficient, classifier, answer, label = (
-            np.array(lines, dtype=np.int64).reshape(-1, 5).T
-        )
-        return row_, coefficient, classifier, answer, label
+        table = np.array(lines, dtype=np.int64).reshape(-1, 5)
+        return table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4]
 
     @cached_property
     def _others(self) -> list[tuple[int, Piece, Places]]:
@@ -282,9 +278,8 @@ class IntegerProgram:
                 labels = range(self.R) if piece.label is None else [piece.label]
                 parts += [(k, piece.coefficient, members[key] * self.R + r) for r in labels]
         sizes = [len(cells) for _, _, cells in parts]
-        rows, data = (
-            np.repeat(np.array([p[c] for p in parts], dtype=np.intp), sizes) for c in (0, 1)
-        )
+        pairs = np.array([p[:2] for p in parts], dtype=np.intp).reshape(-1, 2)
+        rows, data = np.repeat(pairs, sizes, axis=0).T
         columns = np.concatenate([np.zeros(0, dtype=np.intp), *(cells for _, _, cells in parts)])
         shape = (len(self.rows), self.sketch.n_groups * self.R)
         return sparse.coo_array((data.astype(np.float64), (rows, columns)), shape=shape).tocsc()
@@ -442,17 +437,11 @@ class Case:
         return None
 
 
-class Stepped(NamedTuple):
-    """What the steps found: an assignment of one label per group that keeps all rows, or a proof."""
-
-    labels: Places | None
-    leaf: Leaf | None
-    steps: int
-
-
-def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
+def dual_steps(
+    case: Case, *, steps: int, deadline: float
+) -> tuple[Places | None, Leaf | None, int]:
     """Multiplicative steps on D(w) - B(w): weight moves to the rows that fall short of what they
-    should be.
+    should be. Returns one label per group that keeps all rows, or a proof; and the steps taken.
 
     The first step has equal weights on the claims, so that its assignment is the plurality vote.
     Each step looks at the assignment that attains D(w): it may keep all rows (then nothing is
@@ -475,15 +464,15 @@ def dual_steps(case: Case, *, steps: int, deadline: float) -> Stepped:
         labels = scores.argmax(axis=1)
         values, answered = program.values_of_labels(labels)
         if not program.short(values, answered).any():
-            return Stepped(labels, None, step)
+            return labels, None, step
         slack = values - program.at_least
         slack[k[answered[i, r] == 0]] = 0
         if float(weights @ slack) < 0:
             leaf = case.leaf(weights)
             if leaf is not None:
-                return Stepped(None, leaf, step)
+                return None, leaf, step
         if time.monotonic() > deadline:
             break
         parts = slack / scale
         log = np.maximum(log - _PACE / np.sqrt(step) * parts / np.abs(parts).max(), -_LEAST)
-    return Stepped(None, None, step)
+    return None, None, step

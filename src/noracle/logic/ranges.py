@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
-from noracle.logic.cascade import Claims, each_named, round_counts, share
+from noracle.errors import require
+from noracle.evidence.evidence import Evidence
+from noracle.logic.cascade import Claims, each_named, round_counts, share, sketch_of
 from noracle.logic.program import ANY, Case, IntegerProgram, Piece, Row, Whole
 from noracle.logic.solver import MOST_ENTRIES, entries, largest_share
 from noracle.logic.spec import Spec
@@ -91,10 +92,10 @@ class _Finder:
 
     def ask(self, part: float, *rows: Row) -> tuple[str, bool]:
         """The verdict on further rows; counts that are possible raise ``low``."""
-        status, given, on_solver = self.claims.ask(part, *rows)
-        if given is not None:
-            self.attained(given)
-        return status, on_solver
+        found = self.claims.ask(part, *rows)
+        if found.given is not None:
+            self.attained(found.given)
+        return found.status, found.on_solver
 
     def try_above(self, t: Fraction) -> str:
         """Whether more than t is possible; moves the bracket."""
@@ -137,9 +138,9 @@ class _Finder:
     @property
     def is_exact(self) -> bool:
         """Whether no fraction with so small a denominator lies between the two."""
-        return self.low is not None and (
-            self.low >= self.high or successor(self.low, self.wanted.answered) > self.high
-        )
+        if self.low is None or self.low >= self.high:
+            return self.low is not None
+        return successor(self.low, self.wanted.answered) > self.high
 
     def close(self) -> None:
         """Halve the bracket until the end is exact, or the time is up."""
@@ -196,7 +197,7 @@ def _simple(low: Fraction, high: Fraction, most: int) -> Fraction:
 
 
 def range_accuracies(
-    sketch: Sketch,
+    evidence: Evidence | Sketch,
     *,
     given: Spec | str | Mapping[str, Spec | str] | None = None,
     prevalence: Mapping[str, tuple[int, int]] | None = None,
@@ -208,8 +209,8 @@ def range_accuracies(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     given
         Claims that are trusted: ``{"gpt": "accuracy > 1/2"}`` trusts one classifier, ``"accuracy >
         1/2"`` all of them. Nothing is trusted by default.
@@ -262,15 +263,14 @@ def range_accuracies(
     >>> ranges.diagnostics["ends"]["accuracy of Mistral on A"]["high"]
     '27/190'
     """
+    sketch = sketch_of(evidence)
     trusted = each_named(given, sketch.classifiers)
     claims = Claims.read(sketch, trusted, prevalence, time_limit)
     _ = claims.rows  # refuses names that are not in the sketch
     names = quantities(sketch)
     wanted = [pair for pair, name in names.items() if only in {None, name}]
-    if not wanted:
-        raise ArgumentError(
-            f"only must be a quantity such as {', '.join(map(repr, list(names.values())[:3]))}; got {only!r}."
-        )
+    some = ", ".join(map(repr, list(names.values())[:3]))
+    require(wanted, f"only must be a quantity such as {some}; got {only!r}.")
     everyone, trustees = sketch.classifiers, claims.names
     first = claims.among(trustees or everyone[:1]).ask(0.3)
     said: dict[str, Any] = {"contradiction": True}
@@ -325,9 +325,8 @@ def _both(claims: Claims, name: str, r: int | None, *, exact: bool) -> tuple[End
 
 def _described(low: End, high: End) -> dict[str, str]:
     if "undefined" in {low.how, high.how}:
-        return {
-            "how": "undefined: no possible answer key has an item of this kind that was answered"
-        }
+        nobody = "no possible answer key has an item of this kind that was answered"
+        return {"how": f"undefined: {nobody}"}
     found = {"low": str(1 - low.value), "low is": low.how, "high": str(high.value)}
     found["high is"] = high.how
     if low.how == "outer" and low.attained is not None:

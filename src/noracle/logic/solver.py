@@ -41,17 +41,17 @@ class Solved(NamedTuple):
 
 def ready(deadline: float) -> bool:
     """Whether scipy's solvers are loaded in time; in a thread, so that a short limit is kept."""
+
+    def load() -> None:
+        for name in _SOLVERS:
+            importlib.import_module(name)
+        _loaded.set()
+
     if not _loaded.is_set():
-        thread = threading.Thread(target=_load, daemon=True)
+        thread = threading.Thread(target=load, daemon=True)
         thread.start()
         thread.join(max(0.0, deadline - time.monotonic()))
     return _loaded.is_set()
-
-
-def _load() -> None:
-    for name in _SOLVERS:
-        importlib.import_module(name)
-    _loaded.set()
 
 
 def entries(program: IntegerProgram) -> int:
@@ -185,9 +185,8 @@ def integral(case: Case, deadline: float) -> Solved:
     order = {name: place for place, name in enumerate(dict.fromkeys(named))}
     first = np.array([named.index(name) for name in order], dtype=np.intp)
     switch = np.array([order[name] for name in named], dtype=np.intp)
-    opened = sparse.csr_array(
-        (-program.at_least[k].astype(np.float64), (k, switch)), shape=(m, len(order))
-    )
+    needs = -program.at_least[k].astype(np.float64)
+    opened = sparse.csr_array((needs, (k, switch)), shape=(m, len(order)))
     place, group = np.nonzero(can[:, first].T)
     column = np.searchsorted(cells, group * program.R + r[first][place])
     uses = sparse.csr_array((-np.ones(len(place)), (place, column)), shape=(len(order), len(cells)))

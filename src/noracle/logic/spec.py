@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Self
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 ANY_ANSWER = "any answer"
 """In a linear statement: the classifier answered, whatever it said."""
@@ -55,14 +55,12 @@ class Statement:
     strict: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.above < 1:
-            raise ArgumentError(
-                f"threshold of {self.kind} must be at least 0 and below 1; got {self.above}. Nobody is more often right than always."
-            )
-        if self.kind == "grade" and self.on is not None:
-            raise ArgumentError(
-                f"grade is over all labels and must not name one; got {self.on!r}. Write 'accuracy on {self.on}'."
-            )
+        rule = f"must be at least 0 and below 1; got {self.above}"
+        always = "Nobody is more often right than always."
+        require(0 <= self.above < 1, f"threshold of {self.kind} {rule}. {always}")
+        rule = f"is over all labels and must not name one; got {self.on!r}"
+        own = self.kind == "accuracy" or self.on is None
+        require(own, f"grade {rule}. Write 'accuracy on {self.on}'.")
 
     def __str__(self) -> str:
         of = "" if self.of is None else f" of {_quoted(self.of)}"
@@ -120,8 +118,7 @@ class Spec:
             If a statement has another shape, or a threshold is below 0 or not below 1.
         """
         parts = [p for p in _SPLIT.split(text.strip()) if p]
-        if not parts:
-            raise ArgumentError(f"spec {_SHAPE}; got {text!r}.")
+        require(parts, f"spec {_SHAPE}; got {text!r}.")
         return cls(statements=tuple(_statement(p) for p in parts))
 
     @classmethod
@@ -168,10 +165,7 @@ class Spec:
         >>> print(Spec.linear([("1/10", {"x": "spam"}, None), (-1, {"x": "spam"}, "ham")], at_least=0))
         1·[x=spam] - 10·[x=spam; ham] >= 0
         """
-        if not terms:
-            raise ArgumentError(
-                "terms must have at least one (coefficient, answers, label); got none."
-            )
+        require(terms, "terms must have at least one (coefficient, answers, label); got none.")
         values = [fraction(c) for c, _, _ in terms]
         scale = math.lcm(*(v.denominator for v in values))
         made = []
@@ -227,10 +221,8 @@ def as_spec(spec: Spec | str) -> Spec:
     """A specification, read from text if it is text."""
     if isinstance(spec, str):
         return Spec.parse(spec)
-    if not isinstance(spec, Spec) or not spec.statements:
-        raise ArgumentError(
-            f"spec must be text such as 'accuracy > 1/2' or a Spec with statements; got {spec!r}."
-        )
+    rule = f"must be text such as 'accuracy > 1/2' or a Spec with statements; got {spec!r}"
+    require(isinstance(spec, Spec) and spec.statements, f"spec {rule}.")
     return spec
 
 

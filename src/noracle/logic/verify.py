@@ -7,25 +7,26 @@ needs nothing of it at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from noracle.logic.spec import Spec
 from noracle.results import Proof
 
-_LETTERS = {
-    c: i for i, c in enumerate("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-} | {".": -1}
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = {".": -1, **{c: i for i, c in enumerate(_ALPHABET)}}
+_NO_PROOF = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What values that are not a proof can raise."""
 _ANY = -2
 
 Answers = Sequence[tuple[int, int]]
+Table = list[list[list[int]]]
+"""By classifier, answer (the last place: none) and label."""
 
 
 class _Count(NamedTuple):
-    """coefficient × the items of this group (None: all) with these answers and this true label
-    (None: any).
-    """
+    """Coefficient × the items of a group (None: all) with these answers and this label (None: any)."""
 
     coefficient: int
     answers: Answers
@@ -34,13 +35,15 @@ class _Count(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Σ counts ≥ at_least; with ``unless`` only where that classifier answered an item of that
-    label.
-    """
+    """Σ counts ≥ at_least; ``unless`` that classifier answered no item of that label."""
 
     counts: Sequence[_Count]
     at_least: int
     unless: tuple[int, int] | None = None
+
+
+Splits = Sequence[tuple[_Count, int, bool]]
+"""Counts that are at most a number (True), or larger."""
 
 
 class _Data(NamedTuple):
@@ -75,14 +78,7 @@ def verify_values(proof: Mapping[str, Any]) -> bool:
         if proof["status"] == "alarm":
             return _alarm(proof)
         return proof["status"] == "consistent" and _consistent(proof)
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-    ):  # values that are not a proof prove nothing
+    except _NO_PROOF:
         return False
 
 
@@ -109,98 +105,73 @@ def _consistent(proof: Mapping[str, Any]) -> bool:
             return False
         given[g][label] = n
         given[g][main] -= n
-    if any(
-        n < 0 or (n and label not in can)
-        for row, can in zip(given, data.allowed, strict=True)
-        for label, n in row.items()
-    ):
-        return False
-    seen = _seen(given, data)
-    for row in _rows(proof, data):
-        void = row.unless is not None and not sum(
-            seen[row.unless[0]][a][row.unless[1]] for a in range(data.n_labels)
-        )
-        if (
-            not void
-            and sum(c.coefficient * _number(c, given, seen, data) for c in row.counts)
-            < row.at_least
-        ):
+    for row, can in zip(given, data.allowed, strict=True):
+        if any(n < 0 or (n and label not in can) for label, n in row.items()):
             return False
-    return True
+    seen = _seen(given, data)
+
+    def holds(row: _Row) -> bool:
+        if row.unless is not None:
+            i, label = row.unless
+            if not any(seen[i][a][label] for a in range(data.n_labels)):
+                return True
+        counted = (c.coefficient * _number(c, given, seen, data) for c in row.counts)
+        return sum(counted) >= row.at_least
+
+    return all(holds(row) for row in _rows(proof, data))
 
 
-# ------------------------------------------------------------------------------------------------------
-# what the proof is about
+# What the proof is about.
 
 
 def _data(sketch: Mapping[str, Any]) -> _Data:
-    R = len(sketch["labels"])
-    patterns = [
-        [_LETTERS[c] for c in p] if isinstance(p, str) else list(p) for p in sketch["patterns"]
-    ]
-    N = len(sketch["classifiers"])
+    N, R, n = len(sketch["classifiers"]), len(sketch["labels"]), list(sketch["n"])
+    said = sketch["patterns"]
+    patterns = [[_LETTERS[c] for c in p] if isinstance(p, str) else list(p) for p in said]
     every = frozenset(range(R))
     listed = sketch.get("allowed") or [None] * len(patterns)
     allowed = [every if a is None else frozenset(a) for a in listed]
-    n = list(sketch["n"])
     fine = len(patterns) == len(n) == len(allowed) and all(_is_whole(v) and v > 0 for v in n)
-    if (
-        not fine
-        or any(len(p) != N or min(p) < -1 or max(p) >= R for p in patterns)
-        or not all(a and a <= every for a in allowed)
-    ):
+    fine = fine and all(len(p) == N and min(p) >= -1 and max(p) < R for p in patterns)
+    if not fine or not all(a and a <= every for a in allowed):
         raise ValueError("not a sketch")
     return _Data(patterns, n, allowed, N, R)
 
 
 def _rows(proof: Mapping[str, Any], data: _Data) -> list[_Row]:
-    """Statements in order, classifiers outside and labels inside; then low and high of each
-    prevalence.
-    """
+    """Statements (classifiers outside, labels inside), then low and high of each prevalence."""
     classifiers, labels = list(proof["sketch"]["classifiers"]), list(proof["sketch"]["labels"])
     rows = []
     for s in proof["spec"]["statements"]:
         if s["kind"] == "linear":
-            rows.append(
-                _Row([_count(t, classifiers, labels) for t in s["terms"]], _whole(s["at_least"]))
-            )
+            terms = [_count(t, classifiers, labels) for t in s["terms"]]
+            rows.append(_Row(terms, _whole(s["at_least"])))
             continue
         theta, strict = Fraction(s["above"]), int(bool(s["strict"]))
         for i in range(data.n_classifiers) if s["of"] is None else [classifiers.index(s["of"])]:
             if s["kind"] == "grade":
                 answered = sum(n for p, n in zip(data.patterns, data.n, strict=True) if p[i] >= 0)
                 least = math.floor(theta * answered) + 1 if strict else math.ceil(theta * answered)
-                rows.append(
-                    _Row(
-                        [_Count(1, [(i, r)], r) for r in range(data.n_labels)],
-                        least if answered else 0,
-                    )
-                )
+                right = [_Count(1, [(i, r)], r) for r in range(data.n_labels)]
+                rows.append(_Row(right, least if answered else 0))
             elif s["kind"] == "accuracy":
                 for r in range(data.n_labels) if s["on"] is None else [labels.index(s["on"])]:
-                    right, all_ = (
-                        _Count(theta.denominator, [(i, r)], r),
-                        _Count(-theta.numerator, [(i, _ANY)], r),
-                    )
-                    rows.append(_Row([right, all_], strict, (i, r)))
+                    p, q = theta.as_integer_ratio()
+                    pair = [_Count(q, [(i, r)], r), _Count(-p, [(i, _ANY)], r)]
+                    rows.append(_Row(pair, strict, (i, r)))
             else:
                 raise ValueError("no such claim")
     for label, (low, high) in proof["spec"]["prevalence"].items():
-        place = labels.index(label)
-        rows += [
-            _Row([_Count(1, [], place)], _whole(low)),
-            _Row([_Count(-1, [], place)], -_whole(high)),
-        ]
+        for sign, limit in ((1, low), (-1, high)):
+            rows.append(_Row([_Count(sign, [], labels.index(label))], sign * _whole(limit)))
     return rows
 
 
 def _count(term: Sequence[Any], classifiers: Sequence[str], labels: Sequence[str]) -> _Count:
     coefficient, answers, label = term
-    codes = {None: -1, "any answer": _ANY}
-    said = [
-        (classifiers.index(k), codes[a] if a in codes else labels.index(a))
-        for k, a in answers.items()
-    ]
+    codes: dict[str | None, int] = {name: r for r, name in enumerate(labels)}
+    codes |= {None: -1, "any answer": _ANY}
+    said = [(classifiers.index(k), codes[a]) for k, a in answers.items()]
     return _Count(_whole(coefficient), said, None if label is None else labels.index(label))
 
 
@@ -218,11 +189,14 @@ def _matches(pattern: Sequence[int], answers: Answers) -> bool:
     return all(pattern[i] >= 0 if a == _ANY else pattern[i] == a for i, a in answers)
 
 
-def _seen(given: Sequence[Mapping[int, int]], data: _Data) -> list[list[list[int]]]:
-    """Items by classifier, answer (the last place: none) and true label."""
-    seen = [
-        [[0] * data.n_labels for _ in range(data.n_labels + 1)] for _ in range(data.n_classifiers)
-    ]
+def _zeros(data: _Data) -> Table:
+    answers, labels = range(data.n_labels + 1), [0] * data.n_labels
+    return [[list(labels) for _ in answers] for _ in range(data.n_classifiers)]
+
+
+def _seen(given: Sequence[Mapping[int, int]], data: _Data) -> Table:
+    """Items by classifier, answer and true label."""
+    seen = _zeros(data)
     for pattern, row in zip(data.patterns, given, strict=True):
         for label, n in row.items():
             for i, a in enumerate(pattern):
@@ -230,68 +204,50 @@ def _seen(given: Sequence[Mapping[int, int]], data: _Data) -> list[list[list[int
     return seen
 
 
-def _number(
-    c: _Count,
-    given: Sequence[Mapping[int, int]],
-    seen: Sequence[Sequence[Sequence[int]]],
-    data: _Data,
-) -> int:
+def _number(c: _Count, given: Sequence[Mapping[int, int]], seen: Table, data: _Data) -> int:
     if len(c.answers) == 1:
         ((i, a),) = c.answers
         rows = seen[i][: data.n_labels] if a == _ANY else [seen[i][a]]
         return sum(sum(row) if c.label is None else row[c.label] for row in rows)
-    inside = (
-        row
-        for pattern, row in zip(data.patterns, given, strict=True)
-        if _matches(pattern, c.answers)
-    )
+    pairs = zip(data.patterns, given, strict=True)
+    inside = (row for pattern, row in pairs if _matches(pattern, c.answers))
     return sum(sum(row.values()) if c.label is None else row.get(c.label, 0) for row in inside)
 
 
-# ------------------------------------------------------------------------------------------------------
-# weights and cases
+# Weights and cases.
 
 
-def _impossible(
-    node: Mapping[str, Any],
-    rows: Sequence[_Row],
-    splits: Sequence[tuple[_Count, int, bool]],
-    data: _Data,
-) -> bool:
+def _impossible(node: Mapping[str, Any], rows: Sequence[_Row], splits: Splits, data: _Data) -> bool:
     """Whether a node proves that no true labels keep the rows and the splits above it."""
     if node["kind"] == "cases":
         counted, at = _form(node["form"], data), node["at"]
         if not _is_whole(at):
             return False
-        halves = ((node["below"], True), (node["above"], False))
-        return all(
-            _impossible(half, rows, [*splits, (counted, at, below)], data) for half, below in halves
-        )
-    extra = [
-        _Row([c._replace(coefficient=-1)], -at) if below else _Row([c], at + 1)
-        for c, at, below in splits
-    ]
+        low, high = ([*splits, (counted, at, side)] for side in (True, False))
+        first = _impossible(node["below"], rows, low, data)
+        return first and _impossible(node["above"], rows, high, data)
+    rows = [*rows]
+    for c, at, below in splits:
+        rows.append(_Row([c._replace(coefficient=-1)], -at) if below else _Row([c], at + 1))
     allowed = _allowed(splits, data)
     if not all(allowed):
         return True
-    weighed = [([*rows, *extra][k], w) for k, w in node["weights"]]
-    if any(not _is_whole(w) or w < 0 for _, w in weighed) or len(
-        {_whole(k) for k, _ in node["weights"] if k >= 0}
-    ) != len(weighed):
+    weighed = [(rows[k], w) for k, w in node["weights"]]
+    different = {_whole(k) for k, _ in node["weights"] if k >= 0}
+    if any(not _is_whole(w) or w < 0 for _, w in weighed) or len(different) != len(weighed):
         return False
-    sure = _surely_answered([*rows, *extra], splits, allowed, data)
-    needed = sum(w * row.at_least for row, w in weighed if row.unless is None or row.unless in sure)
+    sure = _surely_answered(rows, splits, allowed, data)
+    needed = 0
+    gains: list[tuple[tuple[int, int], int]] = []  # of rows that an item must bring into force
+    for row, w in weighed:
+        if row.unless is None or row.unless in sure:
+            needed += w * row.at_least
+        else:
+            gains.append((row.unless, w * row.at_least))
     if node["group"] is not None:
         g = _whole(node["group"])
-        gains = [
-            (row.unless, w * row.at_least)
-            for row, w in weighed
-            if row.unless is not None and row.unless not in sure
-        ]
-        needed += min(
-            sum(b for (i, r), b in gains if r == label and data.patterns[g][i] >= 0)
-            for label in allowed[g]
-        )
+        said = [(r, b) for (i, r), b in gains if data.patterns[g][i] >= 0]
+        needed += min(sum(b for r, b in said if r == label) for label in allowed[g])
     return bool(_largest(weighed, allowed, data) < needed)
 
 
@@ -309,7 +265,7 @@ def _form(form: Sequence[Any], data: _Data) -> _Count:
     return count
 
 
-def _allowed(splits: Sequence[tuple[_Count, int, bool]], data: _Data) -> list[frozenset[int]]:
+def _allowed(splits: Splits, data: _Data) -> list[frozenset[int]]:
     """The labels that each group can have; a count that is at most 0 forbids what it counts."""
     allowed = list(data.allowed)
     for c, at, below in splits:
@@ -321,25 +277,19 @@ def _allowed(splits: Sequence[tuple[_Count, int, bool]], data: _Data) -> list[fr
 
 
 def _surely_answered(
-    rows: Sequence[_Row],
-    splits: Sequence[tuple[_Count, int, bool]],
-    allowed: Sequence[frozenset[int]],
-    data: _Data,
+    rows: Sequence[_Row], splits: Splits, allowed: Sequence[frozenset[int]], data: _Data
 ) -> set[tuple[int, int]]:
-    """Pairs (classifier, label) such that the classifier answered an item of the label, whatever
-    the true labels are.
-    """
+    """Pairs (classifier, label): it answered an item of the label, whatever the true labels are."""
     low = [0] * data.n_labels
     for row in rows:
         if len(row.counts) == 1 and row.unless is None:
             (c,) = row.counts
             if c.coefficient == 1 and not c.answers and c.group is None and c.label is not None:
                 low[c.label] = max(low[c.label], row.at_least)
-    sure = {
-        (c.answers[0][0], c.label)
-        for c, at, below in splits
-        if not below and at >= 0 and c.answers and c.answers[0][1] == _ANY
-    }
+    sure = set()
+    for c, at, below in splits:
+        if not below and at >= 0 and c.answers and c.answers[0][1] == _ANY:
+            sure.add((c.answers[0][0], c.label))
     unanswered = [[0] * data.n_labels for _ in range(data.n_classifiers)]
     for pattern, n, can in zip(data.patterns, data.n, allowed, strict=True):
         for i, a in enumerate(pattern):
@@ -348,12 +298,8 @@ def _surely_answered(
                     unanswered[i][label] += n
             elif len(can) == 1:
                 sure.add((i, next(iter(can))))
-    sure |= {
-        (i, r)
-        for i in range(data.n_classifiers)
-        for r in range(data.n_labels)
-        if low[r] > unanswered[i][r]
-    }
+    for i, row_ in enumerate(unanswered):
+        sure |= {(i, r) for r in range(data.n_labels) if low[r] > row_[r]}
     return {(i, r) for i, r in sure if r is not None}
 
 
@@ -362,27 +308,21 @@ def _largest(
 ) -> int:
     """D = Σ_g n_g max over allowed labels of the weighted coefficients."""
     R = data.n_labels
-    base = [0] * R
-    table = [[[0] * R for _ in range(R + 1)] for _ in range(data.n_classifiers)]
+    table = _zeros(data)
     others: list[tuple[_Count, int]] = []
     for row, w in weighed:
         for c in row.counts:
-            add = w * c.coefficient
-            labels = range(R) if c.label is None else [c.label]
-            if c.group is not None or len(c.answers) > 1:
-                others.append((c, add))
+            if c.group is not None or len(c.answers) != 1:
+                others.append((c, w * c.coefficient))
                 continue
-            for target in _targets(c, table, base, R):
-                for label in labels:
-                    target[label] += add
+            ((i, a),) = c.answers
+            for target in table[i][:R] if a == _ANY else [table[i][a]]:
+                for label in range(R) if c.label is None else [c.label]:
+                    target[label] += w * c.coefficient
     total = 0
     for g, (pattern, n, can) in enumerate(zip(data.patterns, data.n, allowed, strict=True)):
-        score = [
-            sum(column)
-            for column in zip(
-                base, *(t[a] for t, a in zip(table, pattern, strict=True)), strict=True
-            )
-        ]
+        parts = [t[a] for t, a in zip(table, pattern, strict=True)]
+        score = [sum(column) for column in zip(*parts, strict=True)]
         for c, add in others:
             if c.group in {None, g} and _matches(pattern, c.answers):
                 for label in range(R) if c.label is None else [c.label]:
@@ -391,18 +331,7 @@ def _largest(
     return total
 
 
-def _targets(
-    c: _Count, table: list[list[list[int]]], base: list[int], R: int
-) -> Iterator[list[int]]:
-    if not c.answers:
-        yield base
-    else:
-        ((i, a),) = c.answers
-        yield from table[i][:R] if a == _ANY else [table[i][a]]
-
-
-# ------------------------------------------------------------------------------------------------------
-# uses of labels alone
+# Uses of labels alone.
 
 
 def _uses(proof: Mapping[str, Any]) -> list[list[int]]:
@@ -422,26 +351,15 @@ def _uses(proof: Mapping[str, Any]) -> list[list[int]]:
 
 
 def _most(proof: Mapping[str, Any]) -> list[int]:
-    """The most items that can have each label: q·uses - p·Q_l ≥ 1 for every claim about it, or Q_l
-    = 0.
-    """
+    """The most items of each label: q·uses - p·Q_l ≥ 1 for every claim about it, or Q_l = 0."""
     uses = _uses(proof)
-    total = sum(uses[0])
-    most = []
-    for r, label in enumerate(proof["sketch"]["labels"]):
-        limits = [total]
-        for s in proof["spec"]["statements"]:
-            if s["kind"] != "accuracy" or not s["strict"]:
-                raise ValueError("uses prove nothing about this claim")
-            theta = Fraction(s["above"])
-            for i, name in enumerate(proof["sketch"]["classifiers"]):
-                if s["of"] in {None, name} and s["on"] in {None, label}:
-                    limits.append(
-                        0
-                        if not uses[i][r]
-                        else total
-                        if not theta
-                        else (theta.denominator * uses[i][r] - 1) // theta.numerator
-                    )
-        most.append(min(limits))
+    most = [sum(uses[0])] * len(proof["sketch"]["labels"])
+    for s in proof["spec"]["statements"]:
+        if s["kind"] != "accuracy" or not s["strict"]:
+            raise ValueError("uses prove nothing about this claim")
+        p, q = Fraction(s["above"]).as_integer_ratio()
+        for name, row in zip(proof["sketch"]["classifiers"], uses, strict=True):
+            for r, label in enumerate(proof["sketch"]["labels"]):
+                if s["of"] in {None, name} and s["on"] in {None, label} and (p or not row[r]):
+                    most[r] = min(most[r], (q * row[r] - 1) // p if row[r] else 0)
     return most

@@ -18,15 +18,13 @@ def solve(data: Mapping[str, Any]) -> dict[str, Any]:
     import numpy as np
     from scipy import optimize, sparse
 
-    A = sparse.csr_array(
-        (data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"])
-    )
+    parts = (data["data"], data["indices"], data["indptr"])
+    A = sparse.csr_array(parts, shape=tuple(data["shape"]))
     m, seconds = int(data["n_rows"]), float(data["seconds"])
     bounds = np.stack([data["x_low"], data["x_high"]], axis=1)
     if data["integer"].any():
-        limits = optimize.LinearConstraint(
-            A, np.r_[data["low"][:m], data["low"][m:]], np.r_[np.full(m, np.inf), data["low"][m:]]
-        )
+        high = np.r_[np.full(m, np.inf), data["low"][m:]]
+        limits = optimize.LinearConstraint(A, data["low"], high)
         found = optimize.milp(
             data["cost"],
             constraints=limits,

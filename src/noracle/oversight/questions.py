@@ -21,7 +21,7 @@ from noracle.counts import Sketch
 from noracle.errors import ArgumentError, EvidenceWarning, GuaranteeWarning, NoracleError
 from noracle.evidence import Evidence
 from noracle.logic.cascade import prove_malfunction
-from noracle.logic.conflict import minimal_conflict
+from noracle.logic.conflict import prove_conflict
 from noracle.logic.ranges import quantities, range_accuracies
 from noracle.oversight.findings import first_of, promises
 from noracle.oversight.load import LABEL_KINDS, Loaded, flags
@@ -329,7 +329,7 @@ def conflict(asking: Asking) -> StepOutcome | str:
     claimed = first_of(asking.done, "alarm", Proof)
     if claimed is None or claimed.status != "alarm":
         return "No alarm fired, so there is no conflict to name."
-    return _prove(asking, "conflict", minimal_conflict)
+    return _prove(asking, "conflict", prove_conflict)
 
 
 def _size(sketch: Sketch) -> int:

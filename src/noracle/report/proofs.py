@@ -316,10 +316,10 @@ def trace_plot(
     Examples
     --------
     >>> from noracle.counts.sketch import Sketch
-    >>> from noracle.logic.trace import trace
+    >>> from noracle.logic.prevalence import range_prevalence
     >>> counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"])
-    >>> trace_plot([trace(sketch, "accuracy > 1/2", label="a")], ["x and y"]).get_xlabel()
+    >>> trace_plot([range_prevalence(sketch, "accuracy > 1/2", label="a")], ["x and y"]).get_xlabel()
     'items of a; bars: all claims can hold, crosses: alarm'
     """
     from noracle.report.plots import BLUE, GREY, ORANGE, name_rows, new_axes

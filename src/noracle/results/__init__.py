@@ -16,6 +16,10 @@ undefined number is NaN in Python, ``null`` with a ``reason`` in JSON.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from noracle.errors import EvidenceError
 from noracle.results.analysis import LabelAnalysis
 from noracle.results.base import (
     FAILED_BELOW,
@@ -31,12 +35,10 @@ from noracle.results.base import (
     results_dict,
     tails,
 )
-from noracle.results.certificate import Certificate
+from noracle.results.certificate import Certificate, Proof, Verdict
 from noracle.results.check import Check, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
 from noracle.results.plan import Plan, Routing
-from noracle.results.proof import Proof, Verdict
-from noracle.results.registry import RESULT_TYPES, read_result
 
 __all__ = [
     "FAILED_BELOW",
@@ -67,3 +69,25 @@ __all__ = [
     "results_dict",
     "tails",
 ]
+
+RESULT_TYPES: dict[str, type[Result]] = {
+    c.schema: c
+    for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing, LabelAnalysis)
+}
+
+
+def read_result(data: Mapping[str, Any]) -> Result:
+    """Read any result back from its JSON values, by its ``"schema"``.
+
+    Examples
+    --------
+    >>> from noracle.results import Check
+    >>> check = Check(name="demo", assumption="uniform routing", p_value=0.4, statistic=1.0, finding="fine", method="exact")
+    >>> read_result(check.to_dict()) == check
+    True
+    """
+    schema = data.get("schema")
+    if schema not in RESULT_TYPES:
+        came = f"got {schema!r}. It may come from a newer noracle."
+        raise EvidenceError(f"schema must be one of {sorted(RESULT_TYPES)}; {came}")
+    return RESULT_TYPES[str(schema)].from_dict(data)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
-from noracle.results.base import Guarantee, NaN, Result, number
+from noracle.results.base import Guarantee, NaN, Result, read_rows
 from noracle.results.check import Check
 from noracle.results.estimate import Estimate
 
@@ -119,9 +119,11 @@ class LabelAnalysis(Result):
         for name in ("noise", "agreement"):
             values[name] = Estimate.from_dict(values[name])
         for name in ("noise_by_class", "shares", "preferences"):
-            values[name] = tuple(_rate(r) for r in values[name])
-        values["transitions"] = tuple(_transition(t) for t in values["transitions"])
-        values["annotators"] = tuple(_annotator(a) for a in values["annotators"])
+            values[name] = read_rows(Rate, values[name])
+        values["transitions"] = read_rows(TransitionTable, values["transitions"])
+        noise = read_rows(Rate, (a["noise"] for a in values["annotators"]))
+        told = zip(values["annotators"], noise, strict=True)
+        values["annotators"] = read_rows(AnnotatorRow, ({**a, "noise": n} for a, n in told))
         values["checks"] = tuple(Check.from_dict(c) for c in values["checks"])
         return values
 
@@ -135,27 +137,3 @@ class LabelAnalysis(Result):
             f"LabelAnalysis({n} labels, {len(self.classes)} classes: noise {self.noise.value:.4g} "
             f"[{self.noise.low:.4g}, {self.noise.high:.4g}] at {self.confidence:g})"
         )
-
-
-def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of this version; those of later minor versions are left out."""
-    names = {f.name for f in dataclasses.fields(kind)}
-    return {k: v for k, v in data.items() if k in names}
-
-
-def _rate(data: Mapping[str, Any]) -> Rate:
-    return Rate(**{k: number(v) for k, v in _known(Rate, data).items()})
-
-
-def _transition(data: Mapping[str, Any]) -> TransitionTable:
-    values = {k: number(v) for k, v in _known(TransitionTable, data).items()}
-    values["matrix"] = tuple(tuple(number(v) for v in row) for row in data["matrix"])
-    values["counts"] = tuple(tuple(row) for row in data.get("counts", ()))
-    return TransitionTable(**values)
-
-
-def _annotator(data: Mapping[str, Any]) -> AnnotatorRow:
-    values = {k: number(v) for k, v in _known(AnnotatorRow, data).items()}
-    return AnnotatorRow(
-        **{**values, "noise": _rate(data["noise"]), "favourite": tuple(data["favourite"])}
-    )

@@ -145,9 +145,8 @@ class Guarantee:
         """
         failed = failed_checks(checks)
         if failed and strict:
-            raise AssumptionError(
-                "; ".join(f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed)
-            )
+            told = [f"{c.name} failed (p = {c.p_value:.2g}): {c.finding}" for c in failed]
+            raise AssumptionError("; ".join(told))
         joined: dict[str, Assumption] = {}
         for a in self.assumptions:
             joined[a.name] = _worse(joined[a.name], a) if a.name in joined else a
@@ -187,18 +186,13 @@ def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
     """
     failed: list[Check] = []
     for group in _by_assumption(checks).values():
-        failed += [
-            c
-            for c, p in zip(group, holm([c.p_value for c in group]), strict=True)
-            if p < FAILED_BELOW
-        ]
+        adjusted = holm([c.p_value for c in group])
+        failed += [c for c, p in zip(group, adjusted, strict=True) if p < FAILED_BELOW]
     return tuple(failed)
 
 
 def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    """The checks that have a p-value, by assumption and from the smallest p-value up, in an order
-    that is theirs alone.
-    """
+    """The checks with a p-value, by assumption, smallest first, in an order that is theirs alone."""
     groups: dict[str, list[Check]] = {}
     told = [check for check in checks if not math.isnan(check.p_value)]  # NaN would spoil the order
     for check in sorted(told, key=lambda c: (c.assumption, c.p_value, c.name, c.finding)):
@@ -207,18 +201,14 @@ def _by_assumption(checks: Iterable[Check]) -> dict[str, list[Check]]:
 
 
 def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
-    """What all checks of one assumption, sorted by p-value, say together; None if they can only
-    refute and do not.
-    """
+    """What the sorted checks of one assumption say; None if they can only refute and do not."""
     p_value = holm([c.p_value for c in group])[0]
     if p_value < FAILED_BELOW:
         return Assumption(name=name, status="failed", detail=group[0].finding, p_value=p_value)
-    telling = [c for c in group if not c.refutes_only]
-    return (
-        Assumption(name=name, status="checked", detail=telling[0].finding, p_value=p_value)
-        if telling
-        else None
-    )
+    telling = next((c for c in group if not c.refutes_only), None)
+    if telling is None:
+        return None
+    return Assumption(name=name, status="checked", detail=telling.finding, p_value=p_value)
 
 
 def _worse(a: Assumption, b: Assumption) -> Assumption:
@@ -240,9 +230,8 @@ Side = Literal["two-sided", "lower", "upper"]
 def check_confidence(confidence: float) -> float:
     """Return ``confidence`` if it lies strictly between 0 and 1."""
     if not (isinstance(confidence, (int, float)) and 0 < confidence < 1):
-        raise ArgumentError(
-            f"confidence must be in (0, 1); got {confidence!r}. For 95 % pass 0.95."
-        )
+        rule = f"must be in (0, 1); got {confidence!r}. For 95 % pass 0.95."
+        raise ArgumentError(f"confidence {rule}")
     return float(confidence)
 
 
@@ -287,8 +276,17 @@ def encode(value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """None as NaN."""
+    """None as NaN, also in lists, which become tuples."""
+    if isinstance(value, list):
+        return tuple(number(v) for v in value)
     return NaN if value is None else value
+
+
+def read_rows(kind: type[Any], rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """Dataclasses inside a result; unknown fields of later minor versions are ignored."""
+    names = {f.name for f in dataclasses.fields(kind)}
+    known = ({k: number(v) for k, v in row.items() if k in names} for row in rows)
+    return tuple(kind(**values) for values in known)
 
 
 def _freeze(value: Any) -> Any:
@@ -296,13 +294,11 @@ def _freeze(value: Any) -> Any:
 
 
 def _guarantee_from(data: Mapping[str, Any]) -> Guarantee:
-    kind = Kind[str(data["kind"]).upper().replace("-", "_")]
-    assumptions = tuple(Assumption(**a) for a in data.get("assumptions", ()))
     return Guarantee(
-        kind=kind,
+        kind=Kind[str(data["kind"]).upper().replace("-", "_")],
         error_rate=data["error_rate"],
         anytime=bool(data.get("anytime", False)),
-        assumptions=assumptions,
+        assumptions=tuple(Assumption(**a) for a in data.get("assumptions", ())),
     )
 
 
@@ -327,9 +323,8 @@ class Result:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote; unknown fields of later minor versions are ignored."""
         if data.get("schema") != cls.schema:
-            raise EvidenceError(
-                f"schema must be {cls.schema!r}; got {data.get('schema')!r}. Read it with noracle.read_result."
-            )
+            came = f"got {data.get('schema')!r}. Read it with noracle.read_result."
+            raise EvidenceError(f"schema must be {cls.schema!r}; {came}")
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         values = {k: _freeze(v) for k, v in data.items() if k in names}
         for name in cls._numbers:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from noracle._version import __version__
-from noracle.errors import ArgumentError
-from noracle.results.base import FAILED_BELOW, Guarantee, Result, number
+from noracle.errors import ArgumentError, fault, known_names
+from noracle.results.base import FAILED_BELOW, Guarantee, Result, read_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,9 +52,8 @@ class Check(Result):
         return math.isnan(self.p_value) or self.p_value >= self.threshold
 
     def __repr__(self) -> str:
-        return (
-            f"Check({self.name}: {'passed' if self.passed else 'FAILED'}, p = {self.p_value:.3g})"
-        )
+        verdict = "passed" if self.passed else "FAILED"
+        return f"Check({self.name}: {verdict}, p = {self.p_value:.3g})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +76,18 @@ class Ranges(Result):
     """What remains possible for some quantities, whatever the unknown part is; ``subject`` says
     what they are about.
 
+    ``ranges["gpt"]`` is the range of a system over all labels, ``ranges["gpt", "A"]`` that on one
+    label, and ``ranges[name]`` the range of any name.
+
     Examples
     --------
     >>> from noracle import Sketch, range_accuracies
     >>> sketch = Sketch.from_counts({("A", "A"): 3, ("A", "B"): 1}, classifiers=["x", "y"], labels=["A", "B"])
     >>> found = range_accuracies(sketch, given={"x": "accuracy > 1/2"})
-    >>> found["grade of y"].low, found["grade of y"].high, found.guarantee.kind.label
-    (0.75, 0.75, 'logical')
+    >>> found["y"].low, found["y"].high, found["grade of y"] == found["y"], found.guarantee.kind.label
+    (0.75, 0.75, True, 'logical')
+    >>> found["y", "A"].low
+    0.75
     """
 
     schema: ClassVar[str] = "ranges/1"
@@ -100,16 +104,21 @@ class Ranges(Result):
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values["ranges"] = tuple(
-            Range(**{k: number(v) for k, v in r.items()}) for r in values["ranges"]
-        )
-        return values
+        return {**values, "ranges": read_rows(Range, values["ranges"])}
 
-    def __getitem__(self, name: str) -> Range:
-        for r in self.ranges:
-            if r.name == name:
-                return r
-        raise ArgumentError(f"name must be one of {[r.name for r in self.ranges]}; got {name!r}.")
+    def __getitem__(self, name: str | tuple[str, str]) -> Range:
+        wanted: list[object] = [name]
+        for say in (str, repr):  # names are quoted where two quantities would read the same
+            if isinstance(name, tuple):
+                wanted.append(f"accuracy of {say(name[0])} on {say(name[1])}")
+            else:
+                wanted += [f"grade of {say(name)}", f"accuracy of {say(name)}"]
+        known: dict[object, Range] = {r.name: r for r in self.ranges}
+        found = next((known[each] for each in wanted if each in known), None)
+        if found is not None:
+            return found
+        rule = "must be a system, (system, label) or the name of a range"
+        raise ArgumentError(fault("name", rule, repr(name), remedy=known_names(name, known)))
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{r.name} [{r.low:.4g}, {r.high:.4g}]" for r in self.ranges[:4])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.results.base import Guarantee, NaN, Result, Side, number
+from noracle.results.base import Guarantee, NaN, Result, Side, read_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -137,12 +137,8 @@ class Comparison(Result):
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        def numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-            return {k: number(v) for k, v in row.items()}
-
-        values["differences"] = tuple(Difference(**numbers(d)) for d in values["differences"])
-        values["ranks"] = tuple(Rank(**numbers(r)) for r in values["ranks"])
-        return values
+        values["differences"] = read_rows(Difference, values["differences"])
+        return {**values, "ranks": read_rows(Rank, values["ranks"])}
 
     def difference(self, first: str, second: str) -> Difference:
         """The difference ``first - second``, whichever way round it is stored."""
@@ -150,12 +146,10 @@ class Comparison(Result):
             if (d.first, d.second) == (first, second):
                 return d
             if (d.first, d.second) == (second, first):
-                return Difference(
-                    first=first, second=second, value=-d.value, low=-d.high, high=-d.low, n=d.n
-                )
-        raise ArgumentError(
-            f"systems must be two of {list(self.systems)}; got {first!r} and {second!r}."
-        )
+                turned = {"value": -d.value, "low": -d.high, "high": -d.low}
+                return Difference(first=first, second=second, **turned, n=d.n)
+        came = f"got {first!r} and {second!r}"
+        raise ArgumentError(f"systems must be two of {list(self.systems)}; {came}.")
 
     def __repr__(self) -> str:
         promise = f"at {self.confidence:g}, {self.interval}, {self.guarantee.kind.label}"

@@ -102,15 +102,10 @@ class Routing(Result):
         """The rows as columns ``item``, ``class`` (or ``system``), ``propensity``, for any data
         frame.
         """
-        items, classes, propensities = (
-            (list(c) for c in zip(*self.rows, strict=True)) if self.rows else ([], [], [])
-        )
-        found = {
-            "item": items,
-            "system" if self.design == "grades" else "class": classes,
-            "propensity": propensities,
-        }
-        if self.design == "grades" and all(p is None for p in propensities):
+        graded = self.design == "grades"
+        names = ("item", "system" if graded else "class", "propensity")
+        found = {name: [row[k] for row in self.rows] for k, name in enumerate(names)}
+        if graded and all(p is None for p in found["propensity"]):
             del found["propensity"]
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import narwhals as nw
 import numpy as np
@@ -18,7 +18,7 @@ from noracle.counts.ratings import (
     vote_frame,
     vote_rows,
 )
-from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, MissingExtra, fault
+from noracle.errors import GuaranteeWarning, MissingExtra, require, require_evidence
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.ratings import Label, Ratings
 from noracle.results import choose
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Method = Literal["majority", "weighted", "dawid-skene", "mace"]
 Ties = Literal["random", "none"]
-METHODS = ("majority", "weighted", "dawid-skene", "mace")
 CORRELATED = (
     "labels are weighed as if raters erred independently of each other; where raters err together (a shared misunderstanding, raters who "
     "copy, models of one family) such labels are wrong without a sign of it"
@@ -122,16 +121,14 @@ def aggregate_labels(
     >>> aggregate_labels(Ratings.from_wide(wide, raters=["ann", "bob", "eve"])).columns()
     {'item': [0, 1], 'label': ['cat', 'dog']}
     """
-    choose("method", method, METHODS)
-    choose("ties", ties, ("random", "none"))
+    choose("method", method, get_args(Method))
+    choose("ties", ties, get_args(Ties))
     labels = ratings.check().seen_labels()
     if method == "majority":
         items, votes = _votes(ratings, labels)
         return _chosen(items, votes.astype(np.float64), labels, method=method, ties=ties, seed=seed)
-    if ratings.form == "votes":
-        raise ArgumentError(
-            f"method {method!r} must know who rated what; got votes of unknown raters. Pass method='majority'."
-        )
+    rule = "must know who rated what; got votes of unknown raters. Pass method='majority'."
+    require(ratings.form != "votes", f"method {method!r} {rule}")
     warnings.warn(f"aggregate {method!r}: {CORRELATED}.", GuaranteeWarning, stacklevel=2)
     items, weights, skills = _crowd(ratings, labels, method, seed)
     found = _chosen(items, weights, labels, method=method, ties=ties, seed=seed)
@@ -199,7 +196,7 @@ def _crowd(
     except ImportError:
         raise MissingExtra(f"aggregate {method!r}", "crowd-kit", "crowd") from None
     place = {label: f"label{i:04d}" for i, label in enumerate(labels)}
-    rows = sorted(fetch(_long(ratings)), key=lambda row: (row[0], str(row[1])))
+    rows = sorted(fetch(long_form(ratings)), key=lambda row: (row[0], str(row[1])))
     items = list(dict.fromkeys(row[0] for row in rows))
     number = {item: f"item{i}" for i, item in enumerate(items)}
     named_rows = [(number[item], f"rater{rater}", place[label]) for item, rater, label in rows]
@@ -211,39 +208,27 @@ def _crowd(
             model: Any = MajorityVote().fit(table, skills=skills)
         elif method == "dawid-skene":
             model = DawidSkene().fit(table)
-            skills = _mean_diagonal(model.errors_)
+            right = ((r, model.errors_.loc[r]) for r in model.errors_.index.unique(0))
+            # How often a rater gives the true label, each label counting equally.
+            skills = pd.Series({r: np.mean([e.loc[x, x] for x in e.index]) for r, e in right})
         else:
             model = MACE(random_state=seed).fit(table)
             skills = pd.Series(np.asarray(model.spamming_)[:, 1], index=table["worker"].unique())
     index = [number[i] for i in items]
     posterior = model.probas_.reindex(index=index, columns=list(place.values()))
     weights = posterior.fillna(0.0).to_numpy(dtype=np.float64)
-    if not np.isfinite(weights).all() or (weights.max(axis=1) <= 0).any():
-        rule, came = f"must be enough to fit {method!r}", "items without a weight"
-        raise EvidenceError(fault("ratings", rule, came, remedy="Use 'majority'."))
+    fitted = np.isfinite(weights).all() and (weights.max(axis=1) > 0).all()
+    rule, came = f"must be enough to fit {method!r}", "items without a weight"
+    require_evidence(fitted, "ratings", rule, came, remedy="Use 'majority'.")
     named = {str(r).removeprefix("rater"): float(skills[r]) for r in sorted(skills.index)}
     return items, weights, named
 
 
-def _mean_diagonal(errors: Any) -> Any:
-    """How often a rater gives the true label, each label counting equally, by Dawid and Skene."""
-    import pandas as pd
-
-    return pd.Series(
-        {
-            r: np.mean([errors.loc[(r, label), label] for label in errors.loc[r].index])
-            for r in errors.index.unique(0)
-        }
-    )
-
-
-def _long(ratings: Ratings) -> Frame:
+def long_form(ratings: Ratings) -> Frame:
     """``item``, ``rater``, ``label``, missing ratings left out."""
     used = ratings.used
-    if ratings.form == "wide":
-        parts = [
-            used.select("item", nw.lit(c).alias("rater"), nw.col(c).alias("label"))
-            for c in ratings.raters or ()
-        ]
-        return nw.concat(parts, how="vertical").filter(~nw.col("label").is_null())
-    return used.select("item", "rater", "label")
+    if ratings.form != "wide":
+        return used.select("item", "rater", "label")
+    named = ((nw.lit(c).alias("rater"), nw.col(c).alias("label")) for c in ratings.raters or ())
+    parts = [used.select("item", *pair) for pair in named]
+    return nw.concat(parts, how="vertical").filter(~nw.col("label").is_null())

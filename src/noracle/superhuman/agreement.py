@@ -6,14 +6,14 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.ratings import RatingCounts, Whole, code_matrix, count_ratings, kinds_of
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_evidence
 from noracle.evidence.ratings import Ratings
 from noracle.results import Assumption, Estimate, Guarantee, Kind, check_confidence, choose
 
@@ -79,10 +79,7 @@ def agreements(votes: Whole) -> tuple[Floats, Floats]:
 
 
 def _of_kinds(
-    votes: Whole,
-    n_items: Whole,
-    features: Callable[[Whole], Floats],
-    value: Callable[[Floats], Floats],
+    votes: Whole, n_items: Whole, features: Callable[[Whole], Floats], value: Callable[..., Floats]
 ) -> Coefficient:
     kinds, unseen = features(_kinds(votes)), features(_unseen(votes))
     return Coefficient(features=kinds, n_items=n_items, unseen=unseen, value=value)
@@ -108,12 +105,11 @@ def _unseen(votes: Whole) -> Whole:
 
 def pairwise(votes: Whole, n_items: Whole) -> Coefficient:
     """Mean over items with two votes or more of the share of pairs that agree."""
-    return _of_kinds(
-        votes,
-        n_items,
-        lambda kinds: np.stack(agreements(kinds), axis=1),
-        lambda sums: _ratio(sums[:, 0], sums[:, 1]),
-    )
+
+    def value(sums: Floats) -> Floats:
+        return _ratio(sums[:, 0], sums[:, 1])
+
+    return _of_kinds(votes, n_items, lambda kinds: np.stack(agreements(kinds), axis=1), value)
 
 
 def fleiss(votes: Whole, n_items: Whole) -> Coefficient:
@@ -245,8 +241,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 Statistic = Literal["pairwise", "cohen", "fleiss", "krippendorff"]
 Metric = Literal["nominal", "ordinal", "interval"]
-STATISTICS = ("pairwise", "cohen", "fleiss", "krippendorff")
-METRICS = ("nominal", "ordinal", "interval")
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 NAMES = {
     "pairwise": "pairwise agreement",
     "cohen": "Cohen's kappa",
@@ -339,25 +334,22 @@ def estimate_agreement(
     """
     check_confidence(confidence)
     choose("statistic", statistic, STATISTICS)
-    choose("metric", metric, METRICS)
-    if metric != "nominal" and statistic != "krippendorff":
-        raise ArgumentError(
-            f"metric must be 'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'."
-        )
+    choose("metric", metric, get_args(Metric))
+    rule = f"'nominal' with statistic {statistic!r}; got {metric!r}. Pass statistic='krippendorff'"
+    require(metric == "nominal" or statistic == "krippendorff", f"metric must be {rule}.")
     two = isinstance(raters, tuple | list) and len(set(raters)) == 2
-    if raters is not None and (statistic != "cohen" or not two):
-        raise ArgumentError(
-            f"raters must be two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}."
-        )
-    if isinstance(n_boot, bool) or not isinstance(n_boot, int) or n_boot < 100:
-        raise ArgumentError(f"n_boot must be a whole number of at least 100; got {n_boot!r}.")
+    rule = f"two different raters with statistic 'cohen'; got {raters!r} with {statistic!r}"
+    require(raters is None or (statistic == "cohen" and two), f"raters must be {rule}.")
+    whole = isinstance(n_boot, int) and not isinstance(n_boot, bool) and n_boot >= 100
+    require(whole, f"n_boot must be a whole number of at least 100; got {n_boot!r}.")
     if statistic == "cohen":
         counts, found = _cohen(ratings, raters, confidence)
-        return _estimate(counts, found, statistic, confidence, n_boot, seed)
-    if not isinstance(ratings, RatingCounts):
-        ratings = count_ratings(ratings, systems=())
-    found = _of_votes(ratings, statistic, metric)
-    return _estimate(ratings, found, statistic, confidence, n_boot, seed)
+    else:
+        if not isinstance(ratings, RatingCounts):
+            ratings = count_ratings(ratings, systems=())
+        counts = ratings
+        found = _of_votes(counts, statistic, metric)
+    return _estimate(counts, found, statistic, confidence, n_boot, seed)
 
 
 def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured:
@@ -376,9 +368,8 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
         method = "mean over items of the share of pairs that agree"
     elif statistic == "fleiss":
         if least < most:
-            notes.append(
-                "items have different numbers of ratings: the shares of labels are means of the items' shares"
-            )
+            means = "the shares of labels are means of the items' shares"
+            notes.append(f"items have different numbers of ratings: {means}")
         found, method = fleiss(votes, n_items), "against the overall shares of the labels"
     else:
         values = _numbers(counts) if metric == "interval" else None
@@ -391,10 +382,10 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
 
 def _order(counts: RatingCounts) -> str:
     inferred = any("label" in line for line in counts.inferred)
-    if inferred and any(isinstance(label, str) for label in counts.labels):
-        rule = "labels must be given in their order for metric 'ordinal'; got none."
-        raise ArgumentError(f"{rule} Pass labels=[…] to the ratings.")
-    return f"order of the labels: {' < '.join(str(label) for label in counts.labels[:12])}"
+    words = any(isinstance(label, str) for label in counts.labels)
+    rule = "labels must be given in their order for metric 'ordinal'; got none."
+    require(not (inferred and words), f"{rule} Pass labels=[…] to the ratings.")
+    return f"order of the labels: {' < '.join(map(str, counts.labels[:12]))}"
 
 
 def _numbers(counts: RatingCounts) -> list[float]:
@@ -402,11 +393,9 @@ def _numbers(counts: RatingCounts) -> list[float]:
         values = [float(label) for label in counts.labels]
     except ValueError:
         values = [math.nan]
-    if not all(map(math.isfinite, values)):
-        rule = (
-            f"must be numbers for metric 'interval'; got {', '.join(map(repr, counts.labels[:5]))}"
-        )
-        raise ArgumentError(f"labels {rule}. Pass metric='nominal' or 'ordinal'.")
+    came = f"got {', '.join(map(repr, counts.labels[:5]))}. Pass metric='nominal' or 'ordinal'."
+    numbers = all(map(math.isfinite, values))
+    require(numbers, f"labels must be numbers for metric 'interval'; {came}")
     return values
 
 
@@ -431,25 +420,22 @@ def _cohen(
     else:
         counts = ratings
     _refuse_empty(counts)
-    if not counts.pairs:
-        if not isinstance(ratings, Ratings):
-            raise ArgumentError(
-                "counts must have pairs of raters for statistic 'cohen'; got none. Count with pairs=True or pass ratings."
-            )
-        raise EvidenceError(fault("ratings", "must have items that two raters share", "none"))
+    if isinstance(ratings, Ratings):
+        require_evidence(counts.pairs, "ratings", "must have items that two raters share", "none")
+    remedy = "Count with pairs=True or pass ratings."
+    rule = f"must have pairs of raters for statistic 'cohen'; got none. {remedy}"
+    require(counts.pairs, f"counts {rule}")
     if raters is None and len(counts.raters or range(3)) > 2:
         return counts, _worst(counts, confidence)
-    if raters is None and len(counts.raters) != 2:
-        raise ArgumentError("raters must be named in the counts for one pair; got no names.")
+    named = raters is not None or len(counts.raters) == 2
+    require(named, "raters must be named in the counts for one pair; got no names.")
     first, second = raters or counts.raters
     _refuse_strangers(counts.raters, (first, second))
     i, j = counts.raters.index(first), counts.raters.index(second)
-    table = counts.pairs.get((min(i, j), max(i, j)))
-    if table is None:
-        came = f"{first!r} and {second!r}, who have none"
-        raise EvidenceError(fault("raters", "must have rated common items", came))
+    pair, came = (min(i, j), max(i, j)), f"{first!r} and {second!r}, who have none"
+    require_evidence(pair in counts.pairs, "raters", "must have rated common items", came)
     method = "two raters on the items that both rated"
-    return counts, _Measured(cohen(table), f"{first} and {second}", method)
+    return counts, _Measured(cohen(counts.pairs[pair]), f"{first} and {second}", method)
 
 
 def _mean_words(counts: RatingCounts) -> tuple[str, tuple[str, ...]]:
@@ -467,14 +453,10 @@ def _worst(counts: RatingCounts, confidence: float) -> _Measured:
 
     method, notes = _mean_words(counts)
     subject = f"{len(counts.raters)} raters" if counts.raters else "all raters"
-    parts = [cohen(t) for t in counts.pairs.values()]
-    known = [
-        (part, table.astype(np.float64))
-        for part, table in zip(parts, counts.pairs.values(), strict=True)
-        if not math.isnan(part.estimate)
-    ]
+    parts = [(cohen(table), table.astype(np.float64)) for table in counts.pairs.values()]
+    known = [(part, table) for part, table in parts if not math.isnan(part.estimate)]
     if not known:
-        return _Measured(parts[0], subject, method, notes)
+        return _Measured(parts[0][0], subject, method, notes)
     values = np.array([part.estimate for part, _ in known])
     errors = kappa_errors(np.stack([table for _, table in known]))
     error = (1 - confidence) / 2
@@ -484,7 +466,7 @@ def _worst(counts: RatingCounts, confidence: float) -> _Measured:
         halves[i] = max(high - values[i], values[i] - low)
     more = "who rated what on the same item was not used: the interval holds however the pairs are correlated, and may be too wide"
     worst = (float(values.mean()), float(halves.mean()), float(errors.mean()))
-    return _Measured(parts[0], subject, method, (*notes, more), worst=worst)
+    return _Measured(parts[0][0], subject, method, (*notes, more), worst=worst)
 
 
 def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
@@ -498,15 +480,14 @@ def _only(ratings: Ratings, raters: tuple[str, str]) -> Ratings:
 
 
 def _refuse_strangers(known: Sequence[str], raters: tuple[str, str] | None) -> None:
-    strange = [rater for rater in raters or () if rater not in known]
-    if strange:
-        shown = ", ".join(map(repr, known[:6])) + (", …" if len(known) > 6 else "")
-        raise ArgumentError(f"raters must be among {shown}; got {strange[0]!r}.")
+    shown = ", ".join(map(repr, known[:6])) + (", …" if len(known) > 6 else "")
+    for rater in raters or ():
+        require(rater in known, f"raters must be among {shown}; got {rater!r}.")
 
 
 def _refuse_empty(counts: RatingCounts) -> None:
-    if not int(counts.n_items.sum()):
-        raise EvidenceError(fault("ratings", "must have at least one rated item", "none"))
+    rated = counts.n_items.sum() > 0
+    require_evidence(rated, "ratings", "must have at least one rated item", "none")
 
 
 def _estimate(
@@ -517,14 +498,13 @@ def _estimate(
     n_boot: int,
     seed: int,
 ) -> Estimate:
-    coefficient = found.coefficient
-    notes = list(found.notes)
-    diagnostics: dict[str, Any] = {"statistic": statistic, "n_boot": n_boot, "seed": seed}
+    coefficient, notes = found.coefficient, list(found.notes)
+    diagnostics: dict[str, Any] = {"statistic": statistic}
     if found.worst is not None:
         value, half, se = found.worst
         low, high, interval = max(-1.0, value - half), min(1.0, value + half), WORST
-        diagnostics = {"statistic": statistic}
     else:
+        diagnostics |= {"n_boot": n_boot, "seed": seed}
         value, interval = coefficient.estimate, LIMIT if coefficient.too_many(n_boot) else BOOTSTRAP
         low, high, se, undefined = _interval(coefficient, confidence, n_boot, seed)
         if undefined:

@@ -11,13 +11,14 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.bounds.betting import Score, betting_interval, equal_together, log_wealth
+from noracle.bounds.betting import betting_interval, equal_together, log_wealth
 from noracle.bounds.binomial import betainc, clopper_pearson
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import EvidenceError, require, require_evidence
 from noracle.evidence.frames import Frame, fetch
 from noracle.evidence.labels import read_known
 from noracle.evidence.ratings import Ratings
 from noracle.results import Check, check_confidence
+from noracle.superhuman.aggregate import long_form
 from noracle.superhuman.ceiling import AGREEMENT
 from noracle.superhuman.statement import SIX
 
@@ -25,6 +26,7 @@ Whole = NDArray[np.int64]
 
 # Up to so many known items are looked up by the engine; with more all rows are read.
 MOST_LOOKED_UP = 5000
+_SAMPLE = "the known items must be a random sample of the items"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,14 +52,13 @@ class KnownItems:
         """From codes (items × raters; -1 missing) and the code of each true label (-1 unknown)."""
         given, truth = np.asarray(ratings, dtype=np.int64), np.asarray(known, dtype=np.int64)
         said = {name: np.asarray(a, dtype=np.int64) for name, a in (answers or {}).items()}
-        if given.ndim != 2:
-            came = f"{given.ndim} dimensions"
-            raise EvidenceError(fault("ratings", "must be a matrix of items and raters", came))
+        rule, came = "must be a matrix of items and raters", f"{given.ndim} dimensions"
+        require_evidence(given.ndim == 2, "ratings", rule, came)
         columns = {"known": truth, **{f"answers[{s!r}]": a for s, a in said.items()}}
+        rule = f"must have one entry for each of {len(given)} items"
         for name, column in columns.items():
-            if column.shape != (len(given),):
-                rule = f"must have one entry for each of {len(given)} items"
-                raise EvidenceError(fault(name, rule, f"shape {column.shape}"))
+            fits = column.shape == (len(given),)
+            require_evidence(fits, name, rule, f"shape {column.shape}")
         size = 1 + max([int(a.max(initial=-1)) for a in (given, truth, *said.values())], default=-1)
         keep = truth >= 0
         given, truth, said = given[keep], truth[keep], {s: a[keep] for s, a in said.items()}
@@ -86,10 +87,8 @@ class KnownItems:
         }
         rows = _rated(ratings, truth_of)
         items = sorted({row[0] for row in rows})
-        if not items:
-            came, remedy = f"{len(truth_of)} others", "Compare the item ids."
-            rule = "must name items that were rated"
-            raise EvidenceError(fault("known", rule, came, remedy=remedy))
+        rule, came = "must name items that were rated", f"{len(truth_of)} others"
+        require_evidence(items, "known", rule, came, remedy="Compare the item ids.")
         place = {item: i for i, item in enumerate(items)}
         answered = _answered(ratings, place)
         seen: set[Any] = {truth_of[i] for i in items} | {row[2] for row in rows}
@@ -136,7 +135,7 @@ def _as(value: Any, *, text: bool, what: str) -> Any:
         return int(value)
     except (TypeError, ValueError):
         rule = "must be a whole number, as in the ratings"
-        raise EvidenceError(fault(f"known.{what}", rule, type(value).__name__)) from None
+        raise EvidenceError.of(f"known.{what}", rule, type(value).__name__) from None
 
 
 def _only(frame: Frame, items: Sequence[Any]) -> Frame:
@@ -145,18 +144,11 @@ def _only(frame: Frame, items: Sequence[Any]) -> Frame:
 
 def _rated(ratings: Ratings, truth: Mapping[Any, Any]) -> list[tuple[Any, str | None, Any, int]]:
     """Item, rater, label and how many, of the known items."""
-    frame = _only(ratings.used, list(truth))
-    found: list[tuple[Any, str | None, Any, int]]
-    if ratings.form == "wide":
-        names = ratings.raters or ()
-        wide = fetch(frame.select("item", *names))
-        found = [(i, name, v, 1) for i, *said in wide for name, v in zip(names, said, strict=True)]
-    elif ratings.form == "votes":
-        votes = fetch(frame.select("item", "label", "n"))
+    if ratings.form == "votes":
+        votes = fetch(_only(ratings.used.select("item", "label", "n"), list(truth)))
         found = [(i, None, label, int(n)) for i, label, n in votes]
     else:
-        long = fetch(frame.select("item", "rater", "label"))
-        found = [(i, rater, label, 1) for i, rater, label in long]
+        found = [(*row, 1) for row in fetch(_only(long_form(ratings), list(truth)))]
     return [row for row in found if row[0] in truth and row[2] is not None and row[3]]
 
 
@@ -247,21 +239,17 @@ def check_assumptions(
     """
     check_confidence(confidence)
     if isinstance(ratings, Ratings):
-        if answers is not None:
-            raise ArgumentError(
-                "answers must come with a matrix of codes; got them with Ratings, which hold their own."
-            )
-        if aggregate is not None and not isinstance(aggregate, Mapping):
-            raise ArgumentError(
-                f"aggregate must be a mapping of items to labels with Ratings; got {type(aggregate).__name__}."
-            )
+        rule = "come with a matrix of codes; got them with Ratings, which hold their own"
+        require(answers is None, f"answers must {rule}.")
+        rule = f"be a mapping of items to labels with Ratings; got {type(aggregate).__name__}"
+        require(isinstance(aggregate, Mapping | None), f"aggregate must {rule}.")
         items = KnownItems.from_ratings(ratings, known)
     else:
         items = KnownItems.from_arrays(ratings, known, answers=answers)  # type: ignore[arg-type]
     if system is None:
         return _check_agreement(items, confidence, seed)
-    if system not in items.answers:
-        raise ArgumentError(f"system must be one of {sorted(items.answers)}; got {system!r}.")
+    systems = sorted(items.answers)
+    require(system in systems, f"system must be one of {systems}; got {system!r}.")
     vote = items.plurality(seed) if aggregate is None else _codes(items, aggregate)
     return _check_errors(items, system, vote, confidence)
 
@@ -270,8 +258,8 @@ def _codes(items: KnownItems, aggregate: Mapping[Any, int | str | None] | ArrayL
     """The aggregate as codes of labels; -1 where it has none."""
     if not isinstance(aggregate, Mapping):
         given = np.asarray(aggregate, dtype=np.int64)
-        if given.ndim != 1 or len(given) <= max(items.items, default=-1):
-            raise ArgumentError(f"aggregate must have one code an item; got shape {given.shape}.")
+        fits = given.ndim == 1 and len(given) > max(items.items, default=-1)
+        require(fits, f"aggregate must have one code an item; got shape {given.shape}.")
         return given[list(items.items)]
     code: dict[int | str | None, int] = {label: k for k, label in enumerate(items.labels)}
     code[None] = -1
@@ -281,10 +269,8 @@ def _codes(items: KnownItems, aggregate: Mapping[Any, int | str | None] | ArrayL
 
 def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
     size = len(items.raters)
-    if size < 2:
-        raise ArgumentError(
-            f"ratings must name at least two raters to check (2); got {size}. Votes alone do not say who agreed."
-        )
+    rule = f"must name at least two raters to check (2); got {size}"
+    require(size >= 2, f"ratings {rule}. Votes alone do not say who agreed.")
     order = np.random.default_rng(seed).permutation(len(items.truth))
     said, right = items.ratings[order], items.ratings[order] == items.truth[order, None]
     pairs = [(i, j) for i in range(size) for j in range(i + 1, size)]
@@ -320,10 +306,7 @@ def _check_agreement(items: KnownItems, confidence: float, seed: int) -> Check:
             "right_given_other_right": _mean([p["right_given_other_right"] for p in parts]),
             "right": _mean([p["right"] for p in parts]),
         },
-        notes=(
-            "limits are one-sided and hold for all pairs together",
-            "the known items must be a random sample of the items",
-        ),
+        notes=("limits are one-sided and hold for all pairs together", _SAMPLE),
     )
 
 
@@ -338,8 +321,8 @@ def _pair_part(
     s, t = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
     z = (agree[s] + agree[t]) / 2 - (first[s] * second[t] + first[t] * second[s]) / 2
     values, times = np.unique(z, return_counts=True)
-    low, high = betting_interval(_differences(values, times), tail, tail, floor=-1.0, ceiling=1.0)
-    against = log_wealth(_differences(-values, times), 0.0)
+    low, high = _limits(values, times, tail)
+    against = log_wealth(equal_together(-values, -1.0, 1.0, times), 0.0)
     p, q = float(first.mean()), float(second.mean())
     met = float((first * second).mean())
     return {
@@ -356,8 +339,10 @@ def _pair_part(
     }
 
 
-def _differences(values: NDArray[np.float64], times: Whole) -> list[Score]:
-    return equal_together(values, -1.0, 1.0, times)
+def _limits(values: NDArray[np.float64], times: Whole, tail: float) -> tuple[float, float]:
+    """Betting limits of the mean of differences in [-1, 1]."""
+    scores = equal_together(values, -1.0, 1.0, times)
+    return betting_interval(scores, tail, tail, floor=-1.0, ceiling=1.0)
 
 
 def _mean(values: list[float]) -> float:
@@ -378,17 +363,12 @@ def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float
     if same:
         p_value = float(betainc(deciding - right, right + 1, 0.5))
     values, times = np.array([1.0, -1.0, 0.0]), np.array([right, same, n_wrong - deciding])
-    low, high = betting_interval(_differences(values, times), tail, tail, floor=-1.0, ceiling=1.0)
+    low, high = _limits(values, times, tail)
     supported = deciding > 0 and low_share >= 0.5
     said = f"where the vote is wrong ({n_wrong} of {n} items) {system!r} is right {right} times and repeats it {same} times"
     verdict = "fails" if p_value < 1e-3 else "supported" if supported else "undecided"
-    shares = {
-        "right": right,
-        "same_as_vote": same,
-        "other_wrong": other,
-        "no_answer": nothing,
-        "difference": right - same,
-    }
+    shares = {"right": right, "same_as_vote": same, "other_wrong": other, "no_answer": nothing}
+    shares["difference"] = right - same
     part: dict[str, Any] = {
         "what": "the vote is wrong",
         "n": n_wrong,
@@ -417,6 +397,6 @@ def _check_errors(items: KnownItems, system: str, vote: Whole, confidence: float
             "right_share_high": high_share,
             "accuracy_minus_match_rate": (right - same) / n if n else math.nan,
         },
-        notes=("limits are one-sided", "the known items must be a random sample of the items"),
+        notes=("limits are one-sided", _SAMPLE),
         reason="" if deciding else nobody,
     )

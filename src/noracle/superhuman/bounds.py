@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
@@ -138,8 +138,7 @@ def _root(value: Value) -> Value:
 def _check(agreement: float | NDArray[np.float64], n_ratings: int) -> None:
     if not np.all((np.asarray(agreement) >= 0) & (np.asarray(agreement) <= 1)):
         raise ArgumentError(f"agreement must be in [0, 1]; got {agreement}.")
-    if n_ratings < 1:
-        raise ArgumentError(f"n_ratings must be at least 1; got {n_ratings}.")
+    require(n_ratings >= 1, f"n_ratings must be at least 1; got {n_ratings}.")
 
 
 # The best bound on the mean accuracy of persons who agree at least as often as if they were independent.
@@ -288,16 +287,16 @@ def _triples(rates: Reals) -> Whole:
 
 def _checked(agreement: ArrayLike, weights: Sequence[float] | None) -> tuple[Reals, Reals]:
     rates = np.array(agreement, dtype=np.float64)
-    if rates.ndim != 2 or rates.shape[0] != rates.shape[1] or not len(rates):
-        raise ArgumentError(f"agreement must be a square matrix; got shape {rates.shape}.")
+    square = rates.ndim == 2 and rates.shape[0] == rates.shape[1] and len(rates) > 0
+    require(square, f"agreement must be a square matrix; got shape {rates.shape}.")
     np.fill_diagonal(rates, 1.0)
     rates = np.where(np.isnan(rates), 1.0, rates)
-    if ((rates < 0) | (rates > 1)).any() or not np.allclose(rates, rates.T, rtol=0, atol=1e-12):
-        raise ArgumentError(
-            "agreement must be symmetric with entries in [0, 1]; got other entries. Pass counts of agreement / counts."
-        )
+    inside = ((rates >= 0) & (rates <= 1)).all()
+    symmetric = np.allclose(rates, rates.T, rtol=0, atol=1e-12)
+    rule = "must be symmetric with entries in [0, 1]; got other entries"
+    require(inside and symmetric, f"agreement {rule}. Pass counts of agreement / counts.")
     equal = np.full(len(rates), 1 / len(rates))
     share = equal if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != (len(rates),) or not (share >= 0).all() or abs(share.sum() - 1) > 1e-9:
-        raise ArgumentError(f"weights must be {len(rates)} shares that sum to 1; got {weights!r}.")
+    fits = share.shape == (len(rates),) and (share >= 0).all() and abs(share.sum() - 1) <= 1e-9
+    require(fits, f"weights must be {len(rates)} shares that sum to 1; got {weights!r}.")
     return rates, share

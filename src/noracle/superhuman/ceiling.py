@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import clopper_pearson, gammaln
 from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.evidence.ratings import Ratings
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, check_confidence, choose
 from noracle.superhuman.bounds import (
@@ -111,7 +111,7 @@ def ceiling_path(counts: RatingCounts) -> list[dict[str, Any]]:
 
 
 Method = Literal["plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical"]
-METHODS = ("plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical")
+METHODS: tuple[Method, ...] = get_args(Method)
 Pairs = Literal["item", "pooled"]
 
 AGREEMENT = "independent-or-positively-correlated annotators: p_i·p_j ≤ P_ij"
@@ -135,6 +135,9 @@ VACUOUS = "the interval is [0, 1]: these ratings say nothing at this confidence"
 SINGLE = "every item has one rating: ratings that nobody else checked say nothing about accuracy"
 AVERAGE = "the human of this claim is the average annotation, each item counting equally"
 NO_BOUND = "not a bound: two independent annotators with accuracies 1 and 0.6 have a mean of 0.8, and this number is 0.775"
+
+DIFFERENT_ITEMS = "raters saw different items: the mean is over raters, each counting equally, as if each had rated every item"
+UNEVEN = "items have different numbers of ratings: an item that two raters did not share counts as agreement"
 
 _CONCAVE: dict[str, Callable[[float, int], float]] = {
     **FROM_AGREEMENT,
@@ -220,16 +223,14 @@ def estimate_ceiling(
     """
     error = 1 - check_confidence(confidence)
     choose("method", method, METHODS)
-    choose("pairs", pairs, ("item", "pooled"))
+    choose("pairs", pairs, get_args(Pairs))
     counts = counts_of(ratings, pairs=method == "pairwise")
     if pairs == "pooled" and method != "plurality":
         _refuse_pooled(counts)
     unnamed = isinstance(ratings, RatingCounts) or not counts.raters
-    if method == "pairwise" and not counts.pairs and unnamed:
-        raise ArgumentError(
-            "ratings must say who rated what for method 'pairwise'; got votes without pairs of raters. "
-            "Count with pairs=True, or use method='plurality'."
-        )
+    rule = "must say who rated what for method 'pairwise'; got votes without pairs of raters"
+    remedy = "Count with pairs=True, or use method='plurality'."
+    require(method != "pairwise" or counts.pairs or not unnamed, f"ratings {rule}. {remedy}")
     found = _bound(counts, method, error)
     heuristic = method == "paper-empirical"
     guarantee = Guarantee(
@@ -240,10 +241,9 @@ def estimate_ceiling(
     )
     high = min(1.0, found.high)
     single = int(counts.n_ratings.max(initial=0)) == 1
-    notes = [NO_BOUND] if heuristic else []
-    notes += [SINGLE] if single else []
-    notes += [VACUOUS] if high >= 1 else []
-    notes += [*found.notes, *(f"not used: {k} {name}" for name, k in counts.unused.items() if k)]
+    said = {NO_BOUND: heuristic, SINGLE: single, VACUOUS: high >= 1}
+    notes = [*(note for note, holds in said.items() if holds), *found.notes]
+    notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
     diagnostics = dict(found.diagnostics)
     if by_annotators:
         diagnostics["by_annotators"] = ceiling_path(counts)
@@ -274,10 +274,8 @@ def counts_of(ratings: Ratings | RatingCounts, *, pairs: bool = False) -> Rating
             return ratings
         kept: dict[str, Any] = {"votes": ratings.votes[seen], "n_items": ratings.n_items[seen]}
         return dataclasses.replace(ratings, **kept, answers={}, matches={})
-    if not isinstance(ratings, Ratings):
-        raise ArgumentError(
-            f"ratings must be Ratings or RatingCounts; got {type(ratings).__name__}. Use Ratings.from_tables(…)."
-        )
+    rule = f"must be Ratings or RatingCounts; got {type(ratings).__name__}"
+    require(isinstance(ratings, Ratings), f"ratings {rule}. Use Ratings.from_tables(…).")
     return count_ratings(ratings, pairs=pairs)
 
 
@@ -372,17 +370,12 @@ def _pairwise(counts: RatingCounts, error: float) -> _Bound:
         both = {"value": min(value, plain.value), "high": min(joint, plain.high)}
         alone = {"value": plain.value, "high": plain.high}
         diagnostics |= {"plurality": alone, "with_plurality": both}
-        notes.append(
-            f"the smaller of this and plurality is {both['value']:.4f}, with limit {both['high']:.4f} for both together"
-        )
+        joint_limit = f"with limit {both['high']:.4f} for both together"
+        notes.append(f"the smaller of this and plurality is {both['value']:.4f}, {joint_limit}")
     else:
-        notes.append(
-            "raters saw different items: the mean is over raters, each counting equally, as if each had rated every item"
-        )
+        notes.append(DIFFERENT_ITEMS)
         if uneven:
-            notes.append(
-                "items have different numbers of ratings: an item that two raters did not share counts as agreement"
-            )
+            notes.append(UNEVEN)
         else:
             rests.append(UNRELATED)
     return _Bound(

@@ -6,13 +6,13 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
 from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.errors import ArgumentError, EvidenceError, by_nearness, fault
+from noracle.errors import ArgumentError, by_nearness, require, require_evidence
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
 from noracle.superhuman.bounds import FROM_AGREEMENT
 from noracle.superhuman.difference import (
@@ -49,19 +49,20 @@ if TYPE_CHECKING:
     from noracle.superhuman.aggregate import AggregatedLabels
 
 Test = Literal["betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms"]
+TESTS: tuple[Test, ...] = get_args(Test)
 Aggregate = Literal["plurality", "majority", "weighted", "dawid-skene", "mace"]
-TESTS: tuple[Test, ...] = ("betting", "bernstein", "binomial", "t", "paper-hms", "paper-oms")
-AGGREGATES: tuple[Aggregate, ...] = ("plurality", "majority", "weighted", "dawid-skene", "mace")
 _FITTED = Assumption(
     name="aggregate fixed without these items",
     status="failed",
     detail="its weights were fitted on them",
 )
 
+_WEIGHED = "an aggregate that weighs raters treats their errors as independent and fails silently where they are not"
+
 
 def certify_superhuman(
-    answers: Ratings | RatingCounts | object,
-    ratings: object = None,
+    ratings: Ratings | RatingCounts | object,
+    answers: object = None,
     *,
     items: object = None,
     system: str | None = None,
@@ -81,11 +82,11 @@ def certify_superhuman(
 
     Parameters
     ----------
-    answers, ratings
-        A table of answers (``item``, ``system``, ``answer``) and one of ratings (``item``,
-        ``rater``, ``label``), each in any form that
-        :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument: :class:`~noracle.evidence.Ratings` that hold the answers, or
-        their counts.
+    ratings, answers
+        A table of ratings (``item``, ``rater``, ``label``) and one of answers (``item``,
+        ``system``, ``answer``), each in any form that
+        :meth:`noracle.evidence.Ratings.from_tables` takes. Or one argument:
+        :class:`~noracle.evidence.Ratings` that hold the answers, or their counts.
     items
         A table with ``item`` and ``cluster`` beside the two tables; see ``clusters``.
     system
@@ -159,13 +160,13 @@ def certify_superhuman(
     """
     choose("test", test, TESTS)
     if isinstance(aggregate, str):
-        choose("aggregate", aggregate, AGGREGATES)
+        choose("aggregate", aggregate, get_args(Aggregate))
     margin, confidence = check_margin(margin), check_confidence(confidence)
     trained = trained_word(trained_on_annotators)
     ceiling = ceiling_for(test, ceiling, CEILINGS)
     ties = _ties_for(test, ties)
     choose("clusters", clusters, ("auto", "ignore"))
-    together = _together(answers, ratings, items)
+    together = _together(ratings, answers, items)
     counts, matches, system = _counted(together, system, aggregate, seed)
     kept = read_check(check, system)
     method = aggregate if isinstance(aggregate, str) else aggregate.method
@@ -212,8 +213,7 @@ def _decide(
     sample: VoteSample, system: str, inputs: Mapping[str, Any], *, fitted: bool = False
 ) -> Certificate:
     """Run the test that the inputs name and conclude."""
-    test, margin, n = inputs["test"], inputs["margin"], sample.n
-    error = 1 - inputs["confidence"]
+    test, margin, error, n = inputs["test"], inputs["margin"], 1 - inputs["confidence"], sample.n
     ceiling = _ceiling_of(sample, inputs) if "ceiling" in inputs else None
 
     def apart(of: VoteSample, people: Ceiling) -> Apart:
@@ -243,14 +243,11 @@ def _decide(
         rests_on.append(DEPENDENT)
     if sample.clusters:
         n_clusters = int(sum(times for _, times in sample.clusters))
-        notes.append(
-            f"items come in {n_clusters} clusters: the cluster is the unit, and its items may depend on each other"
-        )
+        unit = "the cluster is the unit, and its items may depend on each other"
+        notes.append(f"items come in {n_clusters} clusters: {unit}")
     if fitted:
         rests_on.append(_FITTED)
-        notes.append(
-            "an aggregate that weighs raters treats their errors as independent and fails silently where they are not"
-        )
+        notes.append(_WEIGHED)
     ceilings = {"plurality": sample.ceiling} if n else {}
     if n and sample.votes and "agreeing_pairs" in inputs:
         v = _agreement(sample, inputs)
@@ -287,7 +284,6 @@ def _decide(
 
 
 def _ceiling_of(sample: VoteSample, inputs: Mapping[str, Any]) -> Ceiling:
-    """The ceiling that a test of two sides uses."""
     k, n, mean = sample.votes, sample.n, sample.ceiling
     if inputs["ceiling"] != "plurality" and n:
         mean = 1.0 if k == 1 or k is None else _agreement(sample, inputs)
@@ -303,25 +299,22 @@ def _agreement(sample: VoteSample, inputs: Mapping[str, Any]) -> float:
 def _ties_for(test: Test, ties: Ties | None) -> Ties:
     if ties is None:
         return "random" if test == "binomial" else "share"
-    choose("ties", ties, ("share", "random"))
-    if test == "binomial" and ties == "share":
-        raise ArgumentError(
-            "ties must be 'random' for test 'binomial' (whole counts); got 'share'."
-        )
+    choose("ties", ties, get_args(Ties))
+    whole = test != "binomial" or ties == "random"
+    require(whole, "ties must be 'random' for test 'binomial' (whole counts); got 'share'.")
     return ties
 
 
 def _same_votes(counts: RatingCounts, ceiling: str) -> None:
     """Refuse a ceiling from pooled pairs where items have different numbers of votes."""
-    seen = sorted({int(k) for k in counts.n_ratings})
-    if len(seen) > 1:
-        remedy = (
-            "Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
-            "Use ceiling='plurality', or a subset of ratings fixed beforehand."
-        )
-        rule = "needs the same number of ratings on every item"
-        came = f"between {seen[0]} and {seen[-1]}"
-        raise EvidenceError(fault(f"ceiling {ceiling!r}", rule, came, remedy=remedy))
+    sizes = np.unique(counts.n_ratings).tolist() or [0]
+    remedy = (
+        "Where more ratings were asked on hard items, pooled pairs understate agreement and the bound is invalid. "
+        "Use ceiling='plurality', or a subset of ratings fixed beforehand."
+    )
+    rule = "needs the same number of ratings on every item"
+    came = f"between {sizes[0]} and {sizes[-1]}"
+    require_evidence(len(sizes) == 1, f"ceiling {ceiling!r}", rule, came, remedy=remedy)
 
 
 def _fit_clusters(test: str, ties: str, *, fitted: bool) -> None:
@@ -353,23 +346,20 @@ def rated_items(ratings: Ratings, system: str) -> list[tuple[str, Row]]:
     return found
 
 
-def _together(answers: object, ratings: object, items: object) -> Ratings | RatingCounts:
+def _together(ratings: object, answers: object, items: object) -> Ratings | RatingCounts:
     """Ratings that hold the answers."""
     from noracle.evidence.ratings import Ratings
 
     whole = (Ratings, RatingCounts)
-    if ratings is None:
-        if items is not None:
-            raise ArgumentError(
-                "items must come with tables of answers and ratings; got them without. Pass them to the Ratings."
-            )
-        if isinstance(answers, whole):
-            return answers
-        raise ArgumentError("ratings must be given beside a table of answers; got None.")
-    if isinstance(answers, whole) or isinstance(ratings, whole):
-        raise ArgumentError(
-            "answers and ratings must be two tables, or one Ratings that holds both; got a mixture."
-        )
+    if answers is None:
+        rule = "items must come with tables of ratings and answers; got them without."
+        require(items is None, f"{rule} Pass them to the Ratings.")
+        if isinstance(ratings, whole):
+            return ratings
+        raise ArgumentError("answers must be given beside a table of ratings; got None.")
+    mixed = isinstance(answers, whole) or isinstance(ratings, whole)
+    rule = "must be two tables, or one Ratings that holds both; got a mixture"
+    require(not mixed, f"ratings and answers {rule}.")
     return Ratings.from_tables(ratings, answers, items=items)
 
 
@@ -385,10 +375,8 @@ def _counted(
     if aggregate in ("plurality", "majority"):
         return counts, None, system
     if isinstance(ratings, RatingCounts):
-        if system not in counts.matches:
-            raise ArgumentError(
-                "aggregate must be 'plurality' for counts without matches, which do not know items; got another."
-            )
+        rule = "'plurality' for counts without matches, which do not know items; got another"
+        require(system in counts.matches, f"aggregate must be {rule}.")
         return counts, counts.matches[system], system
     from noracle.superhuman.aggregate import aggregate_labels, matches_of
 
@@ -402,10 +390,8 @@ def the_system(counts: RatingCounts, system: str | None) -> str:
     known = sorted(counts.answers)
     if system is None and len(known) == 1:
         return known[0]
-    if not known:
-        remedy = "Pass answers beside the ratings."
-        rule = "must come with the answers of a system"
-        raise EvidenceError(fault("ratings", rule, "none", remedy=remedy))
+    rule, remedy = "must come with the answers of a system", "Pass answers beside the ratings."
+    require_evidence(known, "ratings", rule, "none", remedy=remedy)
     if system is None or system not in known:
         nearest = ", ".join(map(repr, by_nearness(system or "", known)[:5]))
         raise ArgumentError(f"system must be one of {nearest}; got {system!r}.")
@@ -478,9 +464,8 @@ class CertificateStream:
         (None: no answer).
         """
         votes = Counter(label for label in ratings if label is not None)
-        if not votes:
-            rule, remedy = "must hold at least one label", "Leave out items without ratings."
-            raise EvidenceError(fault("ratings", rule, "none", remedy=remedy))
+        rule, remedy = "must hold at least one label", "Leave out items without ratings."
+        require_evidence(votes, "ratings", rule, "none", remedy=remedy)
         top = max(votes.values())
         tied = sum(n == top for n in votes.values())
         hit = answer is not None and votes.get(answer, 0) == top

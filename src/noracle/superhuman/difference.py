@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from noracle.bounds.binomial import (
 )
 from noracle.bounds.clusters import cluster_limits
 from noracle.counts.ratings import RatingCounts
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_evidence
 from noracle.results import Kind, choose
 from noracle.superhuman import bounds
 
@@ -38,10 +38,10 @@ Row = tuple[int, int, int, int, int]
 Cluster = tuple[tuple[Row, ...], float]
 """The rows of a cluster, and how many clusters are like it."""
 CeilingName = Literal["plurality", "free", "quadratic", "paper", "paper-empirical"]
-CEILINGS: tuple[CeilingName, ...] = ("plurality", "free", "quadratic", "paper", "paper-empirical")
+CEILINGS: tuple[CeilingName, ...] = get_args(CeilingName)
 _FOR_TEST: dict[str, tuple[CeilingName, ...]] = {
     "binomial": CEILINGS,
-    "exact": ("free", "quadratic", "paper", "paper-empirical"),
+    "exact": CEILINGS[1:],
     "paper-hms": ("paper", "paper-empirical"),
     "paper-oms": ("paper", "paper-empirical"),
 }
@@ -154,10 +154,8 @@ def sample_by_cluster(rows: Sequence[tuple[str, Row]]) -> VoteSample:
     for cluster, (hit, tied, top, votes, n) in rows:
         found.setdefault(cluster, Counter())[hit, tied, top, votes] += n
     alike = Counter(_rows_of(counted) for counted in found.values())
-    together: Counter[tuple[int, int, int, int]] = Counter()
-    for counted in found.values():
-        together.update(counted)
-    return VoteSample(rows=_rows_of(together), clusters=tuple(sorted(alike.items())))
+    together = _rows_of(sum(found.values(), Counter()))
+    return VoteSample(rows=together, clusters=tuple(sorted(alike.items())))
 
 
 def _rows_of(counted: Counter[tuple[int, int, int, int]]) -> tuple[Row, ...]:
@@ -166,9 +164,10 @@ def _rows_of(counted: Counter[tuple[int, int, int, int]]) -> tuple[Row, ...]:
 
 def sample_of_matches(matches: Whole, counts: RatingCounts) -> VoteSample:
     """Matches with another aggregate: by kind, items that match and items that do not."""
-    if matches.shape != (len(counts.n_items), 2) or np.any(matches.sum(axis=1) != counts.n_items):
-        rule = "must split the items of every kind of votes in two"
-        raise EvidenceError(fault("matches", rule, f"shape {matches.shape}"))
+    fits = matches.shape == (len(counts.n_items), 2)
+    fits = fits and bool((matches.sum(axis=1) == counts.n_items).all())
+    rule = "must split the items of every kind of votes in two"
+    require_evidence(fits, "matches", rule, f"shape {matches.shape}")
     rows = _grouped(matches[:, 0], matches[:, 1], np.ones_like(counts.top), counts)
     return VoteSample(rows=rows, shared=False)
 
@@ -225,15 +224,6 @@ def _low_by_betting(sample: VoteSample, error: float) -> float:
     return found.low
 
 
-def p_by_bernstein(sample: VoteSample, margin: float) -> float:
-    """Empirical Bernstein (Maurer and Pontil 2009), at a number of items fixed beforehand."""
-    return bernstein_above(*sample.moments(), sample.n, WIDTH, margin)
-
-
-def _low_by_bernstein(sample: VoteSample, error: float) -> float:
-    return bernstein_low(*sample.moments(), sample.n, WIDTH, error)
-
-
 def p_by_t(sample: VoteSample, margin: float) -> float:
     """Student's t: asymptotic; 1 without spread. Clusters have the CR2 variance."""
     mean, variance, freedom = _t_moments(sample)
@@ -283,7 +273,11 @@ class PairedTest(NamedTuple):
 
 PAIRED = {
     "betting": PairedTest(p_by_betting, _low_by_betting, anytime=True),
-    "bernstein": PairedTest(p_by_bernstein, _low_by_bernstein),
+    # Maurer and Pontil (2009), at a number of items fixed beforehand.
+    "bernstein": PairedTest(
+        lambda sample, margin: bernstein_above(*sample.moments(), sample.n, WIDTH, margin),
+        lambda sample, error: bernstein_low(*sample.moments(), sample.n, WIDTH, error),
+    ),
     "t": PairedTest(p_by_t, _low_by_t, Kind.ASYMPTOTIC),
 }
 
@@ -371,11 +365,8 @@ def ceiling_for(
     if ceiling is None:
         return allowed[0]
     choose("ceiling", ceiling, known)
-    if ceiling not in allowed:
-        named = " or ".join(map(repr, allowed))
-        raise ArgumentError(
-            f"ceiling must be {named} for test {test!r}; got {ceiling!r}. Others go with other tests."
-        )
+    rule = f"{' or '.join(map(repr, allowed))} for test {test!r}; got {ceiling!r}"
+    require(ceiling in allowed, f"ceiling must be {rule}. Others go with other tests.")
     return ceiling
 
 

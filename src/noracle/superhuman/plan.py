@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
 from noracle.bounds.binomial import ndtri, stdtr
 from noracle.counts.ratings import RatingCounts, count_ratings
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Assumption, Guarantee, Kind, Plan, check_confidence, choose
 from noracle.superhuman import verify as retest
 from noracle.superhuman.certify import the_system
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Pool = Counter[Fraction]
 """Values of Z and how often they occur."""
 PlannedTest = Literal["betting", "bernstein", "t"]
-TESTS: tuple[PlannedTest, ...] = ("betting", "bernstein", "t")
 Array = NDArray[np.float64]
 _WORLDS = 1000
 _DRAWS = 20_000
@@ -92,12 +91,11 @@ def plan_certificate(
     (True, True, True)
     """
     choose("vary", vary, ("items", "ratings"))
-    choose("test", test, TESTS)
+    choose("test", test, get_args(PlannedTest))
     margin, confidence = check_margin(margin), check_confidence(confidence)
-    if not 0 < power < 1:
-        raise ArgumentError(f"power must be in (0, 1); got {power!r}.")
-    if not cost_per_rating >= 0:
-        raise ArgumentError(f"cost_per_rating must not be negative; got {cost_per_rating!r}.")
+    require(0 < power < 1, f"power must be in (0, 1); got {power!r}.")
+    rule = f"must not be negative; got {cost_per_rating!r}"
+    require(cost_per_rating >= 0, f"cost_per_rating {rule}.")
     counts = ratings if isinstance(ratings, RatingCounts) else count_ratings(ratings)
     system = the_system(counts, system)
     in_hand = int(counts.n_items.sum())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Literal, get_args
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Assumption, Certificate, Check, check_confidence, choose
 from noracle.superhuman.difference import (
     CEILINGS,
@@ -28,7 +28,6 @@ from noracle.superhuman.statement import (
 
 PublishedTest = Literal["exact", "paper-hms", "paper-oms"]
 PublishedCeiling = Literal["free", "quadratic", "paper", "paper-empirical"]
-TESTS: tuple[PublishedTest, ...] = ("exact", "paper-hms", "paper-oms")
 
 
 def certify_published(
@@ -108,20 +107,19 @@ def certify_published(
     >>> wang.certified, round(wang.attained, 4)
     (True, 0.9999)
     """
-    choose("test", test, TESTS)
+    choose("test", test, get_args(PublishedTest))
     name = ceiling_for(test, ceiling, CEILINGS[1:])
     margin, confidence = check_margin(margin), check_confidence(confidence)
     trained, kept = trained_word(trained_on_annotators), read_check(check, system)
     for what, share in (("match_rate", match_rate), ("agreement", agreement)):
-        if not (isinstance(share, (int, float)) and 0 <= share <= 1):
-            raise ArgumentError(
-                f"{what} must be in [0, 1]; got {share!r}. Pass a share, not a percentage."
-            )
+        fits = isinstance(share, (int, float)) and 0 <= share <= 1
+        rule = f"must be in [0, 1]; got {share!r}. Pass a share, not a percentage."
+        require(fits, f"{what} {rule}")
     optional = {"n_classes": (n_classes, 2), "agreement_items": (agreement_items, 1)}
     whole = {"n_items": (n_items, 1), "n_raters": (n_raters, 1), **optional, "digits": (digits, 1)}
     for what, (n, least) in whole.items():
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < least):
-            raise ArgumentError(f"{what} must be a whole number of at least {least}; got {n!r}.")
+        fits = n is None or (isinstance(n, int) and not isinstance(n, bool) and n >= least)
+        require(fits, f"{what} must be a whole number of at least {least}; got {n!r}.")
     half = 0.0 if digits is None else 0.5 * 10.0**-digits
     rate = max(0.0, match_rate - half)
     hits = math.floor(rate * n_items) if half else round(rate * n_items)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Assumption, Certificate, Check, Guarantee, Kind, check_confidence
 from noracle.superhuman.difference import Tested
 
@@ -41,11 +41,16 @@ _NOT_STATED = (
     "say 'yes' or 'no'"
 )
 
+_AVERAGE = "the human of the claim is the average annotation, each item counting equally, not a named person"
+_DOUBLED = (
+    "the published score chooses its split after the fact: the error is up to twice 1 - confidence"
+)
+
 
 def check_margin(margin: float) -> float:
     """Return ``margin`` if it is in [0, 1)."""
-    if isinstance(margin, bool) or not (isinstance(margin, (int, float)) and 0 <= margin < 1):
-        raise ArgumentError(f"margin must be in [0, 1); got {margin!r}. For 2 points pass 0.02.")
+    fits = isinstance(margin, (int, float)) and not isinstance(margin, bool) and 0 <= margin < 1
+    require(fits, f"margin must be in [0, 1); got {margin!r}. For 2 points pass 0.02.")
     return float(margin)
 
 
@@ -53,10 +58,9 @@ def trained_word(trained: Trained | bool | None) -> Trained:
     """The statement as one of three words."""
     words: dict[object, Trained] = {True: "yes", False: "no", None: "unknown"}
     words |= {word: word for word in words.values()}
-    if not isinstance(trained, str | bool | None) or trained not in words:
-        raise ArgumentError(
-            f"trained_on_annotators must be 'yes', 'no' or 'unknown'; got {trained!r}."
-        )
+    known = isinstance(trained, str | bool | None) and trained in words
+    rule = f"must be 'yes', 'no' or 'unknown'; got {trained!r}"
+    require(known, f"trained_on_annotators {rule}.")
     return words[trained]
 
 
@@ -64,13 +68,12 @@ def read_check(check: Check | None, system: str | None) -> dict[str, Any] | None
     """What a certificate keeps of the check of (6)."""
     if check is None:
         return None
-    if not isinstance(check, Check) or "supported" not in check.diagnostics:
-        raise ArgumentError(
-            "check must be a check of (6) with diagnostics['supported'], as check_assumptions returns; got another."
-        )
+    of_six = isinstance(check, Check) and "supported" in check.diagnostics
+    rule = "with diagnostics['supported'], as check_assumptions returns; got another"
+    require(of_six, f"check must be a check of (6) {rule}.")
     about = check.diagnostics.get("system")
-    if about is not None and system is not None and about != system:
-        raise ArgumentError(f"check must be about {system!r}; got one about {about!r}.")
+    same = about is None or system is None or about == system
+    require(same, f"check must be about {system!r}; got one about {about!r}.")
     confidence = check.diagnostics.get("confidence")
     return {
         "supported": bool(check.diagnostics["supported"]),
@@ -168,13 +171,7 @@ def conclude(
     assumptions = (ONE_LABEL, sampled, blind, six(trained, check), *rests_on)
     broken = any(a.status == "failed" for a in assumptions)
     doubled = test.startswith("paper")  # the split was chosen after the fact
-    more = [
-        "the human of the claim is the average annotation, each item counting equally, not a named person"
-    ]
-    if doubled:
-        more.append(
-            "the published score chooses its split after the fact: the error is up to twice 1 - confidence"
-        )
+    more = [_AVERAGE, _DOUBLED] if doubled else [_AVERAGE]
     if test == "t" and n_items < 1000:
         more.append(f"Student's t promises nothing at {n_items:,} items; betting does")
     by = f" by more than {margin:g}" if margin else ""

@@ -277,12 +277,13 @@ class _Again:
         self.n = self.n_pairs = sum(row[4] for row in self.rows)
         votes = {row[3] for row in self.rows}
         self.k = votes.pop() if len(votes) == 1 else None
-        kinds = [
-            (Fraction(h, t if shared else 1), Fraction(a, k), n) for h, t, a, k, n in self.rows
-        ]
-        self.clusters = self.clusters or [(1, hit - top, n) for hit, top, n in kinds]
-        self.match_rate = sum((hit * n for hit, _, n in kinds), Fraction()) / max(self.n, 1)
-        self.share = sum((top * n for _, top, n in kinds), Fraction()) / max(self.n, 1)
+        hits = [(Fraction(h, t if shared else 1), n) for h, t, _, _, n in self.rows]
+        tops = [(Fraction(a, k), n) for _, _, a, k, n in self.rows]
+        pairs = zip(hits, tops, strict=True)
+        self.clusters = self.clusters or [(1, hit - top, n) for (hit, n), (top, _) in pairs]
+        self.match_rate, self.share = (
+            sum((x * n for x, n in of), Fraction()) / max(self.n, 1) for of in (hits, tops)
+        )
         self.hits = math.floor(self.match_rate * self.n)
         self.labels = inputs.get("n_labels")
         self.without = inputs["without_answer"]
@@ -326,7 +327,9 @@ class _Again:
             return paired_p(self.test, clusters, self.margin)
         n = sum(round(row[4] * times) for row in self.rows) if self.rows else round(self.n * times)
         if self.test in ("binomial", "exact"):
-            hits = self.hits if times == 1 else self._hits(times)
+            hits = round(self.hits * times)
+            if times != 1 and self.rows:
+                hits = sum(round(row[4] * times) for row in self.rows if row[0])
             if hits / n - self.ceiling <= self.margin:
                 return 1.0
             tail = self._tail(n if self.rows else round(self.n_pairs * times))
@@ -335,11 +338,6 @@ class _Again:
 
     def _score(self, rate: float, n: int, margin: float) -> float:
         return published_score(self.test, rate, self.ceiling, n, margin)
-
-    def _hits(self, times: float) -> int:
-        if self.rows:
-            return sum(round(row[4] * times) for row in self.rows if row[0])
-        return round(self.hits * times)
 
     def _rate(self, times: float) -> float:
         if times == 1 or not self.rows:

@@ -21,13 +21,13 @@ import numpy as np
 
 from noracle import (
     Sketch,
-    axiom_alarm,
-    least_violators,
-    minimal_conflict,
+    prove_by_axioms,
+    prove_conflict,
     prove_malfunction,
     range_accuracies,
-    threshold,
-    trace,
+    range_prevalence,
+    range_threshold,
+    range_violators,
 )
 from noracle.logic import Spec
 from tests.guarantees.matrix.record import Case, Seen, fewer, row_of, seeded
@@ -185,8 +185,8 @@ def axioms(world: World) -> Said:
         c: dict(zip(world.sketch.labels, row, strict=True))
         for c, row in zip(world.sketch.classifiers, world.sketch.uses.tolist(), strict=True)
     }
-    proof = axiom_alarm(uses, _claim(world) if world.least else Spec.accuracy(0))
-    false = axiom_alarm(uses, Spec.accuracy(Fraction(9, 10)))
+    proof = prove_by_axioms(uses, _claim(world) if world.least else Spec.accuracy(0))
+    false = prove_by_axioms(uses, Spec.accuracy(Fraction(9, 10)))
     held = (proof.status != "alarm" or world.least == 0) and (
         false.status != "alarm" or world.least <= Fraction(9, 10)
     )
@@ -195,7 +195,9 @@ def axioms(world: World) -> Said:
 
 def largest_claim(world: World) -> Said:
     """Somebody is not better than the border: the least true accuracy does not lie above it."""
-    found = threshold(world.sketch, denominator=100, prevalence=world.prevalence, time_limit=LIMIT)  # type: ignore[arg-type]
+    found = range_threshold(
+        world.sketch, denominator=100, prevalence=world.prevalence, time_limit=LIMIT
+    )  # type: ignore[arg-type]
     (shown,) = found.ranges
     held = world.least <= 0 if math.isnan(shown.high) else float(world.least) <= shown.high + 1e-12
     return held, 0.0 if math.isnan(shown.high) else shown.high, found.guarantee.kind.label
@@ -203,7 +205,7 @@ def largest_claim(world: World) -> Said:
 
 def traced(world: World) -> Said:
     """The true prevalence of a label is not struck out by a claim that is true."""
-    found = trace(
+    found = range_prevalence(
         world.sketch, _claim(world), label="0", prevalence=world.prevalence, time_limit=LIMIT
     )  # type: ignore[arg-type]
     true = int((world.key == 0).sum())
@@ -227,10 +229,10 @@ def _broken(world: World, claim: Fraction) -> set[str]:
 def conflict(world: World) -> Said:
     """Somebody in the conflict breaks the claim; at least as many as said break it."""
     claim = Fraction(3, 4)
-    proof = minimal_conflict(
+    proof = prove_conflict(
         world.sketch, Spec.accuracy(claim), prevalence=world.prevalence, time_limit=LIMIT
     )  # type: ignore[arg-type]
-    least = least_violators(
+    least = range_violators(
         world.sketch, Spec.accuracy(claim), prevalence=world.prevalence, time_limit=LIMIT
     )  # type: ignore[arg-type]
     broken, core = _broken(world, claim), proof.diagnostics["conflict"]
@@ -243,21 +245,21 @@ SAID: dict[str, Callable[[World], Said]] = {
     "range_accuracies, outer": outer_ranges,
     "range_accuracies, one trusted": trusting_ranges,
     "prove_malfunction": alarm,
-    "axiom_alarm": axioms,
-    "threshold": largest_claim,
-    "trace": traced,
-    "minimal_conflict": conflict,
+    "prove_by_axioms": axioms,
+    "range_threshold": largest_claim,
+    "range_prevalence": traced,
+    "prove_conflict": conflict,
 }
 ONE_ALONE = {
     "range_accuracies",
     "range_accuracies, outer",
     "range_accuracies, one trusted",
-    "trace",
-    "threshold",
+    "range_prevalence",
+    "range_threshold",
 }
 
 
-CHEAP = {"prove_malfunction", "axiom_alarm", "minimal_conflict"}
+CHEAP = {"prove_malfunction", "prove_by_axioms", "prove_conflict"}
 
 
 def _measured(setting: Setting, names: tuple[str, ...], worlds: int) -> list[Row]:
@@ -296,11 +298,11 @@ def _names(setting: Setting) -> tuple[str, ...]:
             continue
         if setting.known == "some unanswered" and name == "prove_malfunction" and setting.items < 5:
             continue
-        if name == "axiom_alarm" and setting.known != "nothing":
+        if name == "prove_by_axioms" and setting.known != "nothing":
             continue
         if name == "range_accuracies, outer" and setting.items < 20:
             continue
-        if name == "trace" and setting.items > 200:  # every prevalence is asked about
+        if name == "range_prevalence" and setting.items > 200:  # every prevalence is asked about
             continue
         found.append(name)
     return tuple(found)

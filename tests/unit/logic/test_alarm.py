@@ -16,7 +16,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import axiom_alarm, prove_malfunction
+from noracle.logic.cascade import prove_by_axioms, prove_malfunction
 from noracle.logic.program import Case, IntegerProgram, rows_of
 from noracle.logic.solver import integral
 from noracle.logic.spec import ANY_ANSWER, Spec
@@ -219,7 +219,7 @@ def test_table_2_alarms_only_where_mistral_meets_gpt4(
             graders, ({"A": a, "B": b} for a, b in table_2().of(graders).uses.tolist()), strict=True
         )
     )
-    axioms = axiom_alarm(uses, "accuracy > 1/2")
+    axioms = prove_by_axioms(uses, "accuracy > 1/2")
     assert (axioms.status, axioms.verify()) == (status, True)
 
 
@@ -422,7 +422,7 @@ def test_undecided_says_so_and_proves_nothing() -> None:
     found = {
         p.status: p
         for p in (
-            prove_malfunction(sketch, f"accuracy > {t}/1000", time_limit=0.05)
+            prove_malfunction(sketch, f"accuracy > {t}/1000", time_limit=0.005)
             for t in range(700, 860, 10)
         )
     }
@@ -490,13 +490,19 @@ def test_same_verdict_whatever_the_order_of_names() -> None:
             lambda: prove_malfunction(table_2(), "accuracy > 1/2", time_limit=0),
             "time_limit must be a positive number",
         ),
-        (lambda: axiom_alarm({"x": {"a": 3}}, "accuracy > 1/2"), "at least two labels"),
         (
-            lambda: axiom_alarm({"x": {"a": 3, "b": 1}, "y": {"a": 1, "b": 1}}, "accuracy > 1/2"),
+            lambda: prove_malfunction("accuracy > 1/2", table_2()),  # type: ignore[arg-type]
+            "evidence must be Evidence or a Sketch; got str. The claim comes second.",
+        ),
+        (lambda: prove_by_axioms({"x": {"a": 3}}, "accuracy > 1/2"), "at least two labels"),
+        (
+            lambda: prove_by_axioms(
+                {"x": {"a": 3, "b": 1}, "y": {"a": 1, "b": 1}}, "accuracy > 1/2"
+            ),
             "one total",
         ),
         (
-            lambda: axiom_alarm({"x": {"a": 3, "b": 1}}, "grade > 1/2"),
+            lambda: prove_by_axioms({"x": {"a": 3, "b": 1}}, "grade > 1/2"),
             "strict accuracies on labels only",
         ),
     ],
@@ -550,7 +556,7 @@ def test_other_things_than_uses_get_the_usual_error(uses: Any) -> None:
             {("a", "a"): 3, ("a", "b"): 1}, classifiers=["x", "y"], labels=["a", "b"]
         )
     with pytest.raises(ArgumentError, match="uses must"):
-        axiom_alarm(uses, "accuracy > 1/2")
+        prove_by_axioms(uses, "accuracy > 1/2")
 
 
 def test_uses_of_a_sketch_are_taken_as_a_mapping() -> None:
@@ -561,4 +567,4 @@ def test_uses_of_a_sketch_are_taken_as_a_mapping() -> None:
         c: dict(zip(sketch.labels, row, strict=True))
         for c, row in zip(sketch.classifiers, sketch.uses, strict=True)
     }
-    assert axiom_alarm(uses, "accuracy > 1/2").status == "consistent"
+    assert prove_by_axioms(uses, "accuracy > 1/2").status == "consistent"

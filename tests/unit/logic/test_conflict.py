@@ -13,7 +13,7 @@ from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.logic.cascade import prove_malfunction, restricted
-from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.conflict import prove_conflict, range_violators
 from noracle.logic.next_item import items_like, range_checks, with_known
 from noracle.logic.spec import Spec
 from noracle.results import Kind, read_result
@@ -22,7 +22,7 @@ from tests.unit.logic.seed_table import table_2
 
 
 def test_conflict_of_table_2_is_mistral_and_gpt4() -> None:
-    proof = minimal_conflict(table_2(), "accuracy > 1/2")
+    proof = prove_conflict(table_2(), "accuracy > 1/2")
     assert proof.status == "alarm"
     assert proof.diagnostics["conflict"] == ["Mistral", "GPT4"]
     assert proof.diagnostics["undecided"] == []
@@ -32,7 +32,7 @@ def test_conflict_of_table_2_is_mistral_and_gpt4() -> None:
 
 
 def test_no_alarm_has_no_conflict() -> None:
-    proof = minimal_conflict(table_2(), "accuracy > 1/5")
+    proof = prove_conflict(table_2(), "accuracy > 1/5")
     assert (proof.status, proof.diagnostics["conflict"], proof.verify()) == ("consistent", [], True)
 
 
@@ -55,13 +55,13 @@ def test_conflicts_and_violators_agree_with_brute_force(seed: int) -> None:
         ()
     }
     least = 4 - max(len(s) for s in fine)
-    found = least_violators(sketch, spec)
+    found = range_violators(sketch, spec)
     assert (found.ranges[0].low, found.ranges[0].high) == (least, least)
     violators = found.diagnostics["violators"]
     assert tuple(c for c in sketch.classifiers if c not in violators) in fine
     for conflict in found.diagnostics["conflicts"]:
         assert tuple(conflict) not in fine
-    proof = minimal_conflict(sketch, spec)
+    proof = prove_conflict(sketch, spec)
     core = proof.diagnostics["conflict"]
     assert bool(core) == (least > 0)
     if core:
@@ -74,16 +74,16 @@ def test_a_single_classifier_can_be_the_conflict() -> None:
     sketch = Sketch.from_arrays(
         [[0, 1], [0, 1], [1, 1]], labels=["a", "b"], classifiers=["x", "y"], known=[0, 0, 1]
     )
-    proof = minimal_conflict(sketch, "accuracy > 1/2")
+    proof = prove_conflict(sketch, "accuracy > 1/2")
     assert (proof.diagnostics["conflict"], proof.verify()) == (["y"], True)
-    assert least_violators(sketch, "accuracy > 1/2").diagnostics["violators"] == ["y"]
+    assert range_violators(sketch, "accuracy > 1/2").diagnostics["violators"] == ["y"]
 
 
 def test_violators_need_claims_about_classifiers_that_exist() -> None:
     with pytest.raises(ArgumentError, match="must be about classifiers"):
-        least_violators(table_2(), Spec.linear([(1, {}, "A")], at_least=3))
+        range_violators(table_2(), Spec.linear([(1, {}, "A")], at_least=3))
     with pytest.raises(ArgumentError, match="must name classifiers"):
-        least_violators(table_2(), "accuracy > 1/2; accuracy of nobody > 1/2")
+        range_violators(table_2(), "accuracy > 1/2; accuracy of nobody > 1/2")
 
 
 def test_conflict_keeps_its_time_limit() -> None:
@@ -95,7 +95,7 @@ def test_conflict_keeps_its_time_limit() -> None:
         rng.integers(0, 5, (2000, 10)),
     )
     sketch = Sketch.from_arrays(codes, labels=list(range(5)))
-    for verb in (minimal_conflict, least_violators):
+    for verb in (prove_conflict, range_violators):
         started = time.monotonic()
         verb(sketch, "accuracy > 0.7", time_limit=2.0)
         assert time.monotonic() - started < 5

@@ -12,6 +12,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
+from noracle.evidence import Evidence
 from noracle.logic.ranges import exact_ends, range_accuracies, successor
 from noracle.logic.spec import Spec
 from noracle.results import Kind, Ranges, read_result
@@ -309,6 +310,26 @@ def test_names_that_would_collide_are_quoted() -> None:
     assert len({r.name for r in found.ranges}) == 6
     assert found["accuracy of 'a' on 'b on c'"].high == 1
     assert found["accuracy of 'a on b' on 'c'"].high == 1
+
+
+def test_ranges_are_found_by_system_and_label() -> None:
+    evidence = Evidence.from_tables(
+        answers={"item": [1, 1, 2, 2], "system": ["x", "gpt"] * 2, "answer": ["A", "A", "B", "A"]},
+        judgements={"item": [1, 2], "class": ["A", "B"], "verdict": ["yes", "yes"]},
+        classes=["A", "B"],
+    )
+    found = range_accuracies(evidence)
+    assert found["gpt"] == found["grade of gpt"]
+    assert (found["gpt"].low, found["gpt"].high) == (0.5, 0.5)
+    assert found["gpt", "A"] == found["accuracy of gpt on A"]
+    with pytest.raises(ArgumentError, match=r"or the name of a range; got 'gtp'. Known are .*gpt"):
+        found["gtp"]
+    counts = {("b on c", "c"): 2}
+    quoted = range_accuracies(
+        Sketch.from_counts(counts, classifiers=["a", "a on b"], labels=["c", "b on c"])
+    )
+    assert quoted["a", "b on c"].name == "accuracy of 'a' on 'b on c'"
+    assert quoted["a on b"].name == "grade of 'a on b'"
 
 
 def test_trusted_names_must_exist() -> None:

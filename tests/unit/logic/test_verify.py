@@ -16,7 +16,7 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import axiom_alarm, prove_malfunction
+from noracle.logic.cascade import prove_by_axioms, prove_malfunction
 from noracle.logic.verify import verify_values
 from noracle.results import Proof, read_result
 from tests.unit.logic.brute import random_instance
@@ -189,7 +189,7 @@ def test_weights_for_a_grade_cannot_differ_by_label() -> None:
 
 
 def test_axioms_are_refused_where_answers_are_missing() -> None:
-    data = values(axiom_alarm({"x": {"a": 1, "b": 9}, "y": {"a": 9, "b": 1}}, "accuracy > 1/2"))
+    data = values(prove_by_axioms({"x": {"a": 1, "b": 9}, "y": {"a": 9, "b": 1}}, "accuracy > 1/2"))
     assert verify_values(data)
     full = values(one_of_each()["weights"])
     full["certificate"] = {"kind": "axioms", "most": [53, 93]}

@@ -8,11 +8,11 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import axiom_alarm, prove_malfunction
-from noracle.logic.conflict import least_violators, minimal_conflict
+from noracle.logic.cascade import prove_by_axioms, prove_malfunction
+from noracle.logic.conflict import prove_conflict, range_violators
 from noracle.logic.next_item import range_checks
+from noracle.logic.prevalence import range_prevalence
 from noracle.logic.ranges import range_accuracies
-from noracle.logic.trace import trace
 from noracle.report import proofs
 from noracle.report.card import card, html_card
 from noracle.report.content import content
@@ -26,7 +26,7 @@ CLAIM = "accuracy > 1/2"
 
 @pytest.fixture(scope="module")
 def alarm() -> Proof:
-    return minimal_conflict(table_2(), CLAIM)
+    return prove_conflict(table_2(), CLAIM)
 
 
 def test_status_is_in_the_first_line(alarm: Proof) -> None:
@@ -57,7 +57,7 @@ def test_card_has_claim_proof_conflict_and_blind_spot(alarm: Proof) -> None:
 
 def test_every_kind_of_certificate_has_words(alarm: Proof) -> None:
     uses = {"Mistral": {"A": 27, "B": 254}, "GPT4": {"A": 234, "B": 47}}
-    assert "room for 146 items only" in card(axiom_alarm(uses, CLAIM))
+    assert "room for 146 items only" in card(prove_by_axioms(uses, CLAIM))
     counts = {("a", "a"): 1, ("b", "a"): 1, ("b", "b"): 1}
     cases = prove_malfunction(
         Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"]), CLAIM
@@ -80,9 +80,9 @@ def test_missing_answers_are_a_column_of_their_own() -> None:
 def others() -> dict[str, Ranges]:
     pair = table_2().of(GRADERS[:2])
     return {
-        "window": trace(pair, CLAIM, label="A"),
-        "none": trace(table_2(), CLAIM, label="A"),
-        "violators": least_violators(table_2(), "accuracy > 0.7"),
+        "window": range_prevalence(pair, CLAIM, label="A"),
+        "none": range_prevalence(table_2(), CLAIM, label="A"),
+        "violators": range_violators(table_2(), "accuracy > 0.7"),
         "checks": range_checks(pair, CLAIM),
         "ranges": range_accuracies(table_2(), given={"Claude": CLAIM}),
     }

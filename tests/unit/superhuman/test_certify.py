@@ -504,12 +504,14 @@ def test_answers_and_ratings_as_two_tables() -> None:
         "label": ["x", "x", "x", "x", "x", "y"] * 150,
     }
     answers = {"item": list(range(300)), "system": ["agent"] * 300, "answer": ["x"] * 300}
-    two = certify_superhuman(answers, ratings, trained_on_annotators="no")
+    two = certify_superhuman(ratings, answers, trained_on_annotators="no")
     assert two.certified
     assert two == certify_superhuman(
         Ratings.from_tables(ratings, answers), trained_on_annotators="no"
     )
-    with pytest.raises(ArgumentError, match="ratings must be given"):
-        certify_superhuman(answers)
+    with pytest.raises(ArgumentError, match="answers must be given"):
+        certify_superhuman(ratings)
+    with pytest.raises(EvidenceError, match="rater"):  # the order of 0.1
+        certify_superhuman(answers, ratings)
     with pytest.raises(ArgumentError, match="two tables"):
-        certify_superhuman(answers, Ratings.from_tables(ratings))
+        certify_superhuman(Ratings.from_tables(ratings), answers)

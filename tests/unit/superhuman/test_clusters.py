@@ -134,7 +134,7 @@ def test_what_has_no_meaning_by_cluster_is_refused() -> None:
 
 def test_tables_and_ratings_give_the_same_certificate() -> None:
     answers, votes, items = tables(np.random.default_rng(7))
-    found = certify_superhuman(answers, votes, items=items, trained_on_annotators="no")
+    found = certify_superhuman(votes, answers, items=items, trained_on_annotators="no")
     assert found.low == certify((answers, votes, items)).low
 
 

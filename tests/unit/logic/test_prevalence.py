@@ -11,9 +11,9 @@ import pytest
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError
-from noracle.logic.cascade import Claims, Ruling, prove_malfunction
+from noracle.logic.cascade import Claims, Decided, prove_malfunction
+from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.program import Row
-from noracle.logic.trace import threshold, trace
 from noracle.results import Kind, read_result
 from tests.unit.logic.brute import Instance, possible, random_instance, side_is_possible
 from tests.unit.logic.seed_table import BY_TRUTH, GRADERS, table_2
@@ -35,7 +35,7 @@ def flipped() -> Sketch:
 
 
 def windows(sketch: Sketch, spec: str = "accuracy > 1/2", label: str = "A") -> list[list[int]]:
-    found = trace(sketch, spec, label=label)
+    found = range_prevalence(sketch, spec, label=label)
     assert found.diagnostics["undecided"] == []
     assert [[r.low, r.high] for r in found.ranges] == found.diagnostics["possible"]
     possible: list[list[int]] = found.diagnostics["possible"]
@@ -55,7 +55,7 @@ def test_window_of_the_flipped_table() -> None:
 
 
 def test_trace_without_a_window_says_alarm() -> None:
-    found = trace(table_2(), "accuracy > 1/2", label="A")
+    found = range_prevalence(table_2(), "accuracy > 1/2", label="A")
     assert found.ranges == ()
     assert found.reason.startswith("alarm")
     assert found.guarantee.kind is Kind.LOGICAL
@@ -74,10 +74,10 @@ def test_traces_equal_brute_force(seed: int) -> None:
     sketch, spec, prevalence = instance
     if not side_is_possible(instance):
         with pytest.raises(ArgumentError, match="prevalence"):
-            trace(sketch, spec, label="a", prevalence=prevalence)
+            range_prevalence(sketch, spec, label="a", prevalence=prevalence)
         return
     low, high = (prevalence or {}).get("a", (0, sketch.n_items))
-    found = trace(sketch, spec, label="a", prevalence=prevalence)
+    found = range_prevalence(sketch, spec, label="a", prevalence=prevalence)
     expected = {
         q
         for q in range(low, high + 1)
@@ -90,15 +90,15 @@ def test_traces_equal_brute_force(seed: int) -> None:
 def test_what_is_undecided_is_not_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cascade that cannot decide any interval of more than one number, nor the number 20."""
 
-    def weak(claims: Claims, part: float = 1.0, *more: Row) -> Ruling:
+    def weak(claims: Claims, part: float = 1.0, *more: Row) -> Decided:
         low, high = claims.bounds["A"]
         if low <= 20 <= high and high - low < 5:
-            return Ruling("undecided")
+            return Decided("undecided")
         return real(claims, part, *more)
 
     real = Claims.ask
     monkeypatch.setattr(Claims, "ask", weak)
-    found = trace(table_2().of(GRADERS[:2]), "accuracy > 1/2", label="A")
+    found = range_prevalence(table_2().of(GRADERS[:2]), "accuracy > 1/2", label="A")
     covered = [[r.low, r.high] for r in found.ranges]
     assert covered == [[12, 53]]
     assert any(
@@ -115,7 +115,7 @@ def test_large_windows_have_exact_ends_and_no_search_for_holes() -> None:
     }
     sketch = Sketch.from_counts(counts, classifiers=["Claude", "GPT4"], labels=["A", "B"])
     started = time.monotonic()
-    found = trace(sketch, "accuracy > 1/2", label="A")
+    found = range_prevalence(sketch, "accuracy > 1/2", label="A")
     assert time.monotonic() - started < 10
     (window,) = found.ranges
     for q in (int(window.low), int(window.high)):
@@ -151,9 +151,9 @@ def test_thresholds_of_table_2(
 ) -> None:
     sketch = table_2().of(graders)
     for expected, found in (
-        (full, threshold(sketch)),
-        (axioms, threshold(sketch, axioms=True)),
-        (grade, threshold(sketch, kind="grade")),
+        (full, range_threshold(sketch)),
+        (axioms, range_threshold(sketch, axioms=True)),
+        (grade, range_threshold(sketch, kind="grade")),
     ):
         (border,) = found.ranges
         assert border.low == pytest.approx(expected, abs=1e-9)
@@ -163,13 +163,13 @@ def test_thresholds_of_table_2(
 
 def test_threshold_of_classifiers_that_agree_is_one() -> None:
     sketch = Sketch.from_arrays([[0, 0], [1, 1]], labels=["a", "b"])
-    (border,) = threshold(sketch, denominator=10).ranges
+    (border,) = range_threshold(sketch, denominator=10).ranges
     assert (border.low, border.high) == (0.9, 1.0)
 
 
 def test_threshold_of_a_classifier_that_is_known_to_be_wrong_is_undefined() -> None:
     sketch = Sketch.from_arrays([[0, 1]], labels=["a", "b"], known=[0])
-    found = threshold(sketch)
+    found = range_threshold(sketch)
     assert np.isnan(found.ranges[0].low)
     assert "alarm at every claim" in found.reason
 
@@ -178,7 +178,7 @@ def test_threshold_without_time_brackets_the_border() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, (3000, 8))
     started = time.monotonic()
-    found = threshold(Sketch.from_arrays(codes, labels=list(range(5))), time_limit=0.5)
+    found = range_threshold(Sketch.from_arrays(codes, labels=list(range(5))), time_limit=0.5)
     assert time.monotonic() - started < 3
     assert 0 <= found.ranges[0].low < found.ranges[0].high <= 1
 
@@ -186,11 +186,11 @@ def test_threshold_without_time_brackets_the_border() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: trace(s, "accuracy > 1/2", label="C"), "label must be one of"),
-        (lambda s: threshold(s, kind="both"), "kind must be"),
-        (lambda s: threshold(s, denominator=1), "denominator must be"),
-        (lambda s: threshold(s, kind="grade", axioms=True), "axioms must go with"),
-        (lambda s: threshold(s, time_limit=-1), "time_limit must be"),
+        (lambda s: range_prevalence(s, "accuracy > 1/2", label="C"), "label must be one of"),
+        (lambda s: range_threshold(s, kind="both"), "kind must be"),
+        (lambda s: range_threshold(s, denominator=1), "denominator must be"),
+        (lambda s: range_threshold(s, kind="grade", axioms=True), "axioms must go with"),
+        (lambda s: range_threshold(s, time_limit=-1), "time_limit must be"),
     ],
 )
 def test_bad_arguments_are_refused(call: object, message: str) -> None:

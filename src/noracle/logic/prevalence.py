@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import Literal
 
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
-from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences
+from noracle.errors import require
+from noracle.evidence.evidence import Evidence
+from noracle.logic.cascade import NOTHING, Claims, check_whole, largest_prevalences, sketch_of
 from noracle.logic.spec import Spec, as_spec
 from noracle.results import NaN, Range, Ranges
 
@@ -19,8 +20,8 @@ _MOST_POINTS = 5000
 _Windows = list[tuple[int, int]]
 
 
-def trace(
-    sketch: Sketch,
+def range_prevalence(
+    evidence: Evidence | Sketch,
     spec: Spec | str,
     *,
     label: str,
@@ -31,8 +32,8 @@ def trace(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     spec
         What is claimed, for example ``"accuracy > 1/2"``.
     label
@@ -67,26 +68,24 @@ def trace(
     --------
     >>> counts = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 1}
     >>> sketch = Sketch.from_counts(counts, classifiers=["x", "y"], labels=["a", "b"])
-    >>> trace(sketch, "accuracy > 1/2", label="a").diagnostics["possible"]
+    >>> range_prevalence(sketch, "accuracy > 1/2", label="a").diagnostics["possible"]
     [[1, 1], [3, 3]]
     """
-    spec, label = as_spec(spec), str(label)
-    if label not in sketch.labels:
-        raise ArgumentError(f"label must be one of {list(sketch.labels)}; got {label!r}.")
+    sketch, spec, label = sketch_of(evidence), as_spec(spec), str(label)
+    known = list(sketch.labels)
+    require(label in known, f"label must be one of {known}; got {label!r}.")
     claims = Claims.read(sketch, spec, prevalence, time_limit)
     walk = _PrevalenceWalk(claims, label)
     walk.everywhere(*claims.bounds.get(label, (0, sketch.n_items)))
     seen, open_ = _joined((q, q) for q in walk.possible), _joined(walk.undecided)
     windows = _joined([*seen, *open_])
-    many = len(windows) > 1
-    names = [
-        f"items of {label}" + (f" ({k} of {len(windows)})" if many else "")
-        for k in range(1, len(windows) + 1)
-    ]
-    pairs = zip(names, windows, strict=True)
+    ranges = []
+    for k, (a, b) in enumerate(windows, start=1):
+        which = f" ({k} of {len(windows)})" if len(windows) > 1 else ""
+        ranges.append(Range(name=f"items of {label}{which}", low=float(a), high=float(b)))
     notes = [f"undecided: {a} to {b}" if a < b else f"undecided: {a}" for a, b in open_[:5]]
     return claims.result(
-        [Range(name=name, low=float(a), high=float(b)) for name, (a, b) in pairs],
+        ranges,
         on_solver=walk.on_solver,
         method="trace over the prevalence, whole numbers",
         subject=f"possible prevalences of {label} if {spec}",
@@ -184,8 +183,8 @@ def _joined(windows: Iterable[tuple[int, int]]) -> _Windows:
     return found
 
 
-def threshold(
-    sketch: Sketch,
+def range_threshold(
+    evidence: Evidence | Sketch,
     *,
     kind: Literal["accuracy", "grade"] = "accuracy",
     denominator: int = 1000,
@@ -197,14 +196,14 @@ def threshold(
 
     Parameters
     ----------
-    sketch
-        How often each pattern of answers was given, with what is known of the items.
+    evidence
+        As in :func:`prove_malfunction`.
     kind
         ``"accuracy"``: on each label. ``"grade"``: over all labels.
     denominator
         Claims are "more than k / denominator".
     axioms
-        Look only at how often each classifier used each label, as :func:`axiom_alarm` does.
+        Look only at how often each classifier used each label, as :func:`prove_by_axioms` does.
     prevalence
         For some labels the least and the most items that can have it.
     time_limit
@@ -237,18 +236,15 @@ def threshold(
     --------
     >>> counts = {("A", "A"): 26, ("A", "B"): 1, ("B", "A"): 208, ("B", "B"): 46}
     >>> sketch = Sketch.from_counts(counts, classifiers=["Mistral", "GPT4"], labels=["A", "B"])
-    >>> threshold(sketch)
+    >>> range_threshold(sketch)
     Ranges(largest accuracy without an alarm [0.259, 0.26])
     """
-    if kind not in {"accuracy", "grade"}:
-        raise ArgumentError(f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
-    denominator = check_whole("denominator", denominator, 2)
-    if axioms and (
-        kind == "grade" or prevalence or not sketch.is_complete or sketch.has_side_information
-    ):
-        raise ArgumentError(
-            "axioms must go with kind='accuracy', complete answers and nothing known of the items; got something else."
-        )
+    require(kind in {"accuracy", "grade"}, f"kind must be 'accuracy' or 'grade'; got {kind!r}.")
+    sketch, denominator = sketch_of(evidence), check_whole("denominator", denominator, 2)
+    known = bool(prevalence) or sketch.has_side_information
+    rule = "kind='accuracy', complete answers and nothing known of the items; got something else"
+    fits = kind == "accuracy" and sketch.is_complete and not known
+    require(fits or not axioms, f"axioms must go with {rule}.")
     claims = Claims.read(sketch, NOTHING, prevalence, time_limit)
     make = Spec.accuracy if kind == "accuracy" else Spec.grade
     uses = sketch.uses.tolist()
@@ -269,18 +265,14 @@ def threshold(
     reason = "" if fine >= 0 else "the time limit was reached"
     if fires == 0:
         low, high, reason = NaN, NaN, f"alarm at every claim, also at {kind} > 0"
+    said = {"kind": kind, "denominator": denominator, "axioms": axioms}
     apart = "the border lies between the two numbers; more time would bring them together"
     return claims.result(
         [Range(name=f"largest {kind} without an alarm", low=low, high=high)],
         on_solver=any(solver_said),
         method="single-classifier axioms, halving" if axioms else "halving, exact verdicts",
         subject=f"largest {kind} that all {len(sketch.classifiers)} classifiers can have",
-        diagnostics={
-            "kind": kind,
-            "denominator": denominator,
-            "axioms": axioms,
-            "decided": decided,
-        },
+        diagnostics={**said, "decided": decided},
         notes=() if decided else (apart,),
         reason=reason,
     )
