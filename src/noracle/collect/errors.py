@@ -23,6 +23,12 @@ class CollectError(NoracleError):
 
     status: ClassVar[int] = 400
 
+    @classmethod
+    def unless(cls, ok: object, message: str) -> None:
+        """Raise this error with the message unless ``ok``."""
+        if not ok:
+            raise cls(message)
+
 
 class SignedOut(CollectError):
     """There is no session, or it has ended."""
