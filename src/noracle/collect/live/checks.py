@@ -7,6 +7,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -60,9 +61,7 @@ def _sealed_check(name: str, wrong: int, sealed: int, finding: str, counts: Coun
     """The number of wrong ones only grows, so it is tested against the number that were sealed."""
     p_value = binomial_at_least(wrong, sealed, TOLERATED)
     method = f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed"
-    return _check(
-        name, RIGHT, p_value, float(wrong), finding, method, refutes_only=True, counts=counts
-    )
+    return _check(name, p_value, float(wrong), finding, method, counts)
 
 
 def check_gold(project: Project) -> Check | None:
@@ -106,14 +105,16 @@ def _rate(
 ) -> Estimate:
     confidence = project.spec.confidence
     tail = (1 - confidence) / 2
-    low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
+    value, ends = (
+        (wrong / n, clopper_pearson(wrong, n, tail, tail)) if n else (math.nan, (0.0, 1.0))
+    )
     assumed = (Assumption(name=rests),)
     return Estimate(
         quantity=quantity,
         subject="verdicts",
-        value=wrong / n if n else math.nan,
-        low=low,
-        high=high,
+        value=value,
+        low=ends[0],
+        high=ends[1],
         confidence=confidence,
         method="share",
         interval="exact",
@@ -164,10 +165,8 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
     )
 
 
-# Do the answers look
-# as the protocol says? All alarms of a project together are false with probability at most 5 %,
-# over its whole life.
-
+# Do the answers look as the protocol says? All alarms of a project together are false with
+# probability at most 5 %, over its whole life.
 
 BUDGET: Mapping[str, float] = {
     "verdicts": 0.01,
@@ -340,10 +339,7 @@ def _shown_verdicts(project: Project, main: Rows) -> Check | None:
 
 def _evidence_check(largest: float, finding: str, counts: Counts) -> Check:
     p_value = min(1.0, 1 / largest) if largest > 0 else 1.0
-    method = "e-value along the sealed order"
-    return _check(
-        "verdicts", RIGHT, p_value, largest, finding, method, refutes_only=True, counts=counts
-    )
+    return _check("verdicts", p_value, largest, finding, "e-value along the sealed order", counts)
 
 
 def _verdicts(project: Project, main: Rows) -> Check | None:
@@ -372,26 +368,18 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 
 
 def _check(
-    name: str,
-    assumption: str,
-    p_value: float,
-    statistic: float,
-    finding: str,
-    method: str,
-    *,
-    threshold: float | None = None,
-    refutes_only: bool = False,
-    counts: Counts,
+    name: str, p_value: float, statistic: float, finding: str, method: str, counts: Counts
 ) -> Check:
+    """A check that can only refute right verdicts."""
     return Check(
         name=name,
-        assumption=assumption,
+        assumption=RIGHT,
         p_value=p_value,
         statistic=statistic,
         finding=finding,
         method=method,
-        refutes_only=refutes_only,
-        threshold=BUDGET[name] if threshold is None else threshold,
+        refutes_only=True,
+        threshold=BUDGET[name],
         counts=dict(counts),
     )
 
@@ -446,10 +434,7 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
     p_value = error / 2 if low > 1 or high < 1 else 1.0
     sums = f"rates of yes sum to between {low:.3f} and {high:.3f} over the classes, expected 1"
     method, counts = "one confidence sequence a class, summed", {"questions": int(n.sum())}
-    middle = (low + high) / 2
-    return _check(
-        "class sum", RIGHT, p_value, middle, sums, method, refutes_only=True, counts=counts
-    )
+    return _check("class sum", p_value, (low + high) / 2, sums, method, counts)
 
 
 def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Check]:
@@ -460,15 +445,18 @@ def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Che
     if not n:
         return []
     of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
-    finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
-    p_value, method = binomial_p_value(hits, n, chance), "exact binomial"
-    error, counts, title = BUDGET["chance hits"] * part, {"items": n, "hits": hits}, "chance hits"
-    check = _check(
-        title + of, ROUTING, p_value, hits / n, finding, method, threshold=error, counts=counts
+    check = Check(
+        name=f"chance hits{of}",
+        assumption=ROUTING,
+        p_value=binomial_p_value(hits, n, chance),
+        statistic=hits / n,
+        finding=f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
+        method="exact binomial",
+        threshold=BUDGET["chance hits"] * part,
+        counts={"items": n, "hits": hits},
     )
-    found = [check]
-    if main.done.all() and project.spec.draws == 1 and not (main.value == UNSURE).any():
-        check = check_overlap(tallies_of(name, main, answers, k, items))
-        threshold = BUDGET["overlap"] * part
-        found.append(dataclasses.replace(check, name=f"overlap{of}", threshold=threshold))
-    return found
+    if not main.done.all() or project.spec.draws > 1 or (main.value == UNSURE).any():
+        return [check]
+    overlap = check_overlap(tallies_of(name, main, answers, k, items))
+    about: Any = {"name": f"overlap{of}", "threshold": BUDGET["overlap"] * part}
+    return [check, dataclasses.replace(overlap, **about)]

@@ -12,6 +12,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +50,7 @@ _ROUNDING = 1e-12
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hits:
+class Hits(NamedTuple):
     """The questions about a system's own answer, in the sealed order.
 
     ``value`` is the verdict (or unsure). ``shares[k]`` is s_k, over the population.
@@ -74,8 +74,7 @@ def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     ([0, 3], [0.5, 0.5])
     """
     hit = main.where(answers[main.item] == main.pool)
-    shares = answer_shares(main, answers, n_classes)
-    return Hits(pool=hit.pool, place=hit.place, value=hit.value, shares=shares)
+    return Hits(hit.pool, hit.place, hit.value, answer_shares(main, answers, n_classes))
 
 
 def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
@@ -111,13 +110,11 @@ def unsure_limits(yes: int, no: int, unsure: int, error: float) -> tuple[float, 
     if not n:
         return 0.0, 1.0
     error = min(error, _LARGEST) if unsure else error
-    return anytime([BinomialCell(n, yes)], error).low, anytime(
-        [BinomialCell(n, yes + unsure)], error
-    ).high
+    least, most = (anytime([BinomialCell(n, n_yes)], error) for n_yes in (yes, yes + unsure))
+    return least.low, most.high
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SetLimits:
+class SetLimits(NamedTuple):
     """What one set of classes says about the accuracy."""
 
     left_out: int
@@ -149,7 +146,7 @@ def set_limits(
         share = float(shares[slow[j:]].sum())
         low = max(0.0, share * low - _ROUNDING)  # outwards, so that rounding excludes nothing
         high = min(1.0, share * high + total - share + _ROUNDING)
-        found.append(SetLimits(left_out=j, n=len(values), low=low, high=high))
+        found.append(SetLimits(j, len(values), low, high))
     return tuple(found)
 
 
@@ -185,14 +182,12 @@ def tallies_of(
     place, tallies = Place(name, n_classes), Counter[Tally]()
     for (c, chance), n in met.items():
         tallies[_tally(place, _VERDICTS[c // 4 - 2], bool(c // 2 % 2), bool(c % 2), chance)] += n
-    answered = int((answers[population] >= 0).sum())
-    return AccuracyCounts(
-        tallies=dict(tallies), items={place: len(population)}, answered={place: answered}
-    )
+    n, answered = len(population), int((answers[population] >= 0).sum())
+    return AccuracyCounts(tallies=dict(tallies), items={place: n}, answered={place: answered})
 
 
 def _tally(
-    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None = None
+    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None
 ) -> Tally:
     inverse = None if chance is None else hit / chance
     return tally(place, verdict, hit=hit, answered=answered, inverse=inverse)
@@ -234,33 +229,22 @@ def partitioned_view(
         sides = (prefix, resolved(prefix, best=False), resolved(prefix, best=True))
         value, worst, best = map(_mean_score, sides)
         absent, method = 0.0, "scores over recorded chances"
-    ends, reason = partitioned_limits(main, answers, spec, prefix), _reason(value, main, absent)
-    estimate = make_estimate(
-        spec, name, value, ends, method, reason, counts=prefix, recorded=recorded, checks=checks
-    )
-    path: tuple[Point, ...] = ()
-    better = None
-    if not recorded and spec.draws == 1:
-        better = corrected(name, main, answers, opened, spec, rates)
-        error = (1 - spec.confidence) / 2
-        path = _path(whole, answers, k, _share(main, answers), error, estimate, points)
-    return SystemView(
-        name=name,
-        estimate=estimate,
-        worst=worst,
-        best=best,
-        absent_share=absent,
-        fixed=_fixed(project, name, main, population),
-        corrected=better,
-        path=path,
-    )
-
-
-def _reason(value: float, main: Rows, absent: float) -> str:
-    if not math.isnan(value):
-        return ""
     known = f"classes without an answer hold {absent:.1%} of the answers: only bounds are known"
-    return known if main.done.any() else "no answers yet"
+    reason = "" if not math.isnan(value) else known if main.done.any() else "no answers yet"
+    rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
+    ends = partitioned_limits(main, answers, spec, prefix)
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
+    about: Any = {"name": name, "estimate": estimate, "worst": worst, "best": best}
+    view = SystemView(**about, absent_share=absent)
+    if recorded or spec.draws > 1:
+        return view
+    error, share = (1 - spec.confidence) / 2, _share(main, answers)
+    return dataclasses.replace(
+        view,
+        fixed=_fixed(project, name, main, population),
+        corrected=corrected(name, main, answers, opened, spec, rates),
+        path=_path(whole, answers, k, share, error, estimate, points),
+    )
 
 
 def _mean_score(counts: AccuracyCounts) -> float:
@@ -285,18 +269,13 @@ def partitioned_limits(
 
 def _prefix_limits(counts: AccuracyCounts, error: float) -> tuple[float, float]:
     """The interval over a completed prefix, whatever the unsure verdicts hide."""
-    recorded = any(t.design == "recorded" for t in counts.tallies)
-    unsure = any(t.verdict == "unsure" for t in counts.tallies)
-    found = [
-        estimate_accuracy(
-            resolved(counts, best=best),
-            method="scores" if recorded else "ml",
-            interval="betting" if recorded else "anytime",
-            confidence=1 - error,
-        )
-        for best in ((False, True) if unsure else (False,))
-    ]
-    return found[0].low, found[-1].high
+    how: Any = {"method": "ml", "interval": "anytime", "confidence": 1 - error}
+    if any(t.design == "recorded" for t in counts.tallies):
+        how |= {"method": "scores", "interval": "betting"}
+    worst = best = estimate_accuracy(resolved(counts, best=False), **how)
+    if any(t.verdict == "unsure" for t in counts.tallies):
+        best = estimate_accuracy(resolved(counts, best=True), **how)
+    return worst.low, best.high
 
 
 def weighted_values(
@@ -429,8 +408,6 @@ def _fixed(project: Project, name: str, main: Rows, population: Whole) -> Estima
     spec, n = project.spec, project.spec.planned_n
     if n is None or n > len(main.item) or not main.done[:n].all():
         return None
-    if spec.draws > 1 or main.propensity is not None:
-        return None
     rows = main.where(np.arange(n))
     counts = tallies_of(name, rows, project.answers[name], spec.n_classes, population)
     parts = (tuple(part.items()) for part in (counts.tallies, counts.items, counts.answered))
@@ -485,17 +462,12 @@ def corrected(
     if math.isnan(value):
         return None
     detail = "the same for all classes, near misses too"
-    rests = (
-        Assumption(name="one rate of wrong verdicts", detail=detail),
-        *rates[0].guarantee.assumptions,
-    )
+    one_rate = Assumption(name="one rate of wrong verdicts", detail=detail)
+    rests = (one_rate, *rates[0].guarantee.assumptions)
     error = 1 - spec.confidence
+    said: Any = {"quantity": "accuracy", "subject": name, "value": value, "low": 0.0, "high": 1.0}
     return Estimate(
-        quantity="accuracy",
-        subject=name,
-        value=value,
-        low=0.0,
-        high=1.0,
+        **said,
         confidence=spec.confidence,
         interval="none",
         method="maximum likelihood, weighted by completion, with the rates of wrong verdicts seen",
@@ -541,30 +513,21 @@ def make_estimate(
         kind = Kind.HEURISTIC
         promise &= Guarantee(kind=kind, error_rate=0.0, anytime=True, assumptions=failed)
     broken = ("no accuracy fits these answers: an assumption is broken",)
+    said: Any = {"quantity": quantity, "subject": name, "value": value, "reason": reason}
+    limits: Any = {"low": ends.low, "high": ends.high, "confidence": spec.confidence}
     return Estimate(
-        quantity=quantity,
-        subject=name,
-        value=value,
-        low=ends.low,
-        high=ends.high,
-        confidence=spec.confidence,
+        **said,
+        **limits,
         method=method,
         interval="anytime",
         guarantee=promise,
         counts=counts.summary() if counts is not None else {},
         notes=broken if ends.empty else (),
-        reason=reason,
     )
 
 
-def _verdict_share(verdict: Whole, share: float) -> float:
-    """The share of yes among the decided verdicts, times the share of answered items."""
-    return _ratio((verdict == YES).sum(), (verdict != UNSURE).sum(), share)
-
-
-# The view of a system
-# where several classes are shown at once (judge-all, pick-wrong), and where the class itself is
-# said (ordinary).
+# The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
+# the class itself is said (ordinary).
 
 
 def _prefix(rows: Rows) -> Rows:
@@ -596,23 +559,19 @@ def judge_all_view(
     verdict, hits = shown_verdicts(_prefix(main), answers)
     first, n = verdict[hits.firsts], len(verdict)
 
-    def point(said: Whole, value: float) -> Point:
+    def point(said: Whole, valued: Whole) -> Point:
         low, high = _limits(said, error)
+        value = _ratio((valued == YES).sum(), (valued != UNSURE).sum(), share)
         return Point(n=len(said), value=value, low=share * low, high=share * high)
 
-    now = point(first, _verdict_share(verdict, share))
-    shorter = (first[:end] for end in _ends(len(first), points))
-    path = tuple(point(said, _verdict_share(said, share)) for said in shorter)
+    now = point(first, verdict)
+    path = tuple(point(first[:end], first[:end]) for end in _ends(len(first), points))
     method = f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item"
     ends, reason = linear.Limits(now.low, now.high), "" if n else "no verdict about an answer yet"
     estimate = make_estimate(spec, name, now.value, ends, method, reason, checks=checks)
-    return SystemView(
-        name=name,
-        estimate=estimate,
-        worst=_ratio((verdict == YES).sum(), n, share),
-        best=_ratio((verdict != NO).sum(), n, share),
-        path=(*path, now) if len(first) > 1 and points > 1 else (),
-    )
+    worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
+    path = (*path, now) if len(first) > 1 and points > 1 else ()
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
 
 
 def shown_verdicts(rows: Rows, answers: Whole) -> tuple[Whole, Rows]:
@@ -651,11 +610,9 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
         ends = anytime([BinomialCell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
     ends = linear.Limits(share * ends.low, share * ends.high)
     reason = "" if n else "no class was ruled out yet"
-    rests, kind = (PICKS, "iid items"), Kind.HEURISTIC
-    method = "ruled-out classes, if picked uniformly"
-    estimate = make_estimate(
-        spec, name, score(wrong, n), ends, method, reason, kind=kind, assumptions=rests
-    )
+    rests: Any = {"kind": Kind.HEURISTIC, "assumptions": (PICKS, "iid items")}
+    method, value = "ruled-out classes, if picked uniformly", score(wrong, n)
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
@@ -689,11 +646,9 @@ def ordinary_view(
     low, _ = betting_interval(equal_together(least, 0.0, 1.0), tail, 0.0)
     _, high = betting_interval(equal_together(most, 0.0, 1.0), 0.0, tail)
     reason = "" if rated.any() else "no item has all its ratings yet"
-    rests, quantity = ("iid items",), "agreement with the annotators"
+    rests: Any = {"assumptions": ("iid items",), "quantity": "agreement with the annotators"}
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
-    estimate = make_estimate(
-        spec, name, value, ends, method, reason, assumptions=rests, quantity=quantity
-    )
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
     return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 

@@ -87,29 +87,12 @@ def _simulated(
     return Simulated(project, truth, float((answer[:n_items] == truth[:n_items]).mean()))
 
 
-def _rows(
-    item: Whole, pool: Whole, value: Whole, *, kind: int = MAIN, first: int = 0, **shown: Any
-) -> Rows:
+def _rows(item: Whole, pool: Whole, value: Whole, kind: int | Whole = MAIN, **shown: Any) -> Rows:
     n = len(item)
-    return Rows(
-        item=item,
-        place=np.arange(first, first + n),
-        pool=pool,
-        kind=np.full(n, kind, dtype=np.int64),
-        value=value,
-        unsure=value == UNSURE,
-        held=np.zeros(n, dtype=bool),
-        expired=np.zeros(n, dtype=np.int64),
-        **shown,
-    )
-
-
-def _joined(first: Rows, second: Rows) -> Rows:
-    names = [
-        f.name for f in dataclasses.fields(Rows) if isinstance(getattr(first, f.name), np.ndarray)
-    ]
-    parts: Any = {n: np.concatenate([getattr(first, n), getattr(second, n)]) for n in names}
-    return dataclasses.replace(first, **parts)
+    seen: Any = {"unsure": value == UNSURE, "held": np.zeros(n, dtype=bool)}
+    zeros = np.zeros(n, dtype=np.int64)
+    about: Any = {"kind": zeros + kind, "place": np.arange(n), "expired": zeros}
+    return Rows(item=item, pool=pool, value=value, **about, **seen, **shown)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +143,19 @@ def simulate_partitioned(
     if faults.speeds is not None:
         done = _answered(asked, hardness if faults.easy_first else None, faults.speeds)
         value = np.where(done, value, UNANSWERED)
-    rows = _rows(np.arange(n_items), asked, value)
+    item, kind = np.arange(n_items), np.full(n_items, MAIN)
     if panel_items:
         panel_truth, panel_answer, _ = world.draw(rng, panel_items)
         every, classes = np.repeat(np.arange(panel_items), k), np.tile(np.arange(k), panel_items)
         said = _verdicts(rng, panel_truth[every], panel_answer[every], classes, faults, k)
-        rows = _joined(rows, _rows(every + n_items, classes, said, kind=PANEL, first=n_items))
+        main, panel = (
+            (item, asked, value, kind),
+            (every + n_items, classes, said, every * 0 + PANEL),
+        )
+        item, asked, value, kind = map(np.concatenate, zip(main, panel, strict=True))
         answer, truth = np.concatenate([answer, panel_answer]), np.concatenate([truth, panel_truth])
     spec = spec_of("partitioned", k, panel_items=panel_items)
-    return _simulated(spec, rows, answer, truth, n_items)
+    return _simulated(spec, _rows(item, asked, value, kind), answer, truth, n_items)
 
 
 def _verdicts(
