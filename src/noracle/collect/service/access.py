@@ -128,10 +128,9 @@ def member(
     row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
     if row is None:
         raise SignedOut
-    if row["role"] is None:
-        raise NotFound("There is no such project among yours.")
-    if row["role"] not in roles:
-        raise Forbidden(f"This needs the role {' or '.join(roles)}; yours is {row['role']}.")
+    role = row["role"]
+    NotFound.unless(role is not None, "There is no such project among yours.")
+    Forbidden.unless(role in roles, f"This needs the role {' or '.join(roles)}; yours is {role}.")
     return _member(work, row)
 
 
@@ -142,17 +141,9 @@ def member_of(work: Work, person: int, project: int) -> Member | None:
 
 
 def _member(work: Work, row: Row) -> Member:
-    pools = work.all(SQL.pools_of, project=row["project"], person=row["person"])
-    return Member(
-        person=row["person"],
-        project=row["project"],
-        slug=row["slug"],
-        role=row["role"],
-        alias=row["alias"],
-        pools=tuple(int(pool["pool"]) for pool in pools),
-        state=row["state"],
-        spec=read_spec(row["spec"]),
-    )
+    found = work.all(SQL.pools_of, project=row["project"], person=row["person"])
+    pools = tuple(int(pool["pool"]) for pool in found)
+    return Member(**{**row, "pools": pools, "spec": read_spec(row["spec"])})
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:

@@ -162,7 +162,7 @@ UPDATE person SET locale = :locale WHERE id = :person
 UPDATE person SET email = NULL, name = NULL, password = NULL, locale = 'en', active = 0, forgotten_at = :now
 WHERE id = :person
 -- name: invitation
-SELECT i.id, i.project_id, i.role, i.pool, i.expires_at, j.slug, j.name, j.spec, j.state FROM invitation i
+SELECT i.id, i.project_id AS project, j.slug, j.name, i.role, i.pool, i.expires_at, j.spec FROM invitation i
 JOIN project j ON j.id = i.project_id
 WHERE i.token_hash = :token AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > :now
 -- name: invitations
