@@ -25,13 +25,14 @@ IDLE_SECONDS = 12 * 3600.0
 SESSION_SECONDS = 7 * 86400.0
 _TOUCH_SECONDS = 600.0
 
-ANYBODY: tuple[Role, ...] = ("owner", "manager", "annotator", "auditor")
+Roles = tuple[Role, ...]
+ANYBODY: Roles = ("owner", "manager", "annotator", "auditor")
 """Roles for what every member may do."""
-MANAGERS: tuple[Role, ...] = ("owner", "manager")
+MANAGERS: Roles = ("owner", "manager")
 """Roles that change a project."""
-READERS: tuple[Role, ...] = ("owner", "manager", "auditor")
+READERS: Roles = ("owner", "manager", "auditor")
 """Roles that see estimates, checks and exports."""
-ANNOTATORS: tuple[Role, ...] = ("annotator",)
+ANNOTATORS: Roles = ("annotator",)
 """Roles that are asked questions."""
 
 
@@ -111,9 +112,7 @@ def touch_session(work: Work, token_hash: str, *, now: float) -> None:
         work.run(SQL.touch_session, now=now, ends=ends, token=token_hash)
 
 
-def member(
-    work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], now: float
-) -> Member:
+def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) -> Member:
     """The membership of a session's person in a project, if the role is one of ``roles``.
 
     Raises
