@@ -117,9 +117,8 @@ def estimate_chart(
         edge = [(p.n, p.high) for p in path] + [(p.n, p.low) for p in reversed(path)]
         band, line = (" ".join(f"{_n(x(a))},{_n(y(b))}" for a, b in s) for s in (edge, known))
         body.append(_mark("polygon", "band", points=band, fill=_BLUE, fill_opacity="0.25"))
-        body.append(
-            _mark("polyline", "line", points=line, fill="none", stroke=_BLUE, stroke_width=2)
-        )
+        pen: dict[str, float | str] = {"fill": "none", "stroke": _BLUE, "stroke_width": 2}
+        body.append(_mark("polyline", "line", points=line, **pen))
         dots = known[-1:]
         body += [_mark("circle", "dot", cx=x(n), cy=y(v), r=3, fill=_BLUE) for n, v in dots]
     else:

@@ -192,24 +192,15 @@ def seal(
     shown = {i.name: (hashes[i.name], options.get(i.name)) for i in items}
     hidden = {i.name: (i.truth, chances.get(i.name)) for i in items}
     public = {"commitment": commitment(seed), "root": routes_root(routes, hashes)}
-    payload = {
-        **public,
-        "n_routes": len(routes),
-        "spec": spec.to_dict(),
-        "items": items_digest(shown),
-        "hidden": hidden_digest(seed, hidden),
-    }
+    digests = {"items": items_digest(shown), "hidden": hidden_digest(seed, hidden)}
+    payload = {**public, "n_routes": len(routes), "spec": spec.to_dict(), **digests}
     return Sealed(seed=seed, routes=routes, options=options, payload=payload, **public)
 
 
 def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
     """What is published about items: fingerprint of the content and order of options, by name."""
-    return digest(
-        [
-            [name, sha256, None if order is None else list(order)]
-            for name, (sha256, order) in sorted(items.items())
-        ]
-    )
+    shown = ((name, sha256, order) for name, (sha256, order) in sorted(items.items()))
+    return digest([[name, sha256, order and list(order)] for name, sha256, order in shown])
 
 
 def hidden_digest(
@@ -273,17 +264,17 @@ def draw_routes(
     others = [item for item in items if item.truth is None]
     panel = {*Stream(seed, "panel").distinct(len(others), spec.panel_items)}
     main = [item for i, item in enumerate(others) if i not in panel]
+    questions: list[SealedRoute] = []
     if spec.protocol == "partitioned":
-        questions = [
-            *_asked(spec, main, seed, propensities),
-            *_panel(spec, [others[i] for i in sorted(panel)]),
-            *_gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed),
-        ]
+        for i, k in itertools.product(sorted(panel), range(spec.n_classes)):
+            questions.append(_route(others[i].name, k, "panel", k, (k,), 1.0))
+        questions += _asked(spec, main, seed, propensities)
+        questions += _gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed)
     else:
         n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
         gold = [known[i] for i in sorted(Stream(seed, "gold").distinct(len(known), n_gold))]
         ask = _placed if spec.protocol == "ordinary" else _shown
-        questions = [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
+        questions += [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
     questions.sort(key=lambda question: (question.item, question.draw))
     places = permutation(seed, "place", len(questions))
     ordered = sorted(q._replace(place=p) for q, p in zip(questions, places, strict=True))
@@ -315,12 +306,6 @@ def _asked(
             weights = [int(c * _UNIT + 0.5) for c in chances[item.name]]
             asked = stream.weighted(weights)
             yield _route(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
-
-
-def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Routes:
-    for item in items:
-        for asked in range(spec.n_classes):
-            yield _route(item.name, asked, "panel", asked, (asked,), 1.0)
 
 
 def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes) -> Routes:

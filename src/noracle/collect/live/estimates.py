@@ -227,7 +227,8 @@ def partitioned_view(
     method = "maximum likelihood, weighted by completion"
     if recorded:
         sides = (prefix, resolved(prefix, best=False), resolved(prefix, best=True))
-        value, worst, best = map(_mean_score, sides)
+        means = (estimate_accuracy(side, method="scores").value for side in sides)
+        value, worst, best = means if prefix.tallies else [math.nan] * 3
         absent, method = 0.0, "scores over recorded chances"
     known = f"classes without an answer hold {absent:.1%} of the answers: only bounds are known"
     reason = "" if not math.isnan(value) else known if main.done.any() else "no answers yet"
@@ -245,10 +246,6 @@ def partitioned_view(
         corrected=corrected(name, main, answers, opened, spec, rates),
         path=_path(whole, answers, k, share, error, estimate, points),
     )
-
-
-def _mean_score(counts: AccuracyCounts) -> float:
-    return estimate_accuracy(counts, method="scores").value if counts.tallies else math.nan
 
 
 def partitioned_limits(

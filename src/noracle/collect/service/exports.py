@@ -52,11 +52,10 @@ def table_bytes(table: ExportTable, kind: TableFormat) -> bytes:
     if kind == "csv":
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.columns)
-        writer.writerows([_cell(value) for value in row] for row in table.rows)
+        writer.writerows(map(_cell, row) for row in table.rows)
     else:
-        for row in table.rows:
-            record = dict(zip(table.columns, row, strict=True))
-            text.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+        records = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+        text.writelines(json.dumps(r, ensure_ascii=False, allow_nan=False) + "\n" for r in records)
     return text.getvalue().encode()
 
 
@@ -274,16 +273,15 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
     answers = [
         (item, system, answer)
-        for system, given in _predictions(work, project, main=True).items()
-        for item, answer in given.items()
+        for system, said_by in _predictions(work, project, main=True).items()
+        for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
     columns = {"item": text, "rater": text, "label": whole, "at": "number"}
+    given = {"item": text, "system": text, "answer": whole}
     classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
-        "answers": ExportTable(
-            columns={"item": text, "system": text, "answer": whole}, rows=answers
-        ),
+        "answers": ExportTable(columns=given, rows=answers),
         "judgements": ExportTable(columns=_JUDGEMENTS, rows=estimated),
         "items": _items(work, project, spec.n_classes, texts=texts),
         "ratings": ExportTable(columns=columns, rows=rated),

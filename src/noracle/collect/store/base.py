@@ -29,9 +29,8 @@ def _queries() -> SimpleNamespace:
     text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
     _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     plain = (re.sub(r"^--.*", "", sql, flags=re.MULTILINE) for sql in parts[1::2])
-    return SimpleNamespace(
-        **dict(zip(parts[::2], (" ".join(sql.split()) for sql in plain), strict=True))
-    )
+    sql = dict(zip(parts[::2], (" ".join(each.split()) for each in plain), strict=True))
+    return SimpleNamespace(**sql)
 
 
 SQL = _queries()

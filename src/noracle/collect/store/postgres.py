@@ -124,9 +124,8 @@ class PostgresWork(Work):
 
 def connect(url: str) -> Connection:
     """A connection in autocommit."""
-    connection: Connection = psycopg.connect(
-        url, autocommit=True, application_name="noracle", connect_timeout=10
-    )
+    how: Any = {"autocommit": True, "application_name": "noracle", "connect_timeout": 10}
+    connection: Connection = psycopg.connect(url, **how)
     connection.adapters.register_loader("numeric", _Number)
     return connection
 
@@ -166,7 +165,6 @@ def chain(connection: Connection, project: int) -> None:
 
 
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
-
 
 FORMAT = "noracle-backup/1"
 _MADE = "".join(step.sql for step in migrations("postgresql"))
@@ -479,4 +477,4 @@ def _reaching(*, tell: bool = False) -> Iterator[None]:
 
 
 def _asked(project: int, row: Sequence[Any]) -> HeldQuestion:
-    return hot.asked(project, row, row[6], row[7], row[8])
+    return hot.asked(project, row, *row[6:9])

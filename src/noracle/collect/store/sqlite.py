@@ -148,13 +148,12 @@ def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> No
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > last:
                 connection.close()
                 raise
             time.sleep(0.01)
-        else:
-            return
 
 
 class _Asker(NamedTuple):
@@ -317,18 +316,11 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
 
 
 def amend(
-    work: SqliteWork,
-    token_hash: str,
-    project: int,
-    *,
-    answer: int,
-    key: str,
-    value: str,
-    now: float,
+    work: SqliteWork, token: str, project: int, *, answer: int, key: str, value: str, now: float
 ) -> Answered:
     """Append a revision of the person's last answer."""
     check_form(key, value, now, question=answer)
-    who = _enter(work, token_hash, project, now)
+    who = _enter(work, token, project, now)
     run = work.connection.execute
     mine = run(SQL.hot_mine, (answer, project, who.person)).fetchone()
     if mine is None:
@@ -429,9 +421,11 @@ class SqliteStore(Store):
             mode = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
             rule = f"url must name a file on a disk that can hold a write-ahead log; got {path}"
             require(unsafe or mode == "wal", f"{rule}. Pass unsafe=True to accept less.")
-            self._migrate()
+            self._connection.execute("BEGIN IMMEDIATE")
+            migrate(SqliteWork(self._connection), now=time.time())
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.close()
+            self._connection.close()  # undoes what was begun
             raise
         self._cursors: Cursors = {}
         self._version = -1
@@ -445,15 +439,6 @@ class SqliteStore(Store):
         name = "noracle-write"
         self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
         self._writer.start()
-
-    def _migrate(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            migrate(SqliteWork(self._connection), now=time.time())
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -572,7 +557,6 @@ class SqliteStore(Store):
         self._writer.join()
         self._readers.shutdown(wait=True)
         for _ in range(_READERS):
-            connection = self._free.get()
-            if connection is not None:
+            if (connection := self._free.get()) is not None:
                 connection.close()
         self._connection.close()
