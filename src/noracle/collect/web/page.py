@@ -41,9 +41,8 @@ class Words:
 
     def __init__(self, language: str) -> None:
         self.language = language if language in LANGUAGES else "en"
-        self._catalogue = gettext.translation(
-            "noracle", FOLDER, languages=[self.language], fallback=True
-        )
+        wish = [self.language]
+        self._catalogue = gettext.translation("noracle", FOLDER, languages=wish, fallback=True)
 
     def say(self, message: str, **values: object) -> str:
         """The message with ``%(name)s`` filled in."""
@@ -153,11 +152,6 @@ class SentFile:
 Fields = dict[str, str | SentFile]
 
 
-def _file_name(name: str | None) -> str:
-    last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
-    return "".join(c for c in last if c.isprintable())[-100:]
-
-
 @dataclasses.dataclass(slots=True)
 class Page:
     """One request for a page."""
@@ -219,8 +213,9 @@ class Page:
                     check_text(value, name)
                     fields.setdefault(name, value)
                 else:
-                    file = SentFile(_file_name(value.filename), await value.read())
-                    fields.setdefault(name, file)
+                    last = (value.filename or "").replace("\\", "/").rsplit("/", 1)[-1]
+                    plain = "".join(c for c in last if c.isprintable())[-100:]
+                    fields.setdefault(name, SentFile(plain, await value.read()))
         return fields
 
     def render(self, template: str, *, status: int = 200, **values: object) -> Response:
@@ -299,9 +294,8 @@ async def export_response(web: Web, session: str, slug: str, kind: str) -> Respo
         return member.project
 
     project = await web.change(session, slug, READERS, log)
-    name, media, data = await web.store.read_chained(
-        project, lambda work: exports.export_one(work, project, kind)
-    )
+    op = functools.partial(exports.export_one, project=project, kind=kind)
+    name, media, data = await web.store.read_chained(project, op)
     web.metrics.event("export")
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=media, headers=headers)
