@@ -28,18 +28,9 @@ from itertools import islice, pairwise
 from operator import ge, itemgetter
 from typing import Any, Literal
 
+from noracle.collect import archive as files
 from noracle.collect import chain
-from noracle.collect.archive import (
-    AGAIN,
-    FIELDS,
-    FORMAT,
-    KEYS,
-    TABLES,
-    ProjectArchive,
-    Record,
-    judgements_of,
-    undisturbed,
-)
+from noracle.collect.archive import FIELDS, FORMAT, KEYS, TABLES, ProjectArchive, Record
 from noracle.collect.chain import canonical
 from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
@@ -188,7 +179,7 @@ class _ChainWalk:
         if not 0 <= place < len(self.routes):
             return
         route, before = self.routes[place], self.first.setdefault(place, [])
-        pool, item, draw = route["pool"], route["item"], route["draw"] + AGAIN * len(before)
+        pool, item, draw = route["pool"], route["item"], route["draw"] + files.AGAIN * len(before)
         if row["draw"] != draw:
             yield f"answer {number} must be to draw {draw} of place {place}; got {row['draw']}"
         again = len(before) <= self.spec.reasks and route["kind"] == "main"
@@ -303,7 +294,7 @@ class Verification:
         }
 
 
-@undisturbed()
+@files.undisturbed()
 def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
     """Check an export of a project.
 
@@ -534,7 +525,7 @@ def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
 
 
 def _judgements(archive: ProjectArchive) -> Iterator[str]:
-    expected = judgements_of(archive.spec, archive.routes, archive.answers)
+    expected = files.judgements_of(archive.spec, archive.routes, archive.answers)
     if len(expected) != len(archive.judgements):
         yield f"the first answers give {len(expected)} judgements; got {len(archive.judgements)}"
     for i, (made, row) in enumerate(zip(expected, archive.judgements, strict=False), start=1):

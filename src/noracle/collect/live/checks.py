@@ -14,20 +14,9 @@ import numpy as np
 from noracle.accuracy import check_overlap, check_routing, check_yes_rate
 from noracle.accuracy.score import binomial_p_value
 from noracle.bounds.binomial import binomial_at_least, clopper_pearson
+from noracle.collect.live import records
 from noracle.collect.live.estimates import class_limits, running_counts, tallies_of
-from noracle.collect.live.records import (
-    GOLD,
-    MAIN,
-    NO,
-    PANEL,
-    UNSURE,
-    YES,
-    Project,
-    Real,
-    Rows,
-    Whole,
-    open_places,
-)
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Project, Real, Rows, Whole
 from noracle.counts import JudgementCounts
 from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
@@ -42,7 +31,7 @@ TOLERATED = 0.01
 
 def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Wrong and all decided gold verdicts on the true class, and on other classes."""
-    rows, protocol = project.rows.of(GOLD), project.spec.protocol
+    rows, protocol = project.rows.of(records.GOLD), project.spec.protocol
     truth = np.array([project.truth.get(i, -1) for i in rows.item.tolist()], dtype=np.int64)
     if protocol == "judge-all" and rows.shown is not None and rows.verdicts is not None:
         verdict, is_true = rows.verdicts.ravel(), (rows.shown == truth[:, None]).ravel()
@@ -66,7 +55,7 @@ def _sealed_check(name: str, wrong: int, sealed: int, finding: str, counts: Coun
 
 def check_gold(project: Project) -> Check | None:
     """Are gold questions answered right?"""
-    rows, spec = project.rows.of(GOLD), project.spec
+    rows, spec = project.rows.of(records.GOLD), project.spec
     sealed = len(rows.item) * (spec.shown if spec.protocol == "judge-all" else 1)
     if not sealed:
         return None
@@ -79,11 +68,11 @@ def check_gold(project: Project) -> Check | None:
 
 def panel_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Panel items: sealed, complete, certainly without exactly one yes; and yes too many."""
-    rows = project.rows.of(PANEL)
+    rows = project.rows.of(records.PANEL)
     items, place = np.unique(rows.item, return_inverse=True)
     yes, unsure, done, asked = (
         np.bincount(place[m], minlength=len(items))
-        for m in (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == PANEL)
+        for m in (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == records.PANEL)
     )
     complete = done == asked
     broken = (yes >= 2) | (complete & (yes + unsure == 0))
@@ -136,7 +125,7 @@ def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
 def error_rates(project: Project) -> dict[str, Estimate]:
     """Rates of wrong verdicts with exact intervals, from gold questions and panel items."""
     found: dict[str, Estimate] = {}
-    if (project.rows.kind == GOLD).any():
+    if (project.rows.kind == records.GOLD).any():
         found["gold false no"], found["gold false yes"] = _gold_rates(project)
     sealed, complete, broken, _ = panel_outcomes(project)
     if sealed:
@@ -155,7 +144,7 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
     sealed, complete, broken, extra = panel_outcomes(project)
     if not sealed or not complete:
         return None
-    rows = project.rows.of(PANEL)
+    rows = project.rows.of(records.PANEL)
     _, n_yes = np.unique(rows.item[rows.value == YES], return_counts=True)
     missed, others = max(0, broken - int((n_yes >= 2).sum())), project.spec.n_classes - 1
     rests = "at most one wrong verdict a panel item"
@@ -322,7 +311,7 @@ def _looks(n: int, looks: int) -> Whole:
 def _shown_verdicts(project: Project, main: Rows) -> Check | None:
     """F1 where several classes are judged at once: m of K shown classes hold the truth so often."""
     k, m = project.spec.n_classes, project.spec.shown
-    whole = main.where(main.done & (main.place < open_places(main, 1)[0]))
+    whole = main.where(main.done & (main.place < records.open_places(main, 1)[0]))
     whole = whole.where(whole.firsts)
     n = len(whole.item)
     if n < 2 or whole.verdicts is None:
@@ -345,7 +334,7 @@ def _evidence_check(largest: float, finding: str, counts: Counts) -> Check:
 def _verdicts(project: Project, main: Rows) -> Check | None:
     """F1 and F4 along the sealed order, over each item's first question; the largest e-value."""
     k = project.spec.n_classes
-    whole = main.where(main.done & (main.place < open_places(main, k).min()))
+    whole = main.where(main.done & (main.place < records.open_places(main, k).min()))
     whole = whole.where(whole.firsts) if project.spec.draws > 1 else whole
     n = len(whole.item)
     if n < 2:
@@ -425,7 +414,7 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
     k, error = project.spec.n_classes, BUDGET["class sum"]
     if k > _MOST_SUMMED or not main.done.any():
         return None
-    used = main.where(main.done & (main.place < open_places(main, k)[main.pool]))
+    used = main.where(main.done & (main.place < records.open_places(main, k)[main.pool]))
     yes, unsure, n = (
         np.bincount(used.pool[m], minlength=k)
         for m in (used.value == YES, used.value == UNSURE, used.done)

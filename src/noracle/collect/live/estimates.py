@@ -21,21 +21,8 @@ from noracle.accuracy.score import law_of
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    UNANSWERED,
-    UNSURE,
-    YES,
-    Bools,
-    Point,
-    Project,
-    Real,
-    Rows,
-    SystemView,
-    Whole,
-    open_places,
-)
+from noracle.collect.live import records
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Point, Project, Real, Rows, Whole
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -215,11 +202,11 @@ def partitioned_view(
     checks: Sequence[Check] = (),
     rates: tuple[Estimate, Estimate] | None = None,
     points: int = 16,
-) -> SystemView:
+) -> records.SystemView:
     """A system in a partitioned project, uniform or targeted."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
     main = project.rows.of(MAIN)
-    population, opened = main.items, open_places(main, k)
+    population, opened = main.items, records.open_places(main, k)
     whole = main.where(main.done & (main.place < opened.min()))
     prefix = tallies_of(name, whole, answers, k, population)
     value, worst, best, absent = weighted_values(main, answers, opened, k)
@@ -236,7 +223,7 @@ def partitioned_view(
     ends = partitioned_limits(main, answers, spec, prefix)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     about: Any = {"name": name, "estimate": estimate, "worst": worst, "best": best}
-    view = SystemView(**about, absent_share=absent)
+    view = records.SystemView(**about, absent_share=absent)
     if recorded or spec.draws > 1:
         return view
     error, share = (1 - spec.confidence) / 2, _share(main, answers)
@@ -259,7 +246,7 @@ def partitioned_limits(
     if spec.draws == 1:
         low, high = _prefix_limits(prefix, set_error(error, k, 0))
     hits, every = hits_of(main, answers, k), spec.draws > 1 or not prefix.tallies
-    for limits in set_limits(hits, open_places(main, k), error=error, everything=every):
+    for limits in set_limits(hits, records.open_places(main, k), error=error, everything=every):
         low, high = max(low, limits.low), min(high, limits.high)
     return linear.ordered(low, high)
 
@@ -311,7 +298,7 @@ def weighted_values(
         return math.nan, worst, right + float(shares[~known].sum()), absent
     by_decided, by_used = asked / np.maximum(n_decided, 1), asked / np.maximum(n_used, 1)
 
-    def value(verdict: Whole, keep: Bools, weights: Real) -> float:
+    def value(verdict: Whole, keep: records.Bools, weights: Real) -> float:
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         parts = (yes & right, yes & ~right, ~yes & right, ~yes & ~right)
@@ -529,7 +516,7 @@ def make_estimate(
 
 def _prefix(rows: Rows) -> Rows:
     """The answered main questions before the first gap of the sealed order."""
-    return rows.where(rows.done & (rows.place < open_places(rows, 1)[0]))
+    return rows.where(rows.done & (rows.place < records.open_places(rows, 1)[0]))
 
 
 def _share(rows: Rows, answers: Whole) -> float:
@@ -544,7 +531,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 def judge_all_view(
     project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
-) -> SystemView:
+) -> records.SystemView:
     """A system where m random classes are shown and each is judged.
 
     A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
@@ -568,7 +555,7 @@ def judge_all_view(
     estimate = make_estimate(spec, name, now.value, ends, method, reason, checks=checks)
     worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
     path = (*path, now) if len(first) > 1 and points > 1 else ()
-    return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
 
 
 def shown_verdicts(rows: Rows, answers: Whole) -> tuple[Whole, Rows]:
@@ -585,7 +572,7 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
     return unsure_limits(yes, no, unsure, error)
 
 
-def pick_wrong_view(project: Project, name: str) -> SystemView:
+def pick_wrong_view(project: Project, name: str) -> records.SystemView:
     """A system where people rule out one of the shown classes: training data.
 
     The estimate rests on an assumption that people rarely keep.
@@ -611,7 +598,7 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
     method, value = "ruled-out classes, if picked uniformly", score(wrong, n)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
-    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
@@ -622,7 +609,8 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
     said = main.value >= 0
     np.add.at(votes, (place[said], main.value[said]), 1)
     missing, unsure = (
-        np.bincount(place[main.value == v], minlength=len(items)) for v in (UNANSWERED, UNSURE)
+        np.bincount(place[main.value == v], minlength=len(items))
+        for v in (records.UNANSWERED, UNSURE)
     )
     complete = missing == 0
     return votes[complete], items[complete], unsure[complete]
@@ -630,7 +618,7 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
 
 def ordinary_view(
     project: Project, name: str, votes: Whole, items: Whole, unsure: Whole
-) -> SystemView:
+) -> records.SystemView:
     """How often a rating is the system's answer; certificates are made from the export."""
     given, spec = project.answers[name][items], project.spec
     answered = (given >= 0) & (given < votes.shape[1])
@@ -647,7 +635,7 @@ def ordinary_view(
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
-    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def agreement_of(votes: Whole, confidence: float) -> Estimate | None:

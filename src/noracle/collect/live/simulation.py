@@ -17,21 +17,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from noracle.accuracy import estimate_accuracy
-from noracle.collect.live import view_of
+from noracle.collect.live import records, view_of
 from noracle.collect.live.estimates import tallies_of
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    PANEL,
-    UNANSWERED,
-    UNSURE,
-    YES,
-    Bools,
-    Project,
-    Real,
-    Rows,
-    Whole,
-)
+from noracle.collect.live.records import MAIN, NO, PANEL, UNSURE, YES, Project, Real, Rows, Whole
 from noracle.collect.model import ClassSpec, ProjectSpec
 from noracle.results.base import encode
 
@@ -142,7 +130,7 @@ def simulate_partitioned(
         value = np.where(gone, _verdicts(rng, truth, answer, asked, faults, k), value)
     if faults.speeds is not None:
         done = _answered(asked, hardness if faults.easy_first else None, faults.speeds)
-        value = np.where(done, value, UNANSWERED)
+        value = np.where(done, value, records.UNANSWERED)
     item, kind = np.arange(n_items), np.full(n_items, MAIN)
     if panel_items:
         panel_truth, panel_answer, _ = world.draw(rng, panel_items)
@@ -171,7 +159,7 @@ def _verdicts(
     return np.where(rng.random(n) < chance, UNSURE if faults.unsure_as == "unsure" else NO, value)
 
 
-def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> Bools:
+def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> records.Bools:
     done = np.zeros(len(asked), dtype=bool)
     for c, speed in enumerate(speeds):
         places = np.flatnonzero(asked == c)

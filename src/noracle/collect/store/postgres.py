@@ -28,18 +28,9 @@ from typing import Any, Unpack
 from noracle.collect import errors
 from noracle.collect.chain import canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
+from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import (
-    CLOSED,
-    Dialect,
-    Payload,
-    Store,
-    Value,
-    Work,
-    migrate,
-    migrations,
-    schema_version,
-)
+from noracle.collect.store.base import CLOSED, Dialect, Payload, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
 
 try:
@@ -167,7 +158,7 @@ def chain(connection: Connection, project: int) -> None:
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
 
 FORMAT = "noracle-backup/1"
-_MADE = "".join(step.sql for step in migrations("postgresql"))
+_MADE = "".join(step.sql for step in base.migrations("postgresql"))
 TABLES = tuple(re.findall(r"CREATE TABLE (\w+)", _MADE))
 """In an order in which every row finds those that it names."""
 
@@ -191,7 +182,7 @@ def write_backup(connection: Connection, path: Path) -> None:
                     for block in copy:
                         member.write(block)
                 tables[table] = {"columns": columns, "rows": cursor.rowcount}
-            about = {"format": FORMAT, "version": schema_version(work), "tables": tables}
+            about = {"format": FORMAT, "version": base.schema_version(work), "tables": tables}
             archive.writestr("backup.json", json.dumps(about))
         file.flush()
         os.fsync(file.fileno())
@@ -202,7 +193,7 @@ def restore(path: Path, url: str) -> None:
     """Fill an empty database: tables as they were then, the rows, then the newer migrations."""
     with zipfile.ZipFile(_checked(path)) as archive, connect(url) as connection:
         about = json.loads(archive.read("backup.json"))
-        newest = len(migrations("postgresql"))
+        newest = len(base.migrations("postgresql"))
         ours = about.get("format") == FORMAT and about["version"] <= newest
         rule = f"path must name a backup of schema version at most {newest}"
         require(ours, f"{rule}; got {about.get('version')}. Upgrade noracle.")
@@ -210,11 +201,11 @@ def restore(path: Path, url: str) -> None:
             lock_writers(connection)
             work = PostgresWork(connection)
             rule = "url must name a database without tables; this one has some."
-            require(not schema_version(work), rule)
-            migrate(work, now=time.time(), to=about["version"])
+            require(not base.schema_version(work), rule)
+            base.migrate(work, now=time.time(), to=about["version"])
             for table, told in about["tables"].items():
                 _fill(archive, work, table, told)
-            migrate(work, now=time.time())
+            base.migrate(work, now=time.time())
 
 
 def _fill(archive: zipfile.ZipFile, work: PostgresWork, table: str, told: dict[str, Any]) -> None:
@@ -275,7 +266,7 @@ class PostgresStore(Store):
                 check_durable(connection)
             with connection.transaction():
                 lock_writers(connection)
-                migrate(PostgresWork(connection), now=time.time())
+                base.migrate(PostgresWork(connection), now=time.time())
         self._free: queue.LifoQueue[Connection] = queue.LifoQueue()
         self._specs: dict[int, ProjectSpec] = {}
         self._hot = ThreadPoolExecutor(_HOT, thread_name_prefix="noracle-hot")

@@ -22,16 +22,7 @@ from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.api import ONLY_MANAGERS, STEPS, adding, create_project, spec_of
 from noracle.collect.web.core import Change, number, status_of
-from noracle.collect.web.page import (
-    Fields,
-    Page,
-    Say,
-    SentFile,
-    Visit,
-    export_response,
-    group_name,
-    text,
-)
+from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
 
 router = APIRouter(include_in_schema=False)
@@ -113,7 +104,7 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
 
 
 async def _setup(
-    page: Page,
+    page: Visit,
     slug: str,
     *,
     preview: bool = False,
@@ -144,7 +135,7 @@ async def _setup(
     )
 
 
-def _group_names(page: Page, member: Member) -> dict[int, str]:
+def _group_names(page: Visit, member: Member) -> dict[int, str]:
     say, spec = page.say, member.spec
     return {pool: group_name(spec, pool, say) or say("Everybody") for pool in spec.pools}
 
@@ -265,7 +256,7 @@ async def people_page(page: Visit, slug: str) -> Response:
 
 
 async def _people(
-    page: Page, slug: str, *, status: int = 200, link: str = "", error: str = ""
+    page: Visit, slug: str, *, status: int = 200, link: str = "", error: str = ""
 ) -> Response:
     member = await page.member(slug, MANAGERS)
     now = time.time()
