@@ -354,9 +354,8 @@ def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     except _BROKEN as error:
         broken = (f"the records cannot be read ({type(error).__name__}: {str(error)[:100]})",)
     total, shown = len(found) + len(broken), (*found[:_SHOWN], *broken)
-    return Checked(
-        name=name, status="fails" if total else "holds", findings=shown, n_findings=total
-    )
+    status: Status = "fails" if total else "holds"
+    return Checked(name=name, status=status, findings=shown, n_findings=total)
 
 
 def _events(archive: ProjectArchive, parsed: list[tuple[Record, Any]]) -> Iterator[str]:
@@ -473,9 +472,8 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
     order, flag = {"options": list(range(spec.n_classes))}, {"attention": True}
     items = []
     for i in archive.items:
-        content = (order if i["options"] is not None else {}) | (
-            flag if i["name"] in attention else {}
-        )
+        content: Record = order if i["options"] is not None else {}
+        content = content | flag if i["name"] in attention else content
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
     seed = bytes.fromhex(archive.project["seed"])

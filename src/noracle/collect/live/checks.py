@@ -94,16 +94,14 @@ def _rate(
 ) -> Estimate:
     confidence = project.spec.confidence
     tail = (1 - confidence) / 2
-    value, ends = (
-        (wrong / n, clopper_pearson(wrong, n, tail, tail)) if n else (math.nan, (0.0, 1.0))
-    )
+    low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
     assumed = (Assumption(name=rests),)
     return Estimate(
         quantity=quantity,
         subject="verdicts",
-        value=value,
-        low=ends[0],
-        high=ends[1],
+        value=wrong / n if n else math.nan,
+        low=low,
+        high=high,
         confidence=confidence,
         method="share",
         interval="exact",
@@ -115,11 +113,8 @@ def _rate(
 
 def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
     false_no, of_true, false_yes, of_other = gold_outcomes(project)
-    rests = "gold like all others"
-    return (
-        _rate(project, "false no", false_no, of_true, rests),
-        _rate(project, "false yes", false_yes, of_other, rests),
-    )
+    missed = _rate(project, "false no", false_no, of_true, "gold like all others")
+    return missed, _rate(project, "false yes", false_yes, of_other, "gold like all others")
 
 
 def error_rates(project: Project) -> dict[str, Estimate]:
@@ -147,11 +142,9 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
     rows = project.rows.of(records.PANEL)
     _, n_yes = np.unique(rows.item[rows.value == YES], return_counts=True)
     missed, others = max(0, broken - int((n_yes >= 2).sum())), project.spec.n_classes - 1
-    rests = "at most one wrong verdict a panel item"
-    return (
-        _rate(project, "false no", missed, complete, rests, Kind.HEURISTIC),
-        _rate(project, "false yes", extra, complete * others, rests, Kind.HEURISTIC),
-    )
+    rests = ("at most one wrong verdict a panel item", Kind.HEURISTIC)
+    false_no = _rate(project, "false no", missed, complete, *rests)
+    return false_no, _rate(project, "false yes", extra, complete * others, *rests)
 
 
 # Do the answers look as the protocol says? All alarms of a project together are false with

@@ -272,26 +272,22 @@ def simulate_protocol_table(
     """
     size: Any = {"n_items": n_items, "world": world or LabelWorld()}
     rng = np.random.default_rng(seed)
-    table = []
-    for what, faults, panel, prevented in VIOLATIONS:
-        made = (
-            simulate_partitioned(rng, faults=faults, panel_items=panel, **size)
-            for _ in range(repetitions)
-        )
-        table.append(_row(what, [_run(each, tick) for each in made], prevented))
+
+    def row(what: str, make: Callable[..., Simulated], prevented: bool, **how: Any) -> ProtocolRow:
+        runs = [_run(make(rng, **how, **size), tick) for _ in range(repetitions)]
+        return _row(what, runs, prevented)
+
+    table = [
+        row(what, simulate_partitioned, prevented, faults=faults, panel_items=panel)
+        for what, faults, panel, prevented in VIOLATIONS
+    ]
     for protocol, picking in itertools.product(("judge-all", "pick-wrong"), PICKINGS):
-        made = (
-            simulate_shown(rng, protocol=protocol, picking=picking, **size)  # type: ignore[arg-type]
-            for _ in range(repetitions)
-        )
-        what = f"{protocol}, people pick: {picking}"
-        table.append(_row(what, [_run(each, tick) for each in made], False))
+        what, how = f"{protocol}, people pick: {picking}", {"protocol": protocol}
+        table.append(row(what, simulate_shown, False, picking=picking, **how))
     return tuple(table)
 
 
 class _SimulatedRun(NamedTuple):
-    """One project: biases of the estimators, and what the dashboard said."""
-
     complementary: float
     ordinary: float
     ml: float

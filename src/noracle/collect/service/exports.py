@@ -207,8 +207,7 @@ def ratings(
     ]
 
 
-ExportFormat = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
-FORMATS: tuple[ExportFormat, ...] = ("archive", "jsonl", "csv", "parquet", "label-studio")
+FORMATS = ("archive", "jsonl", "csv", "parquet", "label-studio")
 
 _WHOLE, _NUMBER = ("class", "draw", "revision", "question"), ("propensity", "at")
 _ORDER = "item class verdict rater propensity at draw kind revision question"
@@ -329,14 +328,15 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
     """File names and bytes of an export in one of :data:`FORMATS`."""
-    if kind not in FORMATS:
-        raise Refused(f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}.")
+    rule = f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}."
+    Refused.unless(kind in FORMATS, rule)
     slug = str(project_of(work, project)["slug"])
     if kind == "archive":
         return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}
     if kind == "label-studio":
         return {f"{slug}.json": label_studio(work, project, texts=texts)}
-    return table_files(evidence_tables(work, project, texts=texts), kind)
+    tables: Any = kind
+    return table_files(evidence_tables(work, project, texts=texts), tables)
 
 
 def export_one(

@@ -144,19 +144,9 @@ def items_of(work: Work, project: int) -> list[Item]:
 def item_of(row: Row) -> Item:
     """An item out of its row."""
     truth, options = row["truth"], row["options"]
-    return Item(
-        name=row["name"],
-        content=json.loads(row["content"]),
-        truth=None if truth is None else int(truth),
-        options=None if options is None else tuple(json.loads(options)),
-    )
-
-
-def clear_items(work: Work, project: int) -> int:
-    """Take all items out of a draft again."""
-    hold(work, project, "draft")
-    work.run(SQL.drop_gold, project=project)
-    return work.run(SQL.drop_items, project=project)
+    order = None if options is None else tuple(json.loads(options))
+    content = json.loads(row["content"])
+    return Item(name=row["name"], content=content, truth=truth, options=order)
 
 
 def add_image(work: Work, project: int, picture: Picture) -> str:
@@ -346,8 +336,8 @@ def add_system(
     unknown = [item for item in answers if item not in ids]
     if unknown or not answers:
         came = "no answers" if not answers else repr(unknown[0])[:60]
-        rule, n = "must be about items of the project", len(unknown)
-        raise refused("answers", rule, came, *unknown[:5], total=n)
+        rule = "must be about items of the project"
+        raise refused("answers", rule, came, *unknown[:5], total=len(unknown))
     wrong = [item for item, answer in answers.items() if not _is_class(answer, spec.n_classes)]
     if wrong:
         rule, came = f"must be a class in [0, {spec.n_classes}) or nothing", repr(answers[wrong[0]])
@@ -414,8 +404,7 @@ def progress(work: Work, project: int) -> dict[str, Any]:
 
 
 def _count(work: Work, sql: str, **values: object) -> int:
-    row = work.one(sql, **values)
-    return 0 if row is None else int(row["n"])
+    return int((work.one(sql, **values) or {"n": 0})["n"])
 
 
 def my_progress(work: Work, project: int, person: int) -> dict[str, int]:

@@ -31,10 +31,6 @@ SELECT COUNT(*) AS n FROM item WHERE project_id = :project
 INSERT INTO item (project_id, name, content, sha256) VALUES (:project, :name, :content, :sha256)
 -- name: add_gold
 INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name
--- name: drop_gold
-DELETE FROM gold WHERE item_id IN (SELECT id FROM item WHERE project_id = :project)
--- name: drop_items
-DELETE FROM item WHERE project_id = :project
 -- name: gold
 SELECT g.item_id, i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project
 -- name: set_options

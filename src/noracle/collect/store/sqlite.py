@@ -169,11 +169,6 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(json.loads(text))
 
 
-def is_unsure(value: str) -> bool:
-    """Whether nothing was decided: "unsure", or "unsure" about every class shown."""
-    return set(value.split("|")) == {"unsure"}
-
-
 def new_key() -> str:
     """The key of one rendered question: 144 random bits."""
     return secrets.token_urlsafe(18)
@@ -308,7 +303,8 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     given = {**given, "shown_at": min(max(given["shown_at"], leased_at), now)}
     kept = _add_answer(work, who, place, 0, **given)
     run(SQL.hot_answered, (given["question"],))
-    again = is_unsure(given["value"]) and kind in ("main", "reask")
+    # Nothing was decided: "unsure", or "unsure" about every class shown.
+    again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         run(SQL.hot_reask, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
         _reopened(work, project, place)
