@@ -222,8 +222,9 @@ def partitioned_view(
     rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
     ends = partitioned_limits(main, answers, spec, prefix)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
-    about: Any = {"name": name, "estimate": estimate, "worst": worst, "best": best}
-    view = records.SystemView(**about, absent_share=absent)
+    view = records.SystemView(
+        name=name, estimate=estimate, worst=worst, best=best, absent_share=absent
+    )
     if recorded or spec.draws > 1:
         return view
     error, share = (1 - spec.confidence) / 2, _share(main, answers)
@@ -449,9 +450,12 @@ def corrected(
     one_rate = Assumption(name="one rate of wrong verdicts", detail=detail)
     rests = (one_rate, *rates[0].guarantee.assumptions)
     error = 1 - spec.confidence
-    said: Any = {"quantity": "accuracy", "subject": name, "value": value, "low": 0.0, "high": 1.0}
     return Estimate(
-        **said,
+        quantity="accuracy",
+        subject=name,
+        value=value,
+        low=0.0,
+        high=1.0,
         confidence=spec.confidence,
         interval="none",
         method="maximum likelihood, weighted by completion, with the rates of wrong verdicts seen",
@@ -497,11 +501,14 @@ def make_estimate(
         kind = Kind.HEURISTIC
         promise &= Guarantee(kind=kind, error_rate=0.0, anytime=True, assumptions=failed)
     broken = ("no accuracy fits these answers: an assumption is broken",)
-    said: Any = {"quantity": quantity, "subject": name, "value": value, "reason": reason}
-    limits: Any = {"low": ends.low, "high": ends.high, "confidence": spec.confidence}
     return Estimate(
-        **said,
-        **limits,
+        quantity=quantity,
+        subject=name,
+        value=value,
+        low=ends.low,
+        high=ends.high,
+        confidence=spec.confidence,
+        reason=reason,
         method=method,
         interval="anytime",
         guarantee=promise,

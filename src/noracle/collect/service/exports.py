@@ -15,7 +15,7 @@ import string
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from noracle.collect.archive import ProjectArchive, make_archive, verdicts, write_zip
 from noracle.collect.errors import Conflict, Refused
@@ -25,7 +25,6 @@ from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.projects import item_of
 from noracle.collect.store.base import SQL, Row, Work
 
-TableFormat = Literal["csv", "jsonl", "parquet"]
 _LETTERS = frozenset(string.ascii_letters + "_")
 _SQL = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "list": "VARCHAR[]"}
 
@@ -38,8 +37,8 @@ class ExportTable:
     rows: Sequence[Sequence[Any]]
 
 
-def table_bytes(table: ExportTable, kind: TableFormat) -> bytes:
-    """One table as the bytes of a file.
+def table_bytes(table: ExportTable, kind: str) -> bytes:
+    """One table as the bytes of a CSV, JSONL or Parquet file.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def table_files(tables: Mapping[str, ExportTable], kind: TableFormat) -> dict[str, bytes]:
+def table_files(tables: Mapping[str, ExportTable], kind: str) -> dict[str, bytes]:
     """File names and bytes of several tables; tables without rows are left out, because an empty
     table says nothing.
 
@@ -132,9 +131,10 @@ ESTIMATED = ("main", "reask")
 """Kinds of questions whose answers are evidence about systems."""
 
 
-def first_answers(work: Work, project: int) -> list[Row]:
+def first_answers(work: Work, project: int, kinds: Sequence[str] | None = None) -> list[Row]:
     """First answers with their question, item and the alias of the rater, as they came."""
-    return work.all(SQL.first_answers, project=project)
+    rows = work.all(SQL.first_answers, project=project)
+    return [row for row in rows if kinds is None or row["kind"] in kinds]
 
 
 def judgements(
@@ -170,8 +170,7 @@ def judgements(
             "at": row["received_at"],
             "revision": 0,
         }
-        for row in first_answers(work, project)
-        if kinds is None or row["kind"] in kinds
+        for row in first_answers(work, project, kinds)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
         if asked is not None
     ]
@@ -202,8 +201,7 @@ def ratings(
             "at": row["received_at"],
             "kind": row["kind"],
         }
-        for row in first_answers(work, project)
-        if kinds is None or row["kind"] in kinds
+        for row in first_answers(work, project, kinds)
     ]
 
 
@@ -335,8 +333,7 @@ def export_files(work: Work, project: int, kind: str, *, texts: bool = False) ->
         return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}
     if kind == "label-studio":
         return {f"{slug}.json": label_studio(work, project, texts=texts)}
-    tables: Any = kind
-    return table_files(evidence_tables(work, project, texts=texts), tables)
+    return table_files(evidence_tables(work, project, texts=texts), kind)
 
 
 def export_one(

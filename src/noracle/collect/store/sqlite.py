@@ -179,10 +179,18 @@ def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -
     question, item, shown, lease, text, options = row[:6]
     content = json.loads(text)
     content.pop("attention", None)  # that an item tests their attention is not for their eyes
-    order = None if options is None else _numbers(options)
-    about: Any = {"question": question, "project": project, "item": item, "content": content}
-    held: Any = {"lease": lease, "lease_until": until, "done": done, "key": key}
-    return HeldQuestion(**about, options=order, shown=_numbers(shown), **held)
+    return HeldQuestion(
+        question=question,
+        project=project,
+        item=item,
+        content=content,
+        options=None if options is None else _numbers(options),
+        shown=_numbers(shown),
+        lease=lease,
+        lease_until=until,
+        done=done,
+        key=key,
+    )
 
 
 def check_form(
