@@ -249,15 +249,16 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
 def write_archive(archive: ProjectArchive, path: str | Path) -> None:
     """Write the file under a temporary name, then rename it; equal archives give equal bytes."""
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    temporary = Path(name)
+    handle, temporary = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             write_zip(file, archive.members())
-        temporary.replace(target)
+        Path(temporary).replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
         raise
 
 

@@ -66,12 +66,7 @@ class Refused(CollectError, ValueError):
 
 
 def refused(
-    argument: str,
-    rule: str,
-    came: object,
-    *where: object,
-    total: int = 0,
-    remedy: str = "",
+    argument: str, rule: str, came: object, *where: object, total: int = 0, remedy: str = ""
 ) -> Refused:
     """A refusal in the house shape (:func:`noracle.errors.fault`); ``where`` names items."""
     return Refused(fault(argument, rule, came, where=where, total=total, remedy=remedy))

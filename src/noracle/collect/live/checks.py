@@ -70,10 +70,8 @@ def panel_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Panel items: sealed, complete, certainly without exactly one yes; and yes too many."""
     rows = project.rows.of(records.PANEL)
     items, place = np.unique(rows.item, return_inverse=True)
-    yes, unsure, done, asked = (
-        np.bincount(place[m], minlength=len(items))
-        for m in (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == records.PANEL)
-    )
+    parts = (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == records.PANEL)
+    yes, unsure, done, asked = (np.bincount(place[m], minlength=len(items)) for m in parts)
     complete = done == asked
     broken = (yes >= 2) | (complete & (yes + unsure == 0))
     return len(items), int(complete.sum()), int(broken.sum()), int(np.maximum(yes - 1, 0).sum())
@@ -408,10 +406,8 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
     if k > _MOST_SUMMED or not main.done.any():
         return None
     used = main.where(main.done & (main.place < records.open_places(main, k)[main.pool]))
-    yes, unsure, n = (
-        np.bincount(used.pool[m], minlength=k)
-        for m in (used.value == YES, used.value == UNSURE, used.done)
-    )
+    parts = (used.value == YES, used.value == UNSURE, used.done)
+    yes, unsure, n = (np.bincount(used.pool[m], minlength=k) for m in parts)
     low, high = class_limits(yes, n, unsure, error=error)
     p_value = error / 2 if low > 1 or high < 1 else 1.0
     sums = f"rates of yes sum to between {low:.3f} and {high:.3f} over the classes, expected 1"

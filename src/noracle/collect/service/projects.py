@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
 _AT_A_TIME = 5_000
+Answers = Mapping[str, int | None]
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
@@ -319,13 +320,7 @@ def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
 
 
 def add_system(
-    work: Work,
-    project: int,
-    name: str,
-    answers: Mapping[str, int | None],
-    *,
-    actor: str,
-    now: float,
+    work: Work, project: int, name: str, answers: Answers, *, actor: str, now: float
 ) -> int:
     """Keep a system's answers by item name, None where it gave none.
 

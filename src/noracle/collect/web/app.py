@@ -25,7 +25,7 @@ from noracle.collect.errors import SignedOut, Throttled, Unavailable
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, pages, security, work
 from noracle.collect.web.core import Metrics, Web
-from noracle.collect.web.page import HERE, Page, environment, language_of, words
+from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
 
@@ -234,7 +234,7 @@ async def _reply(
         if partial:
             return Response(status_code=401, headers={"hx-redirect": "/sign-in"})
         return RedirectResponse("/sign-in", status_code=303)
-    web: Web = request.app.state.web
+    web = web_of(request)
     try:
         page = await Page.visit(web, request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)
