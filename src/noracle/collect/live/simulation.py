@@ -136,11 +136,9 @@ def simulate_partitioned(
         panel_truth, panel_answer, _ = world.draw(rng, panel_items)
         every, classes = np.repeat(np.arange(panel_items), k), np.tile(np.arange(k), panel_items)
         said = _verdicts(rng, panel_truth[every], panel_answer[every], classes, faults, k)
-        main, panel = (
-            (item, asked, value, kind),
-            (every + n_items, classes, said, every * 0 + PANEL),
-        )
-        item, asked, value, kind = map(np.concatenate, zip(main, panel, strict=True))
+        panel = (every + n_items, classes, said, np.full(len(every), PANEL))
+        parts = zip((item, asked, value, kind), panel, strict=True)
+        item, asked, value, kind = map(np.concatenate, parts)
         answer, truth = np.concatenate([answer, panel_answer]), np.concatenate([truth, panel_truth])
     spec = spec_of("partitioned", k, panel_items=panel_items)
     return _simulated(spec, _rows(item, asked, value, kind), answer, truth, n_items)

@@ -47,10 +47,8 @@ _LONGEST = 10_000  # of an answer: "unsure|" for a thousand classes is shorter
 _READERS, _BATCH = 4, 256
 _SAFE = ("full", "extra")
 # Of each connection; what is deleted, such as a name to be forgotten, is overwritten.
-_SETTINGS = (
-    *("fullfsync = 1", "checkpoint_fullfsync = 1", "foreign_keys = 1", "secure_delete = 1"),
-    *("trusted_schema = 0", "cache_size = -16000"),
-)
+_ON = ("fullfsync", "checkpoint_fullfsync", "foreign_keys", "secure_delete")
+_SETTINGS = (*(f"{name} = 1" for name in _ON), "trusted_schema = 0", "cache_size = -16000")
 Cursors = dict[int, dict[int, int]]
 
 
@@ -131,7 +129,9 @@ class SqliteWork(Work):
         self.connection.execute("RELEASE op")
 
 
-def connect(path: Path, *, synchronous: str = "full", read_only: int = 0) -> sqlite3.Connection:
+def connect(
+    path: Path, *, synchronous: str = "full", read_only: bool = False
+) -> sqlite3.Connection:
     """A connection with the settings that the promises rest on."""
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
@@ -388,8 +388,8 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
 
 def restore(path: Path, target: Path) -> None:
     """Put a copy of a backup where no database is yet."""
-    exists = target.exists()
-    require(not exists, f"url must name a file that does not exist yet; got {target}.")
+    if target.exists():
+        raise ArgumentError(f"url must name a file that does not exist yet; got {target}.")
     rule = "path must name a backup of a collection database"
     names = "SELECT name FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
