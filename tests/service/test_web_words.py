@@ -143,9 +143,3 @@ def test_templates_have_no_inline_script_style_or_unescaped_text(path: Path) -> 
 
 def test_language_names_are_those_of_the_folder() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(LANGUAGES) - {"en"}
-
-
-def test_style_sheet_has_the_rules_of_the_charts() -> None:
-    from noracle.collect.charts import CHART_CSS
-
-    assert CHART_CSS in (HERE / "static" / "app.css").read_text()

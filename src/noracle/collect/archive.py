@@ -31,7 +31,7 @@ from typing import IO, Any, Literal, get_args
 
 from noracle.collect.chain import answers_hash, canonical, content_hash
 from noracle.collect.model import Item, ProjectSpec, SealedRoute
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, require_evidence
 
 FORMAT = "noracle-collection/1"
 AGAIN = 1000
@@ -106,10 +106,8 @@ class ProjectArchive:
         """The name and the text of each file."""
         yield "project.json", canonical(self.project) + "\n"
         for name in TABLES:
-            yield (
-                f"{name}.jsonl",
-                "".join([canonical(record) + "\n" for record in self.table(name)]),
-            )
+            lines = [canonical(record) + "\n" for record in self.table(name)]
+            yield f"{name}.jsonl", "".join(lines)
 
 
 def make_archive(
@@ -251,15 +249,16 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
 def write_archive(archive: ProjectArchive, path: str | Path) -> None:
     """Write the file under a temporary name, then rename it; equal archives give equal bytes."""
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    temporary = Path(name)
+    handle, temporary = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             write_zip(file, archive.members())
-        temporary.replace(target)
+        Path(temporary).replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
         raise
 
 
@@ -295,17 +294,17 @@ def read_archive(path: str | Path | io.BytesIO) -> ProjectArchive:
             if found != sorted(_MEMBERS):
                 came = ", ".join(found[:12]) or "nothing"
                 rule = f"must hold {', '.join(_MEMBERS)}, each once"
-                raise EvidenceError(fault("archive", rule, f"{came} in {where}"))
-            if sum(info.file_size for info in whole.infolist()) > _BIGGEST:
-                rule = f"must hold at most {_BIGGEST} bytes"
-                raise EvidenceError(fault("archive", rule, f"more in {where}"))
+                raise EvidenceError.of("archive", rule, f"{came} in {where}")
+            fine = sum(info.file_size for info in whole.infolist()) <= _BIGGEST
+            rule = f"must hold at most {_BIGGEST} bytes"
+            require_evidence(fine, "archive", rule, f"more in {where}")
             project, *tables = (_parse(whole.read(name).decode(), name) for name in _MEMBERS)
     except (*_UNREADABLE, *_UNREADABLE_TOO) as error:
         rule, came = "must be a .zip file that can be read", f"{type(error).__name__} in {where}"
-        raise EvidenceError(fault("archive", rule, came)) from None
-    if not isinstance(project, dict) or project.get("format") != FORMAT:
-        came = repr(project.get("format") if isinstance(project, dict) else type(project).__name__)
-        raise EvidenceError(fault("project.json", f"must be of format {FORMAT!r}", came))
+        raise EvidenceError.of("archive", rule, came) from None
+    form = project.get("format") if isinstance(project, dict) else type(project).__name__
+    fine = isinstance(project, dict) and form == FORMAT
+    require_evidence(fine, "project.json", f"must be of format {FORMAT!r}", repr(form))
     return ProjectArchive(project=project, **dict(zip(TABLES, tables, strict=True)))
 
 
@@ -320,7 +319,7 @@ def _parse(text: str, name: str) -> Any:
         whole = text if lines is None else f"[{','.join(lines)}]"
         found = json.loads(whole, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise EvidenceError(fault(name, "must be JSON", f"something else ({error})")) from None
-    if lines is not None and (len(found) != len(lines) or any(type(r) is not dict for r in found)):
-        raise EvidenceError(fault(name, "must hold one object a line", "something else"))
+        raise EvidenceError.of(name, "must be JSON", f"something else ({error})") from None
+    one = lines is None or (len(found) == len(lines) and all(type(r) is dict for r in found))
+    require_evidence(one, name, "must hold one object a line", "something else")
     return found

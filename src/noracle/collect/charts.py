@@ -1,7 +1,7 @@
 """Charts of a running project as SVG text: the same numbers stand in tables beside them.
 
 No script, no inline style: colours are attributes (fine under a strict content policy), and a style
-sheet may change them through the classes ``chart-…``; :data:`CHART_CSS` has rules for dark pages.
+sheet may change them through the classes ``chart-…``, as that of our own pages does for dark ones.
 Colours are of Okabe and Ito, and shape or text always says the same as colour.
 """
 
@@ -14,17 +14,6 @@ from html import escape
 
 from noracle.collect.live.records import ClassProgress, LiveView, Point, SystemView
 from noracle.results import Check
-
-CHART_CSS = """\
-.chart { max-width: 100%; height: auto; }
-@media (prefers-color-scheme: dark) {
-  .chart-band { fill: #56b4e9; } .chart-line { stroke: #56b4e9; } .chart-dot { fill: #56b4e9; }
-  .chart-axis { stroke: #c8c8c8; } .chart-grid { stroke: #4a4a4a; } .chart-text { fill: #e8e8e8; }
-  .chart-bar { fill: #56b4e9; } .chart-rest { fill: #3c3c3c; }
-  .chart-good { fill: #009e73; } .chart-bad { fill: #d55e00; } .chart-open { fill: #5a5a5a; } .chart-fixed { stroke: #e69f00; }
-}
-"""
-"""Rules for a style sheet."""
 
 _BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
 _GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
@@ -117,9 +106,8 @@ def estimate_chart(
         edge = [(p.n, p.high) for p in path] + [(p.n, p.low) for p in reversed(path)]
         band, line = (" ".join(f"{_n(x(a))},{_n(y(b))}" for a, b in s) for s in (edge, known))
         body.append(_mark("polygon", "band", points=band, fill=_BLUE, fill_opacity="0.25"))
-        body.append(
-            _mark("polyline", "line", points=line, fill="none", stroke=_BLUE, stroke_width=2)
-        )
+        pen: dict[str, float | str] = {"fill": "none", "stroke": _BLUE, "stroke_width": 2}
+        body.append(_mark("polyline", "line", points=line, **pen))
         dots = known[-1:]
         body += [_mark("circle", "dot", cx=x(n), cy=y(v), r=3, fill=_BLUE) for n, v in dots]
     else:

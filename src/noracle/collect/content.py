@@ -31,14 +31,8 @@ if TYPE_CHECKING:
 MOST_BYTES, MOST_PIXELS, MOST_SIDE = 10_000_000, 25_000_000, 10_000
 """Limits of an uploaded image."""
 
-_SIGNATURES = {
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"\xff\xd8\xff": "JPEG",
-    b"GIF87a": "GIF",
-    b"GIF89a": "GIF",
-    b"RIFF": "WEBP",
-}
-
+_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"RIFF": "WEBP"}
+_SIGNATURES |= {b"GIF87a": "GIF", b"GIF89a": "GIF"}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _NAMES = {"paragraph": "p", "bullet_list": "ul", "ordered_list": "ol", "list_item": "li"}
@@ -117,19 +111,19 @@ def clean_image(
     Refused
         If it is no such image, is too large, is broken, or holds something behind its end.
     """
-    if len(data) > most_bytes:
-        raise Refused(f"image must have at most {most_bytes} bytes; got {len(data)}.")
+    rule = f"image must have at most {most_bytes} bytes; got {len(data)}."
+    Refused.unless(len(data) <= most_bytes, rule)
     kind = next((name for mark, name in _SIGNATURES.items() if data.startswith(mark)), "")
-    if not kind or (kind == "WEBP" and data[8:12] != b"WEBP"):
-        raise Refused("image must be a PNG, JPEG, WebP or GIF file; got something else.")
+    known = kind and (kind != "WEBP" or data[8:12] == b"WEBP")
+    Refused.unless(known, "image must be a PNG, JPEG, WebP or GIF file; got something else.")
     _refuse_tail(kind, data)
     from PIL import Image, ImageOps
 
     try:
         with Image.open(io.BytesIO(data), formats=[kind]) as opened:
-            if opened.width * opened.height > most_pixels or max(opened.size) > MOST_SIDE:
-                rule = f"image must have at most {most_pixels} pixels and {MOST_SIDE} a side"
-                raise Refused(f"{rule}; got {opened.width} × {opened.height}.")
+            rule = f"image must have at most {most_pixels} pixels and {MOST_SIDE} a side"
+            small = opened.width * opened.height <= most_pixels and max(opened.size) <= MOST_SIDE
+            Refused.unless(small, f"{rule}; got {opened.width} × {opened.height}.")
             opened.load()
             pixels = _plain(ImageOps.exif_transpose(opened))
         written, target = "PNG" if kind == "GIF" else kind, io.BytesIO()
@@ -153,9 +147,7 @@ def _plain(pixels: Pixels) -> Pixels:
         pixels = pixels.convert("F").point(lambda value: value * scale + 0.0).convert("L")
     clear = pixels.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in pixels.info
     mode = "RGBA" if clear else "L" if pixels.mode in ("1", "L") else "RGB"
-    plain = pixels.convert(mode)
-    if plain is pixels:
-        plain = pixels.copy()
+    plain = pixels.convert(mode) if mode != pixels.mode else pixels.copy()
     plain.info = {}
     return plain
 
@@ -168,18 +160,15 @@ def _refuse_tail(kind: str, data: bytes) -> None:
         raise Refused(f"image must be a complete {kind} file; its end is missing.") from None
     padding = not tail.strip(b"\x00\r\n\t ")
     preview = kind == "JPEG" and tail.startswith(b"\xff\xd8\xff")  # some cameras append one
-    if not padding and not preview:
-        rule = f"image must end where the {kind} ends; got {len(tail)} more bytes"
-        raise Refused(f"{rule}. Save it again with a picture program.")
+    rule = f"image must end where the {kind} ends; got {len(tail)} more bytes"
+    Refused.unless(padding or preview, f"{rule}. Save it again with a picture program.")
 
 
 def _end_of_png(data: bytes) -> int:
     at = 8
     while True:
-        length: int
-        (length,) = struct.unpack_from(">I", data, at)
-        kind = data[at + 4 : at + 8]
-        at += 12 + length
+        length, kind = struct.unpack_from(">I4s", data, at)
+        at += 12 + int(length)
         if at > len(data):
             raise IndexError
         if kind == b"IEND":

@@ -70,10 +70,9 @@ class Demo:
 def specification(*, n_items: int, panel_items: int, gold_rate: float) -> ProjectSpec:
     """The project of the demo: one question an item, a panel and gold to find specialists who err."""
     guide = "Say **yes** if *{}s* ({} corners) are the most frequent shape."
-    classes = tuple(
-        ClassSpec(name=name, guideline=guide.format(name, _CORNERS[name]))
-        for name in simulate_task("shape", n_items=1).options
-    )
+    shapes = simulate_task("shape", n_items=1).options
+    guides = {name: guide.format(name, _CORNERS[name]) for name in shapes}
+    classes = tuple(ClassSpec(name=name, guideline=text) for name, text in guides.items())
     return ProjectSpec(
         protocol="partitioned",
         classes=classes,
@@ -95,10 +94,8 @@ def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> 
         raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"
     make_key(key_file)
-    limit = 1_000_000  # answers in a minute: simulated people are quick
-    server = RunningServer(
-        ServerSettings(url=url, key_file=key_file, port=port, answers_per_minute=limit)
-    )
+    quick: Any = {"answers_per_minute": 1_000_000}  # as simulated people are
+    server = RunningServer(ServerSettings(url=url, key_file=key_file, port=port, **quick))
     try:
         server.__enter__()
         return _project(server, n_items, seed)
@@ -142,10 +139,8 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
         for picture in pictures.values():
             projects.add_image(work, project, picture)
         gold = {name: truth[name] for name in task.items[n_items:]}
-        items = [
-            Item(name=name, content={"image": pictures[name].sha256}, truth=gold.get(name))
-            for name in task.items
-        ]
+        shown = {name: {"image": picture.sha256} for name, picture in pictures.items()}
+        items = [Item(name=n, content=c, truth=gold.get(n)) for n, c in shown.items()]
         by: Any = {"actor": member.alias, "now": now}
         projects.import_items(work, project, items, **by)
         projects.seal_project(work, project, **by)

@@ -23,6 +23,12 @@ class CollectError(NoracleError):
 
     status: ClassVar[int] = 400
 
+    @classmethod
+    def unless(cls, ok: object, message: str) -> None:
+        """Raise this error with the message unless ``ok``."""
+        if not ok:
+            raise cls(message)
+
 
 class SignedOut(CollectError):
     """There is no session, or it has ended."""
@@ -60,12 +66,7 @@ class Refused(CollectError, ValueError):
 
 
 def refused(
-    argument: str,
-    rule: str,
-    came: object,
-    *where: object,
-    total: int = 0,
-    remedy: str = "",
+    argument: str, rule: str, came: object, *where: object, total: int = 0, remedy: str = ""
 ) -> Refused:
     """A refusal in the house shape (:func:`noracle.errors.fault`); ``where`` names items."""
     return Refused(fault(argument, rule, came, where=where, total=total, remedy=remedy))

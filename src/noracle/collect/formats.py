@@ -77,21 +77,21 @@ class Shelf:
 
     def take(self, name: str, item: str) -> str:
         """The SHA-256 of the picture that an item names."""
-        if name not in self._known:
-            if "://" in name or name.startswith(("//", "data:")):
-                rule = "must be a file that is uploaded with the table; nothing is fetched"
-                raise refused("image", rule, "an address", item)
-            data = self._images(name.replace("\\", "/").removeprefix("./"))
-            if data is None:
-                rule = "must be a file inside the folder or zip"
-                raise refused("image", rule, "one that is not there", item)
-            try:
-                picture = clean_image(data)
-            except Refused as error:
-                raise Refused(f"{str(error).rstrip('.')} at item {item}.") from None
-            self._known[name] = picture.sha256
-            self.pictures[picture.sha256] = picture
-        return self._known[name]
+        if name in self._known:
+            return self._known[name]
+        if "://" in name or name.startswith(("//", "data:")):
+            rule = "must be a file that is uploaded with the table; nothing is fetched"
+            raise refused("image", rule, "an address", item)
+        data = self._images(name.replace("\\", "/").removeprefix("./"))
+        if data is None:
+            rule = "must be a file inside the folder or zip"
+            raise refused("image", rule, "one that is not there", item)
+        try:
+            picture = clean_image(data)
+        except Refused as error:
+            raise Refused(f"{str(error).rstrip('.')} at item {item}.") from None
+        self.pictures[picture.sha256] = picture
+        return self._known.setdefault(name, picture.sha256)
 
 
 @contextlib.contextmanager
@@ -120,9 +120,8 @@ def _find(
             inside = _choose([p.name for p in sorted(path.iterdir()) if p.is_file()], str(path))
             pictures = _in_folder(path) if images is None else pictures
             path = path / inside
-        if not path.is_file():
-            rule = "source must name a file or folder that is there"
-            raise Refused(f"{rule}; got {str(path)!r}.")
+        rule = f"source must name a file or folder that is there; got {str(path)!r}."
+        Refused.unless(path.is_file(), rule)
         file, title = path.open("rb"), path.name
     stack.enter_context(file)
     if not title.lower().endswith(".zip") and file.read(4) != b"PK\x03\x04":
@@ -131,11 +130,11 @@ def _find(
     whole = stack.enter_context(zipfile.ZipFile(file))
     plain = (n for n in whole.namelist() if not n.endswith("/") and "__MACOSX" not in n)
     names = [n for n in plain if not PurePosixPath(n).name.startswith(".")]
-    if len(names) > _MOST_MEMBERS:
-        raise Refused(f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}.")
+    rule = f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}."
+    Refused.unless(len(names) <= _MOST_MEMBERS, rule)
     inside = _choose(names, title)
-    if whole.getinfo(inside).file_size > _MOST_TABLE:
-        raise Refused(f"{inside} must have at most {_MOST_TABLE} bytes.")
+    size = whole.getinfo(inside).file_size
+    Refused.unless(size <= _MOST_TABLE, f"{inside} must have at most {_MOST_TABLE} bytes.")
     table = stack.enter_context(whole.open(inside))
     folder = str(PurePosixPath(inside).parent)
     return table, inside, _in_zip(whole, folder) if images is None else pictures
@@ -144,17 +143,15 @@ def _find(
 def _choose(names: Sequence[str], title: str) -> str:
     tables = [n for n in names if PurePosixPath(n).suffix.lower() in SUFFIXES]
     named = [n for n in tables if PurePosixPath(n).stem.lower() == "items"]
-    chosen = named or tables
-    if len(chosen) != 1:
-        raise Refused(f"{title} must hold one table, items.jsonl or the like; got {len(chosen)}.")
+    chosen, rule = named or tables, f"{title} must hold one table, items.jsonl or the like"
+    Refused.unless(len(chosen) == 1, f"{rule}; got {len(chosen)}.")
     return chosen[0]
 
 
 def rows_of(file: IO[bytes], title: str) -> Iterator[Record]:
     """The rows of a table, one after the other; ``title`` tells its format by how it ends."""
     suffix = PurePosixPath(title).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise Refused(f"{title} must end in {', '.join(SUFFIXES)} or .zip.")
+    Refused.unless(suffix in SUFFIXES, f"{title} must end in {', '.join(SUFFIXES)} or .zip.")
     if suffix in (".parquet", ".pq"):
         yield from _parquet(file)
         return
@@ -188,8 +185,7 @@ def _json_list(text: IO[str], title: str) -> Iterator[Record]:
         raise
     except ValueError:
         rows = None
-    if not isinstance(rows, list):
-        raise Refused(f"{title} must be a JSON list of objects.")
+    Refused.unless(isinstance(rows, list), f"{title} must be a JSON list of objects.")
     yield from (_object(row, title, number) for number, row in enumerate(rows, 1))
 
 
@@ -229,15 +225,13 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
                 relation = files.scan(copy, "items", connection.sql)
                 names, rows = list(relation.columns), relation.fetchall()
         except (EvidenceError, duckdb.Error):
-            rule = "the table must be a complete Parquet file"
-            raise Refused(f"{rule}. Write it again.") from None
+            raise Refused("the table must be a complete Parquet file. Write it again.") from None
     yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
-# Tasks of Label Studio: in as items, out with what was said.
-
-
 _READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}
+
+# Tasks of Label Studio: in as items, out with what was said.
 
 
 def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
@@ -257,23 +251,18 @@ def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
     row: Record = {"item": data.get("item", task.get("id"))}
     row |= {key: data[key] for key in ("text", "markdown", "options") if data.get(key)}
     if data.get("image"):
-        row["image"] = _file(str(data["image"]))
+        # Label Studio keeps uploads as /data/upload/3/0a1b2c3d-name.png; people have name.png.
+        path = str(data["image"])
+        kept = re.sub(r"^[0-9a-f]{8}-", "", PurePosixPath(path).name)
+        row["image"] = kept if path.startswith("/data/") else path
     if len(row) == 1 + ("options" in row):
         others = {key: value for key, value in data.items() if key != "item"}
         texts = [value for value in others.values() if isinstance(value, str) and value.strip()]
-        if len(texts) != 1:
-            rule = "data must hold text, markdown or image, or one text under another name"
-            raise Refused(f"{rule}; got {len(texts)} texts.")
+        rule = "data must hold text, markdown or image, or one text under another name"
+        Refused.unless(len(texts) == 1, f"{rule}; got {len(texts)} texts.")
         row["text"] = texts[0]
     truth = _truth(task, spec)
     return row if truth is None else {**row, "truth": truth}
-
-
-def _file(path: str) -> str:
-    """Label Studio keeps uploads as ``/data/upload/3/0a1b2c3d-name.png``; people have ``name.png``."""
-    if not path.startswith("/data/"):
-        return path
-    return re.sub(r"^[0-9a-f]{8}-", "", PurePosixPath(path).name)
 
 
 def _truth(task: Mapping[str, Any], spec: ProjectSpec) -> str | None:
@@ -301,14 +290,17 @@ def tasks_of(
     answers
         ``answer, item, shown, value, rater, kind, seconds``.
     """
-    by_item: dict[str, list[Record]] = {item["name"]: [] for item in items}
+    tasks: dict[str, Record] = {
+        item["name"]: {
+            "id": i,
+            "data": {"item": item["name"], **item["content"]},
+            "annotations": [],
+        }
+        for i, item in enumerate(items, 1)
+    }
     for answer in answers:
-        by_item[answer["item"]].append(_annotation(spec, answer))
-    data = ({"item": item["name"], **item["content"]} for item in items)
-    return [
-        {"id": number, "data": each, "annotations": by_item[each["item"]]}
-        for number, each in enumerate(data, 1)
-    ]
+        tasks[answer["item"]]["annotations"].append(_annotation(spec, answer))
+    return list(tasks.values())
 
 
 def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
@@ -378,9 +370,8 @@ def read_items(
         for number, row in enumerate(rows_of(table, title), 1):
             tasks = tasks or (number == 1 and isinstance(row.get("data"), dict))
             plain = item_row(row, spec) if tasks else row
-            items.append(_item(plain, number, title, spec, shelf, known))
-        if not items:
-            raise Refused(f"{title} must hold items; it is empty.")
+            items.append(_item(plain, _name(plain, number, title), spec, shelf, known))
+        Refused.unless(items, f"{title} must hold items; it is empty.")
     if known:
         some, n = list(known)[:5], len(known)
         raise refused("gold", "must name items of the table", "others", *some, total=n)
@@ -388,14 +379,8 @@ def read_items(
 
 
 def _item(
-    row: Mapping[str, Any],
-    number: int,
-    title: str,
-    spec: ProjectSpec,
-    shelf: Shelf,
-    known: dict[str, int],
+    row: Mapping[str, Any], name: str, spec: ProjectSpec, shelf: Shelf, known: dict[str, int]
 ) -> Item:
-    name = _name(row, number, title)
     content: Record = {key: str(row[key]) for key in ("text", "markdown") if _filled(row.get(key))}
     if _filled(row.get("image")):
         content["image"] = shelf.take(str(row["image"]), name)
@@ -410,10 +395,9 @@ def _item(
 
 
 def _name(row: Mapping[str, Any], number: int, title: str) -> str:
-    value = row.get("item")
-    if not _filled(value) or isinstance(value, bool | dict | list):
-        rule = f"{title} must have a column item with a name in every row"
-        raise Refused(f"{rule}; row {number} has none.")
+    value, rule = row.get("item"), f"{title} must have a column item with a name in every row"
+    named = _filled(value) and not isinstance(value, bool | dict | list)
+    Refused.unless(named, f"{rule}; row {number} has none.")
     return _digits(value)
 
 
@@ -484,9 +468,8 @@ def read_answers(
     found: dict[str, dict[str, int | None]] = {}
     for title, number, item, row in _named_rows(source, name):
         who = system or str(row.get("system") or "").strip()
-        if not who or "answer" not in row:
-            rule = f"{title} must have the columns item, answer and system"
-            raise Refused(f"{rule}; row {number} lacks one.")
+        rule = f"{title} must have the columns item, answer and system"
+        Refused.unless(who and "answer" in row, f"{rule}; row {number} lacks one.")
         answers, value = found.setdefault(who, {}), row["answer"]
         if item in answers:
             raise refused("answers", "must name an item once for each system", repr(item))

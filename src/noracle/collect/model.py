@@ -23,7 +23,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypedDict
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 
 Protocol = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
 State = Literal["draft", "sealed", "open", "closed"]
@@ -94,16 +94,10 @@ class ProjectSpec:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        k = len(self.classes)
-        places = {
-            "partitioned": k,
-            "ordinary": self.annotators,
-            "judge-all": 100,
-            "pick-wrong": 100,
-        }
-        most = places.get(self.protocol, 0)
+        k, several = len(self.classes), self.protocol in ("judge-all", "pick-wrong")
+        places = {"partitioned": k, "ordinary": self.annotators}
+        most = 100 if several else places.get(self.protocol, 0)
         differ = len({c.name for c in self.classes}) == k
-        several = self.protocol not in ("partitioned", "ordinary")
         panel = self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned")
         for name, ok, rule in (
             ("protocol", most > 0, "partitioned, judge-all, pick-wrong or ordinary"),
@@ -118,9 +112,8 @@ class ProjectSpec:
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
             ("confidence", 0.5 <= self.confidence < 1, "in [0.5, 1)"),
         ):
-            if not ok:
-                came = k if name == "classes" else getattr(self, name)
-                raise ArgumentError(f"{name} must be {rule}; got {came!r}.")
+            came = k if name == "classes" else getattr(self, name)
+            require(ok, f"{name} must be {rule}; got {came!r}.")
 
     @property
     def n_classes(self) -> int:
@@ -142,14 +135,10 @@ class ProjectSpec:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """From JSON; unknown names are an error."""
         known = {f.name for f in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise ArgumentError(
-                f"spec must have no other names than {', '.join(sorted(known))}; got {', '.join(unknown[:5])}."
-            )
+        unknown, rule = sorted(set(values) - known), "spec must have no other names than"
+        require(not unknown, f"{rule} {', '.join(sorted(known))}; got {', '.join(unknown[:5])}.")
         missing = sorted({"protocol", "classes"} - set(values))
-        if missing:
-            raise ArgumentError(f"spec must name {' and '.join(missing)}; got none.")
+        require(not missing, f"spec must name {' and '.join(missing)}; got none.")
         named = [{"name": c} if isinstance(c, str) else c for c in values["classes"]]
         classes = tuple(c if isinstance(c, ClassSpec) else ClassSpec(**c) for c in named)
         return cls(**{**values, "classes": classes})

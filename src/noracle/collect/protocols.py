@@ -29,7 +29,7 @@ import numpy as np
 
 from noracle.collect.chain import canonical, content_hash, digest, routes_root
 from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, SealedRoute
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 SEED_BYTES = 32
 _WORDS = struct.Struct(">4Q")
@@ -84,16 +84,14 @@ class Stream:
                 place = self._block.to_bytes(8, "big")
                 block = hmac.digest(self._seed, self._purpose + place, "sha256")
                 self._block += 1
-                self._words = [*_WORDS.unpack(block)]
-                self._words.reverse()
+                self._words = [*reversed(_WORDS.unpack(block))]
             word = self._words.pop()
             if word < limit:
                 return word % n
 
     def distinct(self, n: int, size: int) -> list[int]:
         """``size`` different numbers below n, in random order (Fisher-Yates)."""
-        if not 0 <= size <= n:
-            raise ArgumentError(f"size must be from 0 to {n}; got {size}.")
+        require(0 <= size <= n, f"size must be from 0 to {n}; got {size}.")
         if size == 1:
             return [self.below(n)]
         values = list(range(n))
@@ -194,22 +192,15 @@ def seal(
     shown = {i.name: (hashes[i.name], options.get(i.name)) for i in items}
     hidden = {i.name: (i.truth, chances.get(i.name)) for i in items}
     public = {"commitment": commitment(seed), "root": routes_root(routes, hashes)}
-    payload = {
-        **public,
-        "n_routes": len(routes),
-        "spec": spec.to_dict(),
-        "items": items_digest(shown),
-        "hidden": hidden_digest(seed, hidden),
-    }
+    digests = {"items": items_digest(shown), "hidden": hidden_digest(seed, hidden)}
+    payload = {**public, "n_routes": len(routes), "spec": spec.to_dict(), **digests}
     return Sealed(seed=seed, routes=routes, options=options, payload=payload, **public)
 
 
 def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
     """What is published about items: fingerprint of the content and order of options, by name."""
-    rows = ((name, sha256, order) for name, (sha256, order) in sorted(items.items()))
-    return digest(
-        [[name, sha, None if order is None else list(order)] for name, sha, order in rows]
-    )
+    shown = ((name, sha256, order) for name, (sha256, order) in sorted(items.items()))
+    return digest([[name, sha256, order and list(order)] for name, sha256, order in shown])
 
 
 def hidden_digest(
@@ -273,17 +264,17 @@ def draw_routes(
     others = [item for item in items if item.truth is None]
     panel = {*Stream(seed, "panel").distinct(len(others), spec.panel_items)}
     main = [item for i, item in enumerate(others) if i not in panel]
+    questions: list[SealedRoute] = []
     if spec.protocol == "partitioned":
-        questions = [
-            *_asked(spec, main, seed, propensities),
-            *_panel(spec, [others[i] for i in sorted(panel)]),
-            *_gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed),
-        ]
+        for i, k in itertools.product(sorted(panel), range(spec.n_classes)):
+            questions.append(_route(others[i].name, k, "panel", k, (k,), 1.0))
+        questions += _asked(spec, main, seed, propensities)
+        questions += _gold_pairs(spec, known, _wanted(spec, len(main) * spec.draws), seed)
     else:
         n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
         gold = [known[i] for i in sorted(Stream(seed, "gold").distinct(len(known), n_gold))]
         ask = _placed if spec.protocol == "ordinary" else _shown
-        questions = [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
+        questions += [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
     questions.sort(key=lambda question: (question.item, question.draw))
     places = permutation(seed, "place", len(questions))
     ordered = sorted(q._replace(place=p) for q, p in zip(questions, places, strict=True))
@@ -315,12 +306,6 @@ def _asked(
             weights = [int(c * _UNIT + 0.5) for c in chances[item.name]]
             asked = stream.weighted(weights)
             yield _route(item.name, 0, "main", asked, (asked,), weights[asked] / sum(weights))
-
-
-def _panel(spec: ProjectSpec, items: Sequence[Item]) -> Routes:
-    for item in items:
-        for asked in range(spec.n_classes):
-            yield _route(item.name, asked, "panel", asked, (asked,), 1.0)
 
 
 def _gold_pairs(spec: ProjectSpec, known: Sequence[Item], wanted: int, seed: bytes) -> Routes:
@@ -415,43 +400,35 @@ def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) ->
     k, n_known = spec.n_classes, sum(item.truth is not None for item in items)
     for before, item in zip([None, *items], items, strict=False):
         name, truth, content = item.name, item.truth, item.content
-        if before is not None and before.name == name:
-            raise ArgumentError(f"items must have different names; got {name!r} twice.")
-        if truth is not None and not 0 <= truth < k:
-            raise ArgumentError(
-                f"truth must be in [0, {k}), a class; got another at item {name!r}."
-            )
-        if "options" in content and len(content["options"]) != k:
-            rule = f"options must be as many as classes, {k}"
-            raise ArgumentError(f"{rule}; got another number at item {name!r}.")
-        if content.get("attention") and truth is None:
-            raise ArgumentError(f"an attention item must have a truth; got none at item {name!r}.")
-    if spec.protocol == "ordinary" and spec.annotators > _MOST_PLACES:
-        raise ArgumentError(f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}.")
-    extra = n_known + spec.panel_items
-    if len(items) - extra < 1:
-        rule = f"items must be more than gold and panel items, {extra}"
-        raise ArgumentError(f"{rule}; got {len(items)}.")
-    if bool(n_known) != bool(spec.gold_rate):
-        rule = "gold_rate must be above 0 just where items have a truth"
-        remedy = "Set gold_rate, or leave the truth out." if n_known else _NO_TRUTH
-        raise ArgumentError(f"{rule}; got {spec.gold_rate} and {n_known} such items. {remedy}")
+        once = before is None or before.name != name
+        require(once, f"items must have different names; got {name!r} twice.")
+        is_class = truth is None or 0 <= truth < k
+        require(is_class, f"truth must be in [0, {k}), a class; got another at item {name!r}.")
+        rule = f"options must be as many as classes, {k}; got another number at item {name!r}."
+        require("options" not in content or len(content["options"]) == k, rule)
+        rule = f"an attention item must have a truth; got none at item {name!r}."
+        require(truth is not None or not content.get("attention"), rule)
+    rule = f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}."
+    require(spec.protocol != "ordinary" or spec.annotators <= _MOST_PLACES, rule)
+    n, extra = len(items), n_known + spec.panel_items
+    require(n > extra, f"items must be more than gold and panel items, {extra}; got {n}.")
+    rule = "gold_rate must be above 0 just where items have a truth"
+    remedy = "Set gold_rate, or leave the truth out." if n_known else _NO_TRUTH
+    came = f"{spec.gold_rate} and {n_known} such items"
+    require(bool(n_known) == bool(spec.gold_rate), f"{rule}; got {came}. {remedy}")
     if chances is not None:
         _check_chances(spec, items, chances)
 
 
 def _check_chances(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -> None:
-    k = spec.n_classes
-    if spec.protocol != "partitioned" or spec.draws != 1:
-        rule = "propensities must be left out unless partitioned with one draw"
-        raise ArgumentError(f"{rule}; got {spec.protocol}, {spec.draws} draws.")
+    k, rule = spec.n_classes, "propensities must be left out unless partitioned with one draw"
+    one = spec.protocol == "partitioned" and spec.draws == 1
+    require(one, f"{rule}; got {spec.protocol}, {spec.draws} draws.")
     for item in items:
         name, given = item.name, chances.get(item.name)
-        if given is None and item.truth is None:
-            raise ArgumentError(f"propensities must name every item; got none for {name!r}.")
-        if given is None:
-            continue
-        fine = len(given) == k and all(1e-9 <= c <= 1 for c in given)
-        if not fine or abs(math.fsum(given) - 1) > 1e-9:
+        known = given is not None or item.truth is not None
+        require(known, f"propensities must name every item; got none for {name!r}.")
+        fine = given is None or (len(given) == k and all(1e-9 <= c <= 1 for c in given))
+        if given is not None and not (fine and abs(math.fsum(given) - 1) <= 1e-9):
             rule = f"propensities must be {k} chances above 0 with sum 1"
             raise ArgumentError(f"{rule}; got {list(given)} at item {name!r}.")

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.errors import ArgumentError, MissingExtra, require
 
 if TYPE_CHECKING:
     from noracle.collect.store.base import Store
@@ -39,10 +39,9 @@ def database_url(text: str) -> str:
     ('sqlite:///labels.db', 'postgresql://db.example.org/labels')
     """
     scheme, mark, _ = text.partition("://")
-    known = scheme in ("sqlite", "postgresql", "postgres")
-    if not text or text.isspace() or (mark and not known):
-        rule = "--db must be sqlite:///path, postgresql://host/name or a path"
-        raise ArgumentError(f"{rule}; got {f'{scheme}://…' if mark else 'nothing'}.")
+    known = text.strip() and (not mark or scheme in ("sqlite", "postgresql", "postgres"))
+    rule = "--db must be sqlite:///path, postgresql://host/name or a path"
+    require(known, f"{rule}; got {f'{scheme}://…' if mark else 'nothing'}.")
     return text if mark else f"sqlite:///{text}"
 
 
@@ -77,29 +76,27 @@ def read_key(path: Path) -> bytes:
     except (OSError, UnicodeDecodeError):
         rule = f"the key file must be readable; got {str(path)!r}"
         raise ArgumentError(f"{rule}. Make one with: noracle collect init") from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        rule = f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}"
-        raise ArgumentError(f"{rule}. Run: chmod 600 {path}")
+    private = os.name != "posix" or not mode & (stat.S_IRWXG | stat.S_IRWXO)
+    rule = f"the key file must be readable by its owner alone; got mode {mode & 0o777:o}"
+    require(private, f"{rule}. Run: chmod 600 {path}")
     try:
         key = bytes.fromhex(text)
     except ValueError:
         key = b""
-    if len(key) != _KEY_BYTES or len(set(key)) < 8:
-        rule = f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits"
-        raise ArgumentError(f"{rule}; got something else in {str(path)!r}.")
+    rule = f"the key file must hold {_KEY_BYTES} random bytes as hexadecimal digits"
+    random = len(key) == _KEY_BYTES and len(set(key)) >= 8
+    require(random, f"{rule}; got something else in {str(path)!r}.")
     return key
 
 
 def metrics_token() -> str | None:
     """The token that ``/metrics`` wants, from the environment; None if it is not set or empty."""
     token = os.environ.get(METRICS_TOKEN, "")
-    if not token:
-        return None
-    if len(token) < _TOKEN_LETTERS or not all("!" <= c <= "~" for c in token):
-        rule = f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs"
-        came = f"{len(token)} characters that are not. Make one with: openssl rand -hex 32"
-        raise ArgumentError(f"{rule} without spaces; got {came}")
-    return token
+    rule = f"${METRICS_TOKEN} must be {_TOKEN_LETTERS} or more ASCII letters, digits and signs"
+    came = f"{len(token)} characters that are not. Make one with: openssl rand -hex 32"
+    fine = len(token) >= _TOKEN_LETTERS and all("!" <= c <= "~" for c in token)
+    require(fine or not token, f"{rule} without spaces; got {came}")
+    return token or None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,29 +144,29 @@ class ServerSettings:
     def __post_init__(self) -> None:
         tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
         limit, port = self.answers_per_minute, self.port
-        _must(0 <= port <= 65535, f"--port must be from 0 to 65535; got {port}.")
+        require(0 <= port <= 65535, f"--port must be from 0 to 65535; got {port}.")
         together = (tls is None) == (self.tls_key is None)
-        _must(together, "--tls-cert and --tls-key must come together; got one of them.")
-        _must(None in (self.proxy, tls), "--behind-proxy must come without --tls-cert; got both.")
+        require(together, "--tls-cert and --tls-key must come together; got one of them.")
+        require(None in (self.proxy, tls), "--behind-proxy must come without --tls-cert; got both.")
         for option, address in (("--behind-proxy", self.proxy), ("--public-url", public)):
-            _must(
-                address is None or _is_public(address),
-                f"{option} must be an https address without a path; got {address!r}.",
-            )
+            parts = urllib.parse.urlsplit("https://none" if address is None else address)
+            more = parts.query or parts.fragment or parts.username or parts.path not in ("", "/")
+            rule = f"{option} must be an https address without a path; got {address!r}."
+            require(parts.scheme == "https" and parts.hostname and not more, rule)
         rule = "--public-url must come with --tls-cert; got none"
-        _must(public is None or tls, f"{rule}. Behind a proxy, pass --behind-proxy URL.")
+        require(public is None or tls, f"{rule}. Behind a proxy, pass --behind-proxy URL.")
         rule = f"--host must be this machine (127.0.0.1) for plain http; got {host!r}"
         remedy = "Pass --behind-proxy https://public.address, or --tls-cert and --tls-key."
-        _must(self.secure or is_loopback(host), f"{rule}. {remedy}")
+        require(self.secure or is_loopback(host), f"{rule}. {remedy}")
         everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
         rule = f"--public-url must say at which https address people find host {host!r}"
-        _must(tls is None or public or not everywhere, f"{rule}; got none.")
+        require(tls is None or public or not everywhere, f"{rule}; got none.")
         rule = f"--workers must be 1 with SQLite, which has one writer; got {workers}"
         several = workers > 1 and sqlite_path(self.url) is None
-        _must(workers == 1 or several, f"{rule}. More need PostgreSQL.")
+        require(workers == 1 or several, f"{rule}. More need PostgreSQL.")
         rule = "--answers-per-minute must be 1 or more"
-        _must(limit is None or limit >= 1, f"{rule}; got {limit}.")
-        _must(workers == 1 or port, "--port must be given with --workers; got 0.")
+        require(limit is None or limit >= 1, f"{rule}; got {limit}.")
+        require(workers == 1 or port, "--port must be given with --workers; got 0.")
 
     @property
     def secure(self) -> bool:
@@ -199,17 +196,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _must(holds: object, message: str) -> None:
-    if not holds:
-        raise ArgumentError(message)
-
-
-def _is_public(address: str) -> bool:
-    parts = urllib.parse.urlsplit(address)
-    more = parts.query or parts.fragment or parts.username or parts.path not in ("", "/")
-    return parts.scheme == "https" and bool(parts.hostname) and not more
 
 
 _SETTINGS = "NORACLE_COLLECT_SERVER"  # tells the processes that are started what to serve

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import random
 import ssl
@@ -20,7 +21,7 @@ from typing import Any, Self
 from noracle.collect import errors
 from noracle.collect.errors import Throttled
 from noracle.collect.model import Protocol
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.errors import ArgumentError, MissingExtra, require
 
 try:
     import httpx
@@ -38,9 +39,8 @@ class Unreachable(errors.Unavailable):
 def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
     """A connection to a server, opened when it is first needed and again when it was lost."""
     parts = urllib.parse.urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        rule = "base_url must be http://host:port or https://host:port"
-        raise ArgumentError(f"{rule}; got {base_url!r}.")
+    rule = f"base_url must be http://host:port or https://host:port; got {base_url!r}."
+    require(parts.scheme in ("http", "https") and parts.hostname, rule)
     verify = ssl.create_default_context() if parts.scheme == "https" else False
     return httpx.AsyncClient(base_url=base_url, timeout=timeout, verify=verify, trust_env=False)
 
@@ -93,18 +93,17 @@ class Client:
         ``again`` says that sending the request twice does no harm.
         """
         headers = {"accept": "application/json", "origin": self._origin, **self._session}
-        until = time.monotonic() + self._patience
+        until, url = time.monotonic() + self._patience, f"/api/v1{path}"
         while True:
             kept, self._kept = self._kept, False
             try:
-                reply = await self._http.request(
-                    method, f"/api/v1{path}", json=value, headers=headers
-                )
-                _check_length(reply)
+                reply = await self._http.request(method, url, json=value, headers=headers)
+                sized = {"content-length", "transfer-encoding"} & reply.headers.keys()
+                if not sized and reply.status_code not in (204, 304):
+                    raise httpx.RemoteProtocolError("a reply without a length")
             except (httpx.InvalidURL, httpx.LocalProtocolError) as error:
-                raise ArgumentError(
-                    f"path and headers must hold no control characters; got some ({error})."
-                ) from None
+                rule = "path and headers must hold no control characters"
+                raise ArgumentError(f"{rule}; got some ({error}).") from None
             except httpx.TransportError as error:
                 # A kept connection may have been closed just now.
                 if not again or (time.monotonic() >= until and not kept):
@@ -171,12 +170,6 @@ def _question(value: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "key" in found else None
 
 
-def _check_length(reply: httpx.Response) -> None:
-    sized = {"content-length", "transfer-encoding"} & reply.headers.keys()
-    if not sized and reply.status_code not in (204, 304):
-        raise httpx.RemoteProtocolError("a reply without a length")
-
-
 def refusal(reply: httpx.Response) -> errors.CollectError:
     """The exception that a refused request stands for."""
     status = reply.status_code
@@ -186,10 +179,9 @@ def refusal(reply: httpx.Response) -> errors.CollectError:
         problem = {}
     told = problem if isinstance(problem, dict) else {}
     text = str(told.get("detail") or told.get("title") or f"the server answered {status}")
-    if status == errors.Throttled.status:
-        return errors.Throttled(text, wait=_wait(reply, 60.0))
-    if status == errors.Unavailable.status:
-        return errors.Unavailable(text, wait=_wait(reply, 1.0))
+    for kind, usual in ((errors.Throttled, 60.0), (errors.Unavailable, 1.0)):
+        if status == kind.status:
+            return kind(text, wait=_wait(reply, usual))
     return _BY_STATUS.get(status, errors.CollectError)(text)
 
 
@@ -218,9 +210,8 @@ class Habits:
     unsure: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("false_yes", "false_no", "unsure"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ArgumentError(f"{name} must be in [0, 1]; got {getattr(self, name)}.")
+        for name, rate in dataclasses.asdict(self).items():
+            require(0 <= rate <= 1, f"{name} must be in [0, 1]; got {rate}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,10 +285,8 @@ async def work(
     done: list[int] = []
     asked = await _patiently(lambda: client.next(project))
     while asked is not None and (most is None or len(done) < most):
-        held, value = asked, answer(asked)
-        number, asked = await _patiently(
-            lambda held=held, value=value: client.answer(project, held, value)  # type: ignore[misc]
-        )
+        send = functools.partial(client.answer, project, asked, answer(asked))
+        number, asked = await _patiently(send)
         done.append(number)
         if each is not None:
             each()
@@ -342,7 +331,7 @@ async def crowd(
             truth = key[fingerprint(asked["content"])]
             return reply(protocol, asked["shown"], truth, person.habits, rng)
 
-        account = {"name": person.name, "email": person.email, "password": person.password}
+        account = {key: getattr(person, key) for key in ("name", "email", "password")}
         async with Client(base_url, patience=10.0) as client:
             await client.join(person.invitation, **account)
             done = await work(client, project, answer, most=most, each=each)

@@ -28,18 +28,9 @@ from itertools import islice, pairwise
 from operator import ge, itemgetter
 from typing import Any, Literal
 
+from noracle.collect import archive as files
 from noracle.collect import chain
-from noracle.collect.archive import (
-    AGAIN,
-    FIELDS,
-    FORMAT,
-    KEYS,
-    TABLES,
-    ProjectArchive,
-    Record,
-    judgements_of,
-    undisturbed,
-)
+from noracle.collect.archive import FIELDS, FORMAT, KEYS, TABLES, ProjectArchive, Record
 from noracle.collect.chain import canonical
 from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
@@ -54,8 +45,7 @@ def faults_of_files(archive: ProjectArchive) -> Iterator[str]:
     """One line for each record that has not the shape of its file."""
     yield from _shape("project", [archive.project])
     for name in TABLES:
-        records = archive.table(name)
-        yield from _shape(name, records)
+        yield from _shape(name, archive.table(name))
     for name, keys in KEYS.items():
         order = [*map(itemgetter(*keys), archive.table(name))]
         if any(map(ge, order, order[1:])):
@@ -87,9 +77,8 @@ def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
                 yield f"{name}, record {i}: {field} must be a {rule}; got {came!r}"
 
 
-# The check of the
-# answers: each with its event, its question, and the state of the project at that moment.
-
+# The check of the answers: each with its event, its question, and the state of the project at that
+# moment.
 
 Parsed = Sequence[tuple[Record, Any]]
 SKEW = 5.0
@@ -119,7 +108,7 @@ class _ChainWalk:
     """What is known at a moment of the chain."""
 
     def __init__(self, archive: ProjectArchive) -> None:
-        self.spec: ProjectSpec = archive.spec
+        self.spec = archive.spec
         self.period = (archive.project["opened_at"], archive.project["closed_at"])
         self.routes = archive.routes
         self.answers = {row["answer"]: row for row in archive.answers}
@@ -152,15 +141,14 @@ class _ChainWalk:
         if row is None:
             yield f"event {seq} tells of answer {number}, which is missing"
             return
-        if row["answer"] in self.seen:
+        if number in self.seen:
             yield f"answer {number} must have one event; event {seq} is another"
             return
         self.seen.add(row["answer"])
         if _PAYLOAD - payload.keys() or _said(payload) != _said(row):
-            for name in sorted(_PAYLOAD):
-                if name not in payload or payload[name] != row[name]:
-                    rule = f"{name} must be as event {seq} says, {payload.get(name)!r}"
-                    yield f"answer {number}: {rule}; got {row[name]!r}"
+            for name in sorted(n for n in _PAYLOAD if n not in payload or payload[n] != row[n]):
+                rule = f"{name} must be as event {seq} says, {payload.get(name)!r}"
+                yield f"answer {number}: {rule}; got {row[name]!r}"
         if event["actor"] != row["rater"] or event["at"] != row["received_at"]:
             yield f"answer {number}: rater and time must be as event {seq} says"
         yield from self._allowed(row, seq)
@@ -191,7 +179,7 @@ class _ChainWalk:
         if not 0 <= place < len(self.routes):
             return
         route, before = self.routes[place], self.first.setdefault(place, [])
-        pool, item, draw = route["pool"], route["item"], route["draw"] + AGAIN * len(before)
+        pool, item, draw = route["pool"], route["item"], route["draw"] + files.AGAIN * len(before)
         if row["draw"] != draw:
             yield f"answer {number} must be to draw {draw} of place {place}; got {row['draw']}"
         again = len(before) <= self.spec.reasks and route["kind"] == "main"
@@ -208,10 +196,8 @@ class _ChainWalk:
             earlier = ((rater, self.routes[p]["item"]) for p in self.order.passed_over(pool, place))
             passed = (1 for known in earlier if known not in self.items and known not in self.held)
             if sum(islice(passed, most + 1)) > most:
-                what = (
-                    f"place {place} was answered before more than {most} earlier places of its pool"
-                )
-                yield f"answer {number}: {what}"
+                what = f"was answered before more than {most} earlier places of its pool"
+                yield f"answer {number}: place {place} {what}"
         before.append(row)
         self.last[question] = row
         self.items.add((rater, item))
@@ -222,9 +208,9 @@ class _ChainWalk:
         if last is None:
             yield f"answer {number} amends question {question}, which was not answered"
             return
-        wanted = (last["revision"] + 1, last["place"], last["draw"], last["rater"])
-        if (row["revision"], row["place"], row["draw"], row["rater"]) != wanted:
-            rule = f"answer {number} must be revision {wanted[0]} of question {question}"
+        revision, same = last["revision"] + 1, itemgetter("place", "draw", "rater")
+        if row["revision"] != revision or same(row) != same(last):
+            rule = f"answer {number} must be revision {revision} of question {question}"
             yield f"{rule}, by the same rater"
         self.last[question] = row
 
@@ -291,9 +277,7 @@ class Verification:
     @property
     def passed(self) -> bool:
         """No fault was found."""
-        return not any(
-            check.findings or check.status in ("fails", "not looked at") for check in self.checks
-        )
+        return not any(c.findings or c.status in ("fails", "not looked at") for c in self.checks)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -310,7 +294,7 @@ class Verification:
         }
 
 
-@undisturbed()
+@files.undisturbed()
 def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
     """Check an export of a project.
 
@@ -362,14 +346,13 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
 
 def _run(name: str, faults: Callable[[], Iterator[str]]) -> Checked:
     found: list[str] = []
-    broken: list[str] = []
+    broken: tuple[str, ...] = ()
     try:
         found.extend(faults())
     except NoracleError as error:
-        broken.append(str(error))
+        broken = (str(error),)
     except _BROKEN as error:
-        why = f"{type(error).__name__}: {str(error)[:100]}"
-        broken.append(f"the records cannot be read ({why})")
+        broken = (f"the records cannot be read ({type(error).__name__}: {str(error)[:100]})",)
     total, shown = len(found) + len(broken), (*found[:_SHOWN], *broken)
     status: Status = "fails" if total else "holds"
     return Checked(name=name, status=status, findings=shown, n_findings=total)
@@ -471,9 +454,8 @@ def _routes(archive: ProjectArchive) -> Iterator[str]:
         if route["place"] != i:
             yield f"places must be 0, 1, 2, … without gaps; got {route['place']} in line {i + 1}"
             return
-        if route["item"] not in hashes:
-            rule = f"the item of the route at place {i} must be one of the items"
-            yield f"{rule}; got {route['item']!r}"
+        if (item := route["item"]) not in hashes:
+            yield f"the item of the route at place {i} must be one of the items; got {item!r}"
             return
     if project["root"] is not None or routes:
         leaves = [chain.leaf_text(_fields(route), hashes[route["item"]]) for route in routes]
@@ -490,8 +472,8 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
     order, flag = {"options": list(range(spec.n_classes))}, {"attention": True}
     items = []
     for i in archive.items:
-        content: Record = {**(order if i["options"] is not None else {})}
-        content |= flag if i["name"] in attention else {}
+        content: Record = order if i["options"] is not None else {}
+        content = content | flag if i["name"] in attention else content
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
     seed = bytes.fromhex(archive.project["seed"])
@@ -541,7 +523,7 @@ def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
 
 
 def _judgements(archive: ProjectArchive) -> Iterator[str]:
-    expected = judgements_of(archive.spec, archive.routes, archive.answers)
+    expected = files.judgements_of(archive.spec, archive.routes, archive.answers)
     if len(expected) != len(archive.judgements):
         yield f"the first answers give {len(expected)} judgements; got {len(archive.judgements)}"
     for i, (made, row) in enumerate(zip(expected, archive.judgements, strict=False), start=1):

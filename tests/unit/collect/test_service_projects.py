@@ -40,7 +40,6 @@ STEPS: dict[str, Callable[[Service, int], object]] = {
     "import": lambda s, p: s.write(
         lambda w: projects.import_items(w, p, texts(5, start=100 + int(s.now)), now=NOW)
     ),
-    "clear": lambda s, p: s.write(lambda w: projects.clear_items(w, p)),
     "picture": lambda s, p: s.write(
         lambda w: projects.add_image(
             w, p, Picture(sha256="0" * 64, media="image/png", data=b"x", width=1, height=1)
@@ -56,7 +55,7 @@ STEPS: dict[str, Callable[[Service, int], object]] = {
     ),
 }
 ALLOWED = {
-    "draft": {"change", "import", "clear", "picture", "seal"},
+    "draft": {"change", "import", "picture", "seal"},
     "sealed": {"open", "system"},
     "open": {"close", "system"},
     "closed": {"system"},

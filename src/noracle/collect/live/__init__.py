@@ -7,21 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from noracle.collect.live import checks, estimates
-from noracle.collect.live.records import (
-    MAIN,
-    UNSURE,
-    YES,
-    Bools,
-    ClassProgress,
-    LiveView,
-    Point,
-    Project,
-    SystemView,
-    Whole,
-    open_places,
-    read_project,
-)
+from noracle.collect.live import checks, estimates, records
+from noracle.collect.live.records import ClassProgress, LiveView, Point, Project, SystemView, Whole
 from noracle.collect.store.base import Work
 from noracle.results import Check, Estimate
 
@@ -45,18 +32,18 @@ def live_view(work: Work, project: int, *, now: float) -> LiveView:
     The interval of each system holds at every look together, so that nobody is punished for
     looking. Every look should be logged all the same.
     """
-    return view_of(read_project(work, project), now=now)
+    return view_of(records.read_project(work, project), now=now)
 
 
 def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     """The view of a project that has been read, or simulated; ``points`` of the past are computed
     for the chart.
     """
-    main = project.rows.of(MAIN)
+    main = project.rows.of(records.MAIN)
     found = checks.check_project(project)
     failed = [c for c in found if not c.passed]
     systems, agreement = _systems(project, failed, points)
-    opened = open_places(main, len(project.spec.pools))
+    opened = records.open_places(main, len(project.spec.pools))
     in_order = int((main.done & (main.place < opened.min())).sum()) if len(opened) else 0
     spec = project.spec
     return LiveView(
@@ -99,17 +86,17 @@ def _systems(
 
 
 def _classes(project: Project) -> tuple[ClassProgress, ...]:
-    main, spec, n = project.rows.of(MAIN), project.spec, len(project.spec.pools)
+    main, spec, n = project.rows.of(records.MAIN), project.spec, len(project.spec.pools)
     done, partitioned = main.done, spec.protocol == "partitioned"
     names = [str(i + 1) for i in range(n)] if n > 1 else ["everybody"]
     names = [c.name for c in spec.classes] if partitioned else names
 
-    def count(of: Bools | Whole) -> list[int]:
+    def count(of: records.Bools | Whole) -> list[int]:
         return [int(v) for v in np.bincount(main.pool, weights=of, minlength=n)]
 
     every = np.ones(len(main.item), dtype=bool)
-    in_order = done & (main.place < open_places(main, n)[main.pool])
-    said_yes = (main.value == YES) & partitioned
+    in_order = done & (main.place < records.open_places(main, n)[main.pool])
+    said_yes = (main.value == records.YES) & partitioned
     seen = count(main.expired + done)
     columns = map(count, (every, done, in_order, said_yes, main.unsure, main.expired))
     return tuple(
@@ -133,7 +120,7 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
 
 
 def _notes(project: Project) -> tuple[str, ...]:
-    main, spec = project.rows.of(MAIN), project.spec
+    main, spec = project.rows.of(records.MAIN), project.spec
     notes = [_NOTES[spec.protocol]] if spec.protocol in _NOTES else []
     if spec.protocol == "partitioned":
         asked = np.bincount(main.pool, minlength=spec.n_classes)
@@ -142,6 +129,6 @@ def _notes(project: Project) -> tuple[str, ...]:
         if absent and done.any():
             which = f"{len(absent)} of {len(asked)} classes ({', '.join(absent[:5])})"
             notes.append(f"no answer yet for {which}: they contribute bounds only")
-    if (main.value == UNSURE).any():
+    if (main.value == records.UNSURE).any():
         notes.append("unsure is not no: intervals cover every verdict that it may hide")
     return tuple(notes)

@@ -7,26 +7,16 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from noracle.accuracy import check_overlap, check_routing, check_yes_rate
 from noracle.accuracy.score import binomial_p_value
 from noracle.bounds.binomial import binomial_at_least, clopper_pearson
+from noracle.collect.live import records
 from noracle.collect.live.estimates import class_limits, running_counts, tallies_of
-from noracle.collect.live.records import (
-    GOLD,
-    MAIN,
-    NO,
-    PANEL,
-    UNSURE,
-    YES,
-    Project,
-    Real,
-    Rows,
-    Whole,
-    open_places,
-)
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Project, Real, Rows, Whole
 from noracle.counts import JudgementCounts
 from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
@@ -41,7 +31,7 @@ TOLERATED = 0.01
 
 def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Wrong and all decided gold verdicts on the true class, and on other classes."""
-    rows, protocol = project.rows.of(GOLD), project.spec.protocol
+    rows, protocol = project.rows.of(records.GOLD), project.spec.protocol
     truth = np.array([project.truth.get(i, -1) for i in rows.item.tolist()], dtype=np.int64)
     if protocol == "judge-all" and rows.shown is not None and rows.verdicts is not None:
         verdict, is_true = rows.verdicts.ravel(), (rows.shown == truth[:, None]).ravel()
@@ -60,14 +50,12 @@ def _sealed_check(name: str, wrong: int, sealed: int, finding: str, counts: Coun
     """The number of wrong ones only grows, so it is tested against the number that were sealed."""
     p_value = binomial_at_least(wrong, sealed, TOLERATED)
     method = f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed"
-    return _check(
-        name, RIGHT, p_value, float(wrong), finding, method, refutes_only=True, counts=counts
-    )
+    return _check(name, p_value, float(wrong), finding, method, counts)
 
 
 def check_gold(project: Project) -> Check | None:
     """Are gold questions answered right?"""
-    rows, spec = project.rows.of(GOLD), project.spec
+    rows, spec = project.rows.of(records.GOLD), project.spec
     sealed = len(rows.item) * (spec.shown if spec.protocol == "judge-all" else 1)
     if not sealed:
         return None
@@ -80,12 +68,10 @@ def check_gold(project: Project) -> Check | None:
 
 def panel_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Panel items: sealed, complete, certainly without exactly one yes; and yes too many."""
-    rows = project.rows.of(PANEL)
+    rows = project.rows.of(records.PANEL)
     items, place = np.unique(rows.item, return_inverse=True)
-    yes, unsure, done, asked = (
-        np.bincount(place[m], minlength=len(items))
-        for m in (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == PANEL)
-    )
+    parts = (rows.value == YES, rows.value == UNSURE, rows.done, rows.kind == records.PANEL)
+    yes, unsure, done, asked = (np.bincount(place[m], minlength=len(items)) for m in parts)
     complete = done == asked
     broken = (yes >= 2) | (complete & (yes + unsure == 0))
     return len(items), int(complete.sum()), int(broken.sum()), int(np.maximum(yes - 1, 0).sum())
@@ -125,17 +111,14 @@ def _rate(
 
 def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
     false_no, of_true, false_yes, of_other = gold_outcomes(project)
-    rests = "gold like all others"
-    return (
-        _rate(project, "false no", false_no, of_true, rests),
-        _rate(project, "false yes", false_yes, of_other, rests),
-    )
+    missed = _rate(project, "false no", false_no, of_true, "gold like all others")
+    return missed, _rate(project, "false yes", false_yes, of_other, "gold like all others")
 
 
 def error_rates(project: Project) -> dict[str, Estimate]:
     """Rates of wrong verdicts with exact intervals, from gold questions and panel items."""
     found: dict[str, Estimate] = {}
-    if (project.rows.kind == GOLD).any():
+    if (project.rows.kind == records.GOLD).any():
         found["gold false no"], found["gold false yes"] = _gold_rates(project)
     sealed, complete, broken, _ = panel_outcomes(project)
     if sealed:
@@ -154,20 +137,16 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
     sealed, complete, broken, extra = panel_outcomes(project)
     if not sealed or not complete:
         return None
-    rows = project.rows.of(PANEL)
+    rows = project.rows.of(records.PANEL)
     _, n_yes = np.unique(rows.item[rows.value == YES], return_counts=True)
     missed, others = max(0, broken - int((n_yes >= 2).sum())), project.spec.n_classes - 1
-    rests = "at most one wrong verdict a panel item"
-    return (
-        _rate(project, "false no", missed, complete, rests, Kind.HEURISTIC),
-        _rate(project, "false yes", extra, complete * others, rests, Kind.HEURISTIC),
-    )
+    rests = ("at most one wrong verdict a panel item", Kind.HEURISTIC)
+    false_no = _rate(project, "false no", missed, complete, *rests)
+    return false_no, _rate(project, "false yes", extra, complete * others, *rests)
 
 
-# Do the answers look
-# as the protocol says? All alarms of a project together are false with probability at most 5 %,
-# over its whole life.
-
+# Do the answers look as the protocol says? All alarms of a project together are false with
+# probability at most 5 %, over its whole life.
 
 BUDGET: Mapping[str, float] = {
     "verdicts": 0.01,
@@ -323,7 +302,7 @@ def _looks(n: int, looks: int) -> Whole:
 def _shown_verdicts(project: Project, main: Rows) -> Check | None:
     """F1 where several classes are judged at once: m of K shown classes hold the truth so often."""
     k, m = project.spec.n_classes, project.spec.shown
-    whole = main.where(main.done & (main.place < open_places(main, 1)[0]))
+    whole = main.where(main.done & (main.place < records.open_places(main, 1)[0]))
     whole = whole.where(whole.firsts)
     n = len(whole.item)
     if n < 2 or whole.verdicts is None:
@@ -340,16 +319,13 @@ def _shown_verdicts(project: Project, main: Rows) -> Check | None:
 
 def _evidence_check(largest: float, finding: str, counts: Counts) -> Check:
     p_value = min(1.0, 1 / largest) if largest > 0 else 1.0
-    method = "e-value along the sealed order"
-    return _check(
-        "verdicts", RIGHT, p_value, largest, finding, method, refutes_only=True, counts=counts
-    )
+    return _check("verdicts", p_value, largest, finding, "e-value along the sealed order", counts)
 
 
 def _verdicts(project: Project, main: Rows) -> Check | None:
     """F1 and F4 along the sealed order, over each item's first question; the largest e-value."""
     k = project.spec.n_classes
-    whole = main.where(main.done & (main.place < open_places(main, k).min()))
+    whole = main.where(main.done & (main.place < records.open_places(main, k).min()))
     whole = whole.where(whole.firsts) if project.spec.draws > 1 else whole
     n = len(whole.item)
     if n < 2:
@@ -372,26 +348,18 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 
 
 def _check(
-    name: str,
-    assumption: str,
-    p_value: float,
-    statistic: float,
-    finding: str,
-    method: str,
-    *,
-    threshold: float | None = None,
-    refutes_only: bool = False,
-    counts: Counts,
+    name: str, p_value: float, statistic: float, finding: str, method: str, counts: Counts
 ) -> Check:
+    """A check that can only refute right verdicts."""
     return Check(
         name=name,
-        assumption=assumption,
+        assumption=RIGHT,
         p_value=p_value,
         statistic=statistic,
         finding=finding,
         method=method,
-        refutes_only=refutes_only,
-        threshold=BUDGET[name] if threshold is None else threshold,
+        refutes_only=True,
+        threshold=BUDGET[name],
         counts=dict(counts),
     )
 
@@ -437,19 +405,14 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
     k, error = project.spec.n_classes, BUDGET["class sum"]
     if k > _MOST_SUMMED or not main.done.any():
         return None
-    used = main.where(main.done & (main.place < open_places(main, k)[main.pool]))
-    yes, unsure, n = (
-        np.bincount(used.pool[m], minlength=k)
-        for m in (used.value == YES, used.value == UNSURE, used.done)
-    )
+    used = main.where(main.done & (main.place < records.open_places(main, k)[main.pool]))
+    parts = (used.value == YES, used.value == UNSURE, used.done)
+    yes, unsure, n = (np.bincount(used.pool[m], minlength=k) for m in parts)
     low, high = class_limits(yes, n, unsure, error=error)
     p_value = error / 2 if low > 1 or high < 1 else 1.0
     sums = f"rates of yes sum to between {low:.3f} and {high:.3f} over the classes, expected 1"
     method, counts = "one confidence sequence a class, summed", {"questions": int(n.sum())}
-    middle = (low + high) / 2
-    return _check(
-        "class sum", RIGHT, p_value, middle, sums, method, refutes_only=True, counts=counts
-    )
+    return _check("class sum", p_value, (low + high) / 2, sums, method, counts)
 
 
 def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Check]:
@@ -460,15 +423,18 @@ def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Che
     if not n:
         return []
     of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
-    finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
-    p_value, method = binomial_p_value(hits, n, chance), "exact binomial"
-    error, counts, title = BUDGET["chance hits"] * part, {"items": n, "hits": hits}, "chance hits"
-    check = _check(
-        title + of, ROUTING, p_value, hits / n, finding, method, threshold=error, counts=counts
+    check = Check(
+        name=f"chance hits{of}",
+        assumption=ROUTING,
+        p_value=binomial_p_value(hits, n, chance),
+        statistic=hits / n,
+        finding=f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
+        method="exact binomial",
+        threshold=BUDGET["chance hits"] * part,
+        counts={"items": n, "hits": hits},
     )
-    found = [check]
-    if main.done.all() and project.spec.draws == 1 and not (main.value == UNSURE).any():
-        check = check_overlap(tallies_of(name, main, answers, k, items))
-        threshold = BUDGET["overlap"] * part
-        found.append(dataclasses.replace(check, name=f"overlap{of}", threshold=threshold))
-    return found
+    if not main.done.all() or project.spec.draws > 1 or (main.value == UNSURE).any():
+        return [check]
+    overlap = check_overlap(tallies_of(name, main, answers, k, items))
+    about: Any = {"name": f"overlap{of}", "threshold": BUDGET["overlap"] * part}
+    return [check, dataclasses.replace(overlap, **about)]

@@ -12,6 +12,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,21 +21,8 @@ from noracle.accuracy.score import law_of
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    UNANSWERED,
-    UNSURE,
-    YES,
-    Bools,
-    Point,
-    Project,
-    Real,
-    Rows,
-    SystemView,
-    Whole,
-    open_places,
-)
+from noracle.collect.live import records
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Point, Project, Real, Rows, Whole
 from noracle.collect.model import ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -49,8 +37,7 @@ _ROUNDING = 1e-12
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hits:
+class Hits(NamedTuple):
     """The questions about a system's own answer, in the sealed order.
 
     ``value`` is the verdict (or unsure). ``shares[k]`` is s_k, over the population.
@@ -74,8 +61,7 @@ def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     ([0, 3], [0.5, 0.5])
     """
     hit = main.where(answers[main.item] == main.pool)
-    shares = answer_shares(main, answers, n_classes)
-    return Hits(pool=hit.pool, place=hit.place, value=hit.value, shares=shares)
+    return Hits(hit.pool, hit.place, hit.value, answer_shares(main, answers, n_classes))
 
 
 def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
@@ -111,13 +97,11 @@ def unsure_limits(yes: int, no: int, unsure: int, error: float) -> tuple[float, 
     if not n:
         return 0.0, 1.0
     error = min(error, _LARGEST) if unsure else error
-    return anytime([BinomialCell(n, yes)], error).low, anytime(
-        [BinomialCell(n, yes + unsure)], error
-    ).high
+    least, most = (anytime([BinomialCell(n, n_yes)], error) for n_yes in (yes, yes + unsure))
+    return least.low, most.high
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SetLimits:
+class SetLimits(NamedTuple):
     """What one set of classes says about the accuracy."""
 
     left_out: int
@@ -149,7 +133,7 @@ def set_limits(
         share = float(shares[slow[j:]].sum())
         low = max(0.0, share * low - _ROUNDING)  # outwards, so that rounding excludes nothing
         high = min(1.0, share * high + total - share + _ROUNDING)
-        found.append(SetLimits(left_out=j, n=len(values), low=low, high=high))
+        found.append(SetLimits(j, len(values), low, high))
     return tuple(found)
 
 
@@ -185,14 +169,12 @@ def tallies_of(
     place, tallies = Place(name, n_classes), Counter[Tally]()
     for (c, chance), n in met.items():
         tallies[_tally(place, _VERDICTS[c // 4 - 2], bool(c // 2 % 2), bool(c % 2), chance)] += n
-    answered = int((answers[population] >= 0).sum())
-    return AccuracyCounts(
-        tallies=dict(tallies), items={place: len(population)}, answered={place: answered}
-    )
+    n, answered = len(population), int((answers[population] >= 0).sum())
+    return AccuracyCounts(tallies=dict(tallies), items={place: n}, answered={place: answered})
 
 
 def _tally(
-    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None = None
+    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None
 ) -> Tally:
     inverse = None if chance is None else hit / chance
     return tally(place, verdict, hit=hit, answered=answered, inverse=inverse)
@@ -220,11 +202,11 @@ def partitioned_view(
     checks: Sequence[Check] = (),
     rates: tuple[Estimate, Estimate] | None = None,
     points: int = 16,
-) -> SystemView:
+) -> records.SystemView:
     """A system in a partitioned project, uniform or targeted."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
     main = project.rows.of(MAIN)
-    population, opened = main.items, open_places(main, k)
+    population, opened = main.items, records.open_places(main, k)
     whole = main.where(main.done & (main.place < opened.min()))
     prefix = tallies_of(name, whole, answers, k, population)
     value, worst, best, absent = weighted_values(main, answers, opened, k)
@@ -232,39 +214,26 @@ def partitioned_view(
     method = "maximum likelihood, weighted by completion"
     if recorded:
         sides = (prefix, resolved(prefix, best=False), resolved(prefix, best=True))
-        value, worst, best = map(_mean_score, sides)
+        means = (estimate_accuracy(side, method="scores").value for side in sides)
+        value, worst, best = means if prefix.tallies else [math.nan] * 3
         absent, method = 0.0, "scores over recorded chances"
-    ends, reason = partitioned_limits(main, answers, spec, prefix), _reason(value, main, absent)
-    estimate = make_estimate(
-        spec, name, value, ends, method, reason, counts=prefix, recorded=recorded, checks=checks
-    )
-    path: tuple[Point, ...] = ()
-    better = None
-    if not recorded and spec.draws == 1:
-        better = corrected(name, main, answers, opened, spec, rates)
-        error = (1 - spec.confidence) / 2
-        path = _path(whole, answers, k, _share(main, answers), error, estimate, points)
-    return SystemView(
-        name=name,
-        estimate=estimate,
-        worst=worst,
-        best=best,
-        absent_share=absent,
-        fixed=_fixed(project, name, main, population),
-        corrected=better,
-        path=path,
-    )
-
-
-def _reason(value: float, main: Rows, absent: float) -> str:
-    if not math.isnan(value):
-        return ""
     known = f"classes without an answer hold {absent:.1%} of the answers: only bounds are known"
-    return known if main.done.any() else "no answers yet"
-
-
-def _mean_score(counts: AccuracyCounts) -> float:
-    return estimate_accuracy(counts, method="scores").value if counts.tallies else math.nan
+    reason = "" if not math.isnan(value) else known if main.done.any() else "no answers yet"
+    rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
+    ends = partitioned_limits(main, answers, spec, prefix)
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
+    view = records.SystemView(
+        name=name, estimate=estimate, worst=worst, best=best, absent_share=absent
+    )
+    if recorded or spec.draws > 1:
+        return view
+    error, share = (1 - spec.confidence) / 2, _share(main, answers)
+    return dataclasses.replace(
+        view,
+        fixed=_fixed(project, name, main, population),
+        corrected=corrected(name, main, answers, opened, spec, rates),
+        path=_path(whole, answers, k, share, error, estimate, points),
+    )
 
 
 def partitioned_limits(
@@ -278,25 +247,20 @@ def partitioned_limits(
     if spec.draws == 1:
         low, high = _prefix_limits(prefix, set_error(error, k, 0))
     hits, every = hits_of(main, answers, k), spec.draws > 1 or not prefix.tallies
-    for limits in set_limits(hits, open_places(main, k), error=error, everything=every):
+    for limits in set_limits(hits, records.open_places(main, k), error=error, everything=every):
         low, high = max(low, limits.low), min(high, limits.high)
     return linear.ordered(low, high)
 
 
 def _prefix_limits(counts: AccuracyCounts, error: float) -> tuple[float, float]:
     """The interval over a completed prefix, whatever the unsure verdicts hide."""
-    recorded = any(t.design == "recorded" for t in counts.tallies)
-    unsure = any(t.verdict == "unsure" for t in counts.tallies)
-    found = [
-        estimate_accuracy(
-            resolved(counts, best=best),
-            method="scores" if recorded else "ml",
-            interval="betting" if recorded else "anytime",
-            confidence=1 - error,
-        )
-        for best in ((False, True) if unsure else (False,))
-    ]
-    return found[0].low, found[-1].high
+    how: Any = {"method": "ml", "interval": "anytime", "confidence": 1 - error}
+    if any(t.design == "recorded" for t in counts.tallies):
+        how |= {"method": "scores", "interval": "betting"}
+    worst = best = estimate_accuracy(resolved(counts, best=False), **how)
+    if any(t.verdict == "unsure" for t in counts.tallies):
+        best = estimate_accuracy(resolved(counts, best=True), **how)
+    return worst.low, best.high
 
 
 def weighted_values(
@@ -335,7 +299,7 @@ def weighted_values(
         return math.nan, worst, right + float(shares[~known].sum()), absent
     by_decided, by_used = asked / np.maximum(n_decided, 1), asked / np.maximum(n_used, 1)
 
-    def value(verdict: Whole, keep: Bools, weights: Real) -> float:
+    def value(verdict: Whole, keep: records.Bools, weights: Real) -> float:
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         parts = (yes & right, yes & ~right, ~yes & right, ~yes & ~right)
@@ -429,8 +393,6 @@ def _fixed(project: Project, name: str, main: Rows, population: Whole) -> Estima
     spec, n = project.spec, project.spec.planned_n
     if n is None or n > len(main.item) or not main.done[:n].all():
         return None
-    if spec.draws > 1 or main.propensity is not None:
-        return None
     rows = main.where(np.arange(n))
     counts = tallies_of(name, rows, project.answers[name], spec.n_classes, population)
     parts = (tuple(part.items()) for part in (counts.tallies, counts.items, counts.answered))
@@ -485,10 +447,8 @@ def corrected(
     if math.isnan(value):
         return None
     detail = "the same for all classes, near misses too"
-    rests = (
-        Assumption(name="one rate of wrong verdicts", detail=detail),
-        *rates[0].guarantee.assumptions,
-    )
+    one_rate = Assumption(name="one rate of wrong verdicts", detail=detail)
+    rests = (one_rate, *rates[0].guarantee.assumptions)
     error = 1 - spec.confidence
     return Estimate(
         quantity="accuracy",
@@ -548,28 +508,22 @@ def make_estimate(
         low=ends.low,
         high=ends.high,
         confidence=spec.confidence,
+        reason=reason,
         method=method,
         interval="anytime",
         guarantee=promise,
         counts=counts.summary() if counts is not None else {},
         notes=broken if ends.empty else (),
-        reason=reason,
     )
 
 
-def _verdict_share(verdict: Whole, share: float) -> float:
-    """The share of yes among the decided verdicts, times the share of answered items."""
-    return _ratio((verdict == YES).sum(), (verdict != UNSURE).sum(), share)
-
-
-# The view of a system
-# where several classes are shown at once (judge-all, pick-wrong), and where the class itself is
-# said (ordinary).
+# The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
+# the class itself is said (ordinary).
 
 
 def _prefix(rows: Rows) -> Rows:
     """The answered main questions before the first gap of the sealed order."""
-    return rows.where(rows.done & (rows.place < open_places(rows, 1)[0]))
+    return rows.where(rows.done & (rows.place < records.open_places(rows, 1)[0]))
 
 
 def _share(rows: Rows, answers: Whole) -> float:
@@ -584,7 +538,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 def judge_all_view(
     project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
-) -> SystemView:
+) -> records.SystemView:
     """A system where m random classes are shown and each is judged.
 
     A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
@@ -596,23 +550,19 @@ def judge_all_view(
     verdict, hits = shown_verdicts(_prefix(main), answers)
     first, n = verdict[hits.firsts], len(verdict)
 
-    def point(said: Whole, value: float) -> Point:
+    def point(said: Whole, valued: Whole) -> Point:
         low, high = _limits(said, error)
+        value = _ratio((valued == YES).sum(), (valued != UNSURE).sum(), share)
         return Point(n=len(said), value=value, low=share * low, high=share * high)
 
-    now = point(first, _verdict_share(verdict, share))
-    shorter = (first[:end] for end in _ends(len(first), points))
-    path = tuple(point(said, _verdict_share(said, share)) for said in shorter)
+    now = point(first, verdict)
+    path = tuple(point(first[:end], first[:end]) for end in _ends(len(first), points))
     method = f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item"
     ends, reason = linear.Limits(now.low, now.high), "" if n else "no verdict about an answer yet"
     estimate = make_estimate(spec, name, now.value, ends, method, reason, checks=checks)
-    return SystemView(
-        name=name,
-        estimate=estimate,
-        worst=_ratio((verdict == YES).sum(), n, share),
-        best=_ratio((verdict != NO).sum(), n, share),
-        path=(*path, now) if len(first) > 1 and points > 1 else (),
-    )
+    worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
+    path = (*path, now) if len(first) > 1 and points > 1 else ()
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
 
 
 def shown_verdicts(rows: Rows, answers: Whole) -> tuple[Whole, Rows]:
@@ -629,7 +579,7 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
     return unsure_limits(yes, no, unsure, error)
 
 
-def pick_wrong_view(project: Project, name: str) -> SystemView:
+def pick_wrong_view(project: Project, name: str) -> records.SystemView:
     """A system where people rule out one of the shown classes: training data.
 
     The estimate rests on an assumption that people rarely keep.
@@ -651,13 +601,11 @@ def pick_wrong_view(project: Project, name: str) -> SystemView:
         ends = anytime([BinomialCell(len(first), int((~first).sum()), *law)], 1 - spec.confidence)
     ends = linear.Limits(share * ends.low, share * ends.high)
     reason = "" if n else "no class was ruled out yet"
-    rests, kind = (PICKS, "iid items"), Kind.HEURISTIC
-    method = "ruled-out classes, if picked uniformly"
-    estimate = make_estimate(
-        spec, name, score(wrong, n), ends, method, reason, kind=kind, assumptions=rests
-    )
+    rests: Any = {"kind": Kind.HEURISTIC, "assumptions": (PICKS, "iid items")}
+    method, value = "ruled-out classes, if picked uniformly", score(wrong, n)
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
-    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
@@ -668,7 +616,8 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
     said = main.value >= 0
     np.add.at(votes, (place[said], main.value[said]), 1)
     missing, unsure = (
-        np.bincount(place[main.value == v], minlength=len(items)) for v in (UNANSWERED, UNSURE)
+        np.bincount(place[main.value == v], minlength=len(items))
+        for v in (records.UNANSWERED, UNSURE)
     )
     complete = missing == 0
     return votes[complete], items[complete], unsure[complete]
@@ -676,7 +625,7 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
 
 def ordinary_view(
     project: Project, name: str, votes: Whole, items: Whole, unsure: Whole
-) -> SystemView:
+) -> records.SystemView:
     """How often a rating is the system's answer; certificates are made from the export."""
     given, spec = project.answers[name][items], project.spec
     answered = (given >= 0) & (given < votes.shape[1])
@@ -689,13 +638,11 @@ def ordinary_view(
     low, _ = betting_interval(equal_together(least, 0.0, 1.0), tail, 0.0)
     _, high = betting_interval(equal_together(most, 0.0, 1.0), 0.0, tail)
     reason = "" if rated.any() else "no item has all its ratings yet"
-    rests, quantity = ("iid items",), "agreement with the annotators"
+    rests: Any = {"assumptions": ("iid items",), "quantity": "agreement with the annotators"}
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
-    estimate = make_estimate(
-        spec, name, value, ends, method, reason, assumptions=rests, quantity=quantity
-    )
+    estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
-    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def agreement_of(votes: Whole, confidence: float) -> Estimate | None:

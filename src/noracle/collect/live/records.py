@@ -217,9 +217,7 @@ def read_project(work: Work, project: int) -> Project:
     members = work.all(SQL.pools_with_people, project=project)
     size = int(rows.item.max()) + 1 if len(rows.item) else 1
     return Project(
-        slug=str(row["slug"]),
-        name=str(row["name"]),
-        state=str(row["state"]),
+        **{key: str(row[key]) for key in ("slug", "name", "state")},
         spec=spec,
         rows=rows,
         truth={int(r["item_id"]): int(r["truth"]) for r in gold},
@@ -248,17 +246,20 @@ def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
     q = {"id": ids, "item": items, "place": code >> 21, "pool": (code >> 11) & 1023}
     q |= {"kind": (code >> 8) & 7, "status": (code >> 6) & 3, "lease": code & 63}
     recorded = spec.protocol == "partitioned" and float(found.get("odd") or 0) > 1e-9
-    chances = _propensities(work, project, ids) if recorded else None
+    chances = None
+    if recorded:
+        rows = work.all(SQL.propensities, project=project)
+        by_id = {int(r["id"]): float(r["propensity"]) for r in rows}
+        chances = np.array([by_id[i] for i in ids.tolist()])
     shown = texts[-1] if several else ""
     return _joined(spec, q, _read_answers(work, project, spec), shown, chances)
 
 
+Columns = Mapping[str, Whole]
+
+
 def _joined(
-    spec: ProjectSpec,
-    q: Mapping[str, Whole],
-    said: Mapping[str, Whole],
-    shown: str,
-    propensity: Real | None,
+    spec: ProjectSpec, q: Columns, said: Columns, shown: str, propensity: Real | None
 ) -> Rows:
     n, ids = len(q["id"]), q["id"]
     value = np.full(n, UNANSWERED, dtype=np.int64)
@@ -316,13 +317,6 @@ def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whol
     verdicts = _numbers(text).reshape(-1, spec.shown)
     value_of = np.where((verdicts == UNSURE).all(axis=1), UNSURE, YES)
     return {"question": _numbers(question), "value": value_of, "verdicts": verdicts}
-
-
-def _propensities(work: Work, project: int, ids: Whole) -> Real:
-    """The recorded chances, in the order of ``ids``."""
-    rows = work.all(SQL.propensities, project=project)
-    found = {int(r["id"]): float(r["propensity"]) for r in rows}
-    return np.array([found[i] for i in ids.tolist()])
 
 
 _KEPT: dict[tuple[str, int, str, int], Whole] = {}

@@ -17,21 +17,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from noracle.accuracy import estimate_accuracy
-from noracle.collect.live import view_of
+from noracle.collect.live import records, view_of
 from noracle.collect.live.estimates import tallies_of
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    PANEL,
-    UNANSWERED,
-    UNSURE,
-    YES,
-    Bools,
-    Project,
-    Real,
-    Rows,
-    Whole,
-)
+from noracle.collect.live.records import MAIN, NO, PANEL, UNSURE, YES, Project, Real, Rows, Whole
 from noracle.collect.model import ClassSpec, ProjectSpec
 from noracle.results.base import encode
 
@@ -87,29 +75,12 @@ def _simulated(
     return Simulated(project, truth, float((answer[:n_items] == truth[:n_items]).mean()))
 
 
-def _rows(
-    item: Whole, pool: Whole, value: Whole, *, kind: int = MAIN, first: int = 0, **shown: Any
-) -> Rows:
+def _rows(item: Whole, pool: Whole, value: Whole, kind: int | Whole = MAIN, **shown: Any) -> Rows:
     n = len(item)
-    return Rows(
-        item=item,
-        place=np.arange(first, first + n),
-        pool=pool,
-        kind=np.full(n, kind, dtype=np.int64),
-        value=value,
-        unsure=value == UNSURE,
-        held=np.zeros(n, dtype=bool),
-        expired=np.zeros(n, dtype=np.int64),
-        **shown,
-    )
-
-
-def _joined(first: Rows, second: Rows) -> Rows:
-    names = [
-        f.name for f in dataclasses.fields(Rows) if isinstance(getattr(first, f.name), np.ndarray)
-    ]
-    parts: Any = {n: np.concatenate([getattr(first, n), getattr(second, n)]) for n in names}
-    return dataclasses.replace(first, **parts)
+    seen: Any = {"unsure": value == UNSURE, "held": np.zeros(n, dtype=bool)}
+    zeros = np.zeros(n, dtype=np.int64)
+    about: Any = {"kind": zeros + kind, "place": np.arange(n), "expired": zeros}
+    return Rows(item=item, pool=pool, value=value, **about, **seen, **shown)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,16 +130,18 @@ def simulate_partitioned(
         value = np.where(gone, _verdicts(rng, truth, answer, asked, faults, k), value)
     if faults.speeds is not None:
         done = _answered(asked, hardness if faults.easy_first else None, faults.speeds)
-        value = np.where(done, value, UNANSWERED)
-    rows = _rows(np.arange(n_items), asked, value)
+        value = np.where(done, value, records.UNANSWERED)
+    item, kind = np.arange(n_items), np.full(n_items, MAIN)
     if panel_items:
         panel_truth, panel_answer, _ = world.draw(rng, panel_items)
         every, classes = np.repeat(np.arange(panel_items), k), np.tile(np.arange(k), panel_items)
         said = _verdicts(rng, panel_truth[every], panel_answer[every], classes, faults, k)
-        rows = _joined(rows, _rows(every + n_items, classes, said, kind=PANEL, first=n_items))
+        panel = (every + n_items, classes, said, np.full(len(every), PANEL))
+        parts = zip((item, asked, value, kind), panel, strict=True)
+        item, asked, value, kind = map(np.concatenate, parts)
         answer, truth = np.concatenate([answer, panel_answer]), np.concatenate([truth, panel_truth])
     spec = spec_of("partitioned", k, panel_items=panel_items)
-    return _simulated(spec, rows, answer, truth, n_items)
+    return _simulated(spec, _rows(item, asked, value, kind), answer, truth, n_items)
 
 
 def _verdicts(
@@ -184,7 +157,7 @@ def _verdicts(
     return np.where(rng.random(n) < chance, UNSURE if faults.unsure_as == "unsure" else NO, value)
 
 
-def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> Bools:
+def _answered(asked: Whole, hardness: Real | None, speeds: Sequence[float]) -> records.Bools:
     done = np.zeros(len(asked), dtype=bool)
     for c, speed in enumerate(speeds):
         places = np.flatnonzero(asked == c)
@@ -297,26 +270,22 @@ def simulate_protocol_table(
     """
     size: Any = {"n_items": n_items, "world": world or LabelWorld()}
     rng = np.random.default_rng(seed)
-    table = []
-    for what, faults, panel, prevented in VIOLATIONS:
-        made = (
-            simulate_partitioned(rng, faults=faults, panel_items=panel, **size)
-            for _ in range(repetitions)
-        )
-        table.append(_row(what, [_run(each, tick) for each in made], prevented))
+
+    def row(what: str, make: Callable[..., Simulated], prevented: bool, **how: Any) -> ProtocolRow:
+        runs = [_run(make(rng, **how, **size), tick) for _ in range(repetitions)]
+        return _row(what, runs, prevented)
+
+    table = [
+        row(what, simulate_partitioned, prevented, faults=faults, panel_items=panel)
+        for what, faults, panel, prevented in VIOLATIONS
+    ]
     for protocol, picking in itertools.product(("judge-all", "pick-wrong"), PICKINGS):
-        made = (
-            simulate_shown(rng, protocol=protocol, picking=picking, **size)  # type: ignore[arg-type]
-            for _ in range(repetitions)
-        )
-        what = f"{protocol}, people pick: {picking}"
-        table.append(_row(what, [_run(each, tick) for each in made], False))
+        what, how = f"{protocol}, people pick: {picking}", {"protocol": protocol}
+        table.append(row(what, simulate_shown, False, picking=picking, **how))
     return tuple(table)
 
 
 class _SimulatedRun(NamedTuple):
-    """One project: biases of the estimators, and what the dashboard said."""
-
     complementary: float
     ordinary: float
     ml: float

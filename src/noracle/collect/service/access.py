@@ -25,13 +25,14 @@ IDLE_SECONDS = 12 * 3600.0
 SESSION_SECONDS = 7 * 86400.0
 _TOUCH_SECONDS = 600.0
 
-ANYBODY: tuple[Role, ...] = ("owner", "manager", "annotator", "auditor")
+Roles = tuple[Role, ...]
+ANYBODY: Roles = ("owner", "manager", "annotator", "auditor")
 """Roles for what every member may do."""
-MANAGERS: tuple[Role, ...] = ("owner", "manager")
+MANAGERS: Roles = ("owner", "manager")
 """Roles that change a project."""
-READERS: tuple[Role, ...] = ("owner", "manager", "auditor")
+READERS: Roles = ("owner", "manager", "auditor")
 """Roles that see estimates, checks and exports."""
-ANNOTATORS: tuple[Role, ...] = ("annotator",)
+ANNOTATORS: Roles = ("annotator",)
 """Roles that are asked questions."""
 
 
@@ -111,9 +112,7 @@ def touch_session(work: Work, token_hash: str, *, now: float) -> None:
         work.run(SQL.touch_session, now=now, ends=ends, token=token_hash)
 
 
-def member(
-    work: Work, token_hash: str, slug: str, *, roles: tuple[Role, ...], now: float
-) -> Member:
+def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) -> Member:
     """The membership of a session's person in a project, if the role is one of ``roles``.
 
     Raises
@@ -128,10 +127,9 @@ def member(
     row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
     if row is None:
         raise SignedOut
-    if row["role"] is None:
-        raise NotFound("There is no such project among yours.")
-    if row["role"] not in roles:
-        raise Forbidden(f"This needs the role {' or '.join(roles)}; yours is {row['role']}.")
+    role = row["role"]
+    NotFound.unless(role is not None, "There is no such project among yours.")
+    Forbidden.unless(role in roles, f"This needs the role {' or '.join(roles)}; yours is {role}.")
     return _member(work, row)
 
 
@@ -142,17 +140,9 @@ def member_of(work: Work, person: int, project: int) -> Member | None:
 
 
 def _member(work: Work, row: Row) -> Member:
-    pools = work.all(SQL.pools_of, project=row["project"], person=row["person"])
-    return Member(
-        person=row["person"],
-        project=row["project"],
-        slug=row["slug"],
-        role=row["role"],
-        alias=row["alias"],
-        pools=tuple(int(pool["pool"]) for pool in pools),
-        state=row["state"],
-        spec=read_spec(row["spec"]),
-    )
+    found = work.all(SQL.pools_of, project=row["project"], person=row["person"])
+    pools = tuple(int(pool["pool"]) for pool in found)
+    return Member(**{**row, "pools": pools, "spec": read_spec(row["spec"])})
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:

@@ -15,7 +15,7 @@ import string
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from noracle.collect.archive import ProjectArchive, make_archive, verdicts, write_zip
 from noracle.collect.errors import Conflict, Refused
@@ -25,7 +25,6 @@ from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.projects import item_of
 from noracle.collect.store.base import SQL, Row, Work
 
-TableFormat = Literal["csv", "jsonl", "parquet"]
 _LETTERS = frozenset(string.ascii_letters + "_")
 _SQL = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "list": "VARCHAR[]"}
 
@@ -38,8 +37,8 @@ class ExportTable:
     rows: Sequence[Sequence[Any]]
 
 
-def table_bytes(table: ExportTable, kind: TableFormat) -> bytes:
-    """One table as the bytes of a file.
+def table_bytes(table: ExportTable, kind: str) -> bytes:
+    """One table as the bytes of a CSV, JSONL or Parquet file.
 
     Examples
     --------
@@ -52,11 +51,10 @@ def table_bytes(table: ExportTable, kind: TableFormat) -> bytes:
     if kind == "csv":
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.columns)
-        writer.writerows([_cell(value) for value in row] for row in table.rows)
+        writer.writerows(map(_cell, row) for row in table.rows)
     else:
-        for row in table.rows:
-            record = dict(zip(table.columns, row, strict=True))
-            text.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+        records = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+        text.writelines(json.dumps(r, ensure_ascii=False, allow_nan=False) + "\n" for r in records)
     return text.getvalue().encode()
 
 
@@ -87,7 +85,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def table_files(tables: Mapping[str, ExportTable], kind: TableFormat) -> dict[str, bytes]:
+def table_files(tables: Mapping[str, ExportTable], kind: str) -> dict[str, bytes]:
     """File names and bytes of several tables; tables without rows are left out, because an empty
     table says nothing.
 
@@ -133,9 +131,10 @@ ESTIMATED = ("main", "reask")
 """Kinds of questions whose answers are evidence about systems."""
 
 
-def first_answers(work: Work, project: int) -> list[Row]:
+def first_answers(work: Work, project: int, kinds: Sequence[str] | None = None) -> list[Row]:
     """First answers with their question, item and the alias of the rater, as they came."""
-    return work.all(SQL.first_answers, project=project)
+    rows = work.all(SQL.first_answers, project=project)
+    return [row for row in rows if kinds is None or row["kind"] in kinds]
 
 
 def judgements(
@@ -171,8 +170,7 @@ def judgements(
             "at": row["received_at"],
             "revision": 0,
         }
-        for row in first_answers(work, project)
-        if kinds is None or row["kind"] in kinds
+        for row in first_answers(work, project, kinds)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
         if asked is not None
     ]
@@ -203,13 +201,11 @@ def ratings(
             "at": row["received_at"],
             "kind": row["kind"],
         }
-        for row in first_answers(work, project)
-        if kinds is None or row["kind"] in kinds
+        for row in first_answers(work, project, kinds)
     ]
 
 
-ExportFormat = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
-FORMATS: tuple[ExportFormat, ...] = ("archive", "jsonl", "csv", "parquet", "label-studio")
+FORMATS = ("archive", "jsonl", "csv", "parquet", "label-studio")
 
 _WHOLE, _NUMBER = ("class", "draw", "revision", "question"), ("propensity", "at")
 _ORDER = "item class verdict rater propensity at draw kind revision question"
@@ -274,16 +270,15 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
     answers = [
         (item, system, answer)
-        for system, given in _predictions(work, project, main=True).items()
-        for item, answer in given.items()
+        for system, said_by in _predictions(work, project, main=True).items()
+        for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
     columns = {"item": text, "rater": text, "label": whole, "at": "number"}
+    given = {"item": text, "system": text, "answer": whole}
     classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
-        "answers": ExportTable(
-            columns={"item": text, "system": text, "answer": whole}, rows=answers
-        ),
+        "answers": ExportTable(columns=given, rows=answers),
         "judgements": ExportTable(columns=_JUDGEMENTS, rows=estimated),
         "items": _items(work, project, spec.n_classes, texts=texts),
         "ratings": ExportTable(columns=columns, rows=rated),
@@ -331,8 +326,8 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
     """File names and bytes of an export in one of :data:`FORMATS`."""
-    if kind not in FORMATS:
-        raise Refused(f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}.")
+    rule = f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}."
+    Refused.unless(kind in FORMATS, rule)
     slug = str(project_of(work, project)["slug"])
     if kind == "archive":
         return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}

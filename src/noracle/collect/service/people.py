@@ -54,11 +54,9 @@ def hash_password(password: str) -> str:
         If the password is too short or too long.
     """
     text = unicodedata.normalize("NFC", password)
-    if not SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD:
-        rule = f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
-        raise Refused(f"{rule}; got {len(text)}.")
-    if len(set(text)) < 3:
-        raise Refused("password must not repeat one or two characters.")
+    rule = f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
+    Refused.unless(SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD, f"{rule}; got {len(text)}.")
+    Refused.unless(len(set(text)) >= 3, "password must not repeat one or two characters.")
     with _two_at_a_time:
         return _hasher().hash(text.encode("utf-8", "surrogatepass"))
 
@@ -77,7 +75,6 @@ def password_fits(hashed: str | None, password: str) -> bool:
 
 
 # Invitations: links that work once, for one role and one pool, for some days.
-
 
 _GONE = "This invitation was used, has expired or was withdrawn. Ask for a new one."
 _ALIAS_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -116,16 +113,14 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
 
 def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
     if role != "annotator":
-        if pool is not None:
-            rule = f"pool must be left out for the role {role}"
-            raise Refused(f"{rule}; only annotators are asked questions.")
+        rule = f"pool must be left out for the role {role}"
+        Refused.unless(pool is None, f"{rule}; only annotators are asked questions.")
         return None
     pools = member.spec.pools
     if pool is None and pools == (EVERYBODY,):
         return EVERYBODY
-    if pool not in pools or isinstance(pool, bool):
-        rule = f"pool must be one of 0 to {len(pools) - 1} for an annotator"
-        raise Refused(f"{rule}; got {pool!r}.")
+    rule = f"pool must be one of 0 to {len(pools) - 1} for an annotator"
+    Refused.unless(pool in pools and not isinstance(pool, bool), f"{rule}; got {pool!r}.")
     return pool
 
 
@@ -143,12 +138,11 @@ def invite(
     days
         From a minute to 90 days.
     """
-    if role not in _MAY_INVITE.get(member.role, ()):
-        raise Forbidden(f"role must be one that a {member.role} may invite; got {role!r}.")
-    if not 1 / 1440 <= days <= 90:
-        raise Refused(f"days must be from a minute to 90 days; got {days!r}.")
-    if role == "annotator" and member.state == "closed":
-        raise Conflict("The project is closed; nobody is asked any more.")
+    allowed = role in _MAY_INVITE.get(member.role, ())
+    Forbidden.unless(allowed, f"role must be one that a {member.role} may invite; got {role!r}.")
+    Refused.unless(1 / 1440 <= days <= 90, f"days must be from a minute to 90 days; got {days!r}.")
+    late = role == "annotator" and member.state == "closed"
+    Conflict.unless(not late, "The project is closed; nobody is asked any more.")
     pool = _pool_for(member, role, pool)
     token, ends = access.new_token(), now + days * 86400
     who = {"project": member.project, "person": member.person, "role": role, "pool": pool}
@@ -163,16 +157,7 @@ def peek_invitation(work: Work, token_hash: str, *, now: float) -> Invitation:
     row = work.one(SQL.invitation, token=token_hash, now=now)
     if row is None:
         raise NotFound(_GONE)
-    return Invitation(
-        id=int(row["id"]),
-        project=int(row["project_id"]),
-        slug=row["slug"],
-        name=row["name"],
-        role=row["role"],
-        pool=None if row["pool"] is None else int(row["pool"]),
-        expires_at=float(row["expires_at"]),
-        spec=read_spec(row["spec"]),
-    )
+    return Invitation(**{**row, "spec": read_spec(row["spec"])})
 
 
 def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -> Member:
@@ -184,21 +169,19 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
     """
     invitation = peek_invitation(work, token_hash, now=now)
     project, role, pool = invitation.project, invitation.role, invitation.pool
-    if work.run(SQL.use_invitation, now=now, person=person, token=token_hash) != 1:
-        raise NotFound(_GONE)
+    used = work.run(SQL.use_invitation, now=now, person=person, token=token_hash)
+    NotFound.unless(used == 1, _GONE)
     known = member_of(work, person, project)
     if known is None:
         alias = join(work, project, person, role=role, now=now)
-    elif known.role != "annotator" or role != "annotator":
-        words = f"You are a member of this project already, as {known.role}."
-        raise Conflict(f"{words} Use another account for another role.")
-    elif pool in known.pools:
-        raise Conflict("You are in this group already.")
-    elif invitation.spec.protocol == "ordinary":
-        words = "You have a place in this project already"
-        raise Conflict(f"{words}; a second one would put the same item to you twice.")
     else:
-        alias = known.alias
+        alias, words = known.alias, f"You are a member of this project already, as {known.role}."
+        both = known.role == role == "annotator"
+        Conflict.unless(both, f"{words} Use another account for another role.")
+        Conflict.unless(pool not in known.pools, "You are in this group already.")
+        words = "You have a place in this project already"
+        several = invitation.spec.protocol != "ordinary"
+        Conflict.unless(several, f"{words}; a second one would put the same item to you twice.")
     if pool is not None:
         work.run(SQL.join_pool, project=project, pool=pool, person=person)
     payload = {"alias": alias, "role": role, "pool": pool, "invitation": invitation.id}
@@ -211,16 +194,15 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
 
 def revoke_invitation(work: Work, member: Member, invitation: int, *, now: float) -> None:
     """Withdraw an invitation of the member's project that was not used."""
-    if member.role not in MANAGERS:
-        raise Forbidden("Only owners and managers withdraw invitations.")
-    if work.run(SQL.revoke_invitation, now=now, id=invitation, project=member.project) != 1:
-        raise NotFound("There is no such invitation to withdraw.")
+    Forbidden.unless(member.role in MANAGERS, "Only owners and managers withdraw invitations.")
+    n = work.run(SQL.revoke_invitation, now=now, id=invitation, project=member.project)
+    NotFound.unless(n == 1, "There is no such invitation to withdraw.")
 
 
 def invitations_of(work: Work, member: Member, *, now: float) -> list[Row]:
     """The open invitations of a project: ``id, role, pool, created_at, expires_at``."""
-    if member.role not in READERS:
-        raise Forbidden("Only owners, managers and auditors see invitations.")
+    seen = member.role in READERS
+    Forbidden.unless(seen, "Only owners, managers and auditors see invitations.")
     return work.all(SQL.invitations, project=member.project, now=now)
 
 
@@ -234,19 +216,18 @@ def normal_email(email: str) -> str:
     """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", email).strip().lower())
     local, _, domain = text.rpartition("@")
-    odd = re.search(r"[\s\x00-\x1f\x7f<>\"',;:\\]", text)
-    if not local or not domain or len(text) > 254 or "@" in local or odd:
-        raise Refused("email must look like name@example.org.")
-    if not text.isprintable():
-        raise Refused("email must hold printable characters only.")
+    odd = "@" in local or re.search(r"[\s\x00-\x1f\x7f<>\"',;:\\]", text)
+    whole = local and domain and len(text) <= 254
+    Refused.unless(whole and not odd, "email must look like name@example.org.")
+    Refused.unless(text.isprintable(), "email must hold printable characters only.")
     return text
 
 
 def normal_name(name: str) -> str:
     """A person's name in one line of 1 to 200 printable characters."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
-    if not 1 <= len(text) <= 200 or not text.isprintable():
-        raise Refused("name must have 1 to 200 printable characters.")
+    fits = 1 <= len(text) <= 200 and text.isprintable()
+    Refused.unless(fits, "name must have 1 to 200 printable characters.")
     return text
 
 
@@ -254,8 +235,8 @@ def add_person(
     work: Work, *, email: str, name: str, password_hash: str, locale: str = "en", now: float
 ) -> int:
     """A new account; raises Conflict if the address has one."""
-    if not re.fullmatch(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*", locale):
-        raise Refused("locale must be a language code such as en or de.")
+    known = re.fullmatch(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*", locale)
+    Refused.unless(known, "locale must be a language code such as en or de.")
     about = {"email": normal_email(email), "name": normal_name(name), "password": password_hash}
     row = work.one(SQL.add_person, locale=locale, now=now, **about)
     if row is None:

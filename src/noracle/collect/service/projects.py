@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
 _AT_A_TIME = 5_000
+Answers = Mapping[str, int | None]
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
@@ -56,8 +57,7 @@ def check_item(item: Item, spec: ProjectSpec) -> None:
     if not short or not name.isprintable() or name != name.strip():
         rule = f"must be named by 1 to {LONGEST_NAME} printable characters"
         raise refused("item", rule, repr(str(name)[:40]))
-    unknown = sorted(set(content) - _KEYS)
-    if unknown:
+    if unknown := sorted(set(content) - _KEYS):
         came = ", ".join(map(str, unknown[:5]))
         raise refused("content", f"must hold {', '.join(sorted(_KEYS))} only", came, name)
     if not any(content.get(key) for key in ("text", "markdown", "image")):
@@ -145,19 +145,9 @@ def items_of(work: Work, project: int) -> list[Item]:
 def item_of(row: Row) -> Item:
     """An item out of its row."""
     truth, options = row["truth"], row["options"]
-    return Item(
-        name=row["name"],
-        content=json.loads(row["content"]),
-        truth=None if truth is None else int(truth),
-        options=None if options is None else tuple(json.loads(options)),
-    )
-
-
-def clear_items(work: Work, project: int) -> int:
-    """Take all items out of a draft again."""
-    hold(work, project, "draft")
-    work.run(SQL.drop_gold, project=project)
-    return work.run(SQL.drop_items, project=project)
+    order = None if options is None else tuple(json.loads(options))
+    content = json.loads(row["content"])
+    return Item(name=row["name"], content=content, truth=truth, options=order)
 
 
 def add_image(work: Work, project: int, picture: Picture) -> str:
@@ -182,8 +172,8 @@ def image_of(work: Work, member: Member, sha256: str) -> tuple[str, bytes]:
 
 def _title(name: str) -> str:
     title = " ".join(str(name).split())
-    if not 1 <= len(title) <= 200 or not title.isprintable():
-        raise Refused("name must have 1 to 200 printable characters.")
+    fits = 1 <= len(title) <= 200 and title.isprintable()
+    Refused.unless(fits, "name must have 1 to 200 printable characters.")
     return title
 
 
@@ -206,9 +196,9 @@ def create_project(
     work: Work, *, slug: str, name: str, spec: ProjectSpec, owner: int, now: float
 ) -> int:
     """A draft, owned by ``owner`` (a person)."""
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", slug):
-        rule = "slug must be 1 to 63 small letters, digits and inner hyphens"
-        raise Refused(f"{rule}; got {slug[:80]!r}.")
+    rule = "slug must be 1 to 63 small letters, digits and inner hyphens"
+    fits = re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", slug)
+    Refused.unless(fits, f"{rule}; got {slug[:80]!r}.")
     title = _title(name)
     row = work.one(SQL.add_project, slug=slug, name=title, spec=_written(spec), now=now)
     if row is None:
@@ -222,11 +212,11 @@ def create_project(
 
 def _written(spec: ProjectSpec) -> str:
     names, guidelines = ([getattr(c, k) for c in spec.classes] for k in ("name", "guideline"))
-    for text in (spec.question, spec.stop_rule, *names, *guidelines):
-        if "\x00" in text or len(text) > 20_000:
-            raise Refused("spec must hold texts of at most 20000 characters, without zero bytes.")
-    if any(not name.strip() or len(name) > 200 or not name.isprintable() for name in names):
-        raise Refused("classes must be named by 1 to 200 printable characters.")
+    texts = (spec.question, spec.stop_rule, *names, *guidelines)
+    rule = "spec must hold texts of at most 20000 characters, without zero bytes."
+    Refused.unless(all("\x00" not in text and len(text) <= 20_000 for text in texts), rule)
+    named = all(name.strip() and len(name) <= 200 and name.isprintable() for name in names)
+    Refused.unless(named, "classes must be named by 1 to 200 printable characters.")
     return canonical(spec.to_dict())
 
 
@@ -238,9 +228,8 @@ def change_spec(work: Work, project: int, spec: ProjectSpec) -> None:
     asked = set(_people_by_pool(work, project))
     asked |= {int(row["pool"]) for row in work.all(SQL.pools_invited, project=project)}
     lost = sorted(asked - set(spec.pools))
-    if lost:
-        rule = "spec must keep the groups in which people are or to which they are invited"
-        raise Conflict(f"{rule}; {lost[:5]} would be lost.")
+    rule = "spec must keep the groups in which people are or to which they are invited"
+    Conflict.unless(not lost, f"{rule}; {lost[:5]} would be lost.")
     work.run(SQL.set_spec, spec=_written(spec), project=project)
 
 
@@ -301,15 +290,8 @@ def seal_project(
         sealed = seal(spec, items_of(work, project), seed=seed, propensities=propensities)
     except (ArgumentError, EvidenceError) as error:
         raise Refused(str(error)) from error
-    drawn = (
-        {
-            **{key: getattr(r, key) for key in ("place", "draw", "kind", "pool", "propensity")},
-            "project": project,
-            "item": ids[r.item],
-            "shown": canonical(list(r.shown)),
-        }
-        for r in sealed.routes
-    )
+    places = ((r._asdict(), ids[r.item], canonical(list(r.shown))) for r in sealed.routes)
+    drawn = ({**r, "project": project, "item": i, "shown": shown} for r, i, shown in places)
     _insert(work, SQL.add_question, drawn)
     orders = ((ids[name], canonical(list(order))) for name, order in sealed.options.items())
     _insert(work, SQL.set_options, ({"id": i, "options": text} for i, text in orders))
@@ -338,13 +320,7 @@ def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
 
 
 def add_system(
-    work: Work,
-    project: int,
-    name: str,
-    answers: Mapping[str, int | None],
-    *,
-    actor: str,
-    now: float,
+    work: Work, project: int, name: str, answers: Answers, *, actor: str, now: float
 ) -> int:
     """Keep a system's answers by item name, None where it gave none.
 
@@ -355,8 +331,8 @@ def add_system(
     unknown = [item for item in answers if item not in ids]
     if unknown or not answers:
         came = "no answers" if not answers else repr(unknown[0])[:60]
-        rule, n = "must be about items of the project", len(unknown)
-        raise refused("answers", rule, came, *unknown[:5], total=n)
+        rule = "must be about items of the project"
+        raise refused("answers", rule, came, *unknown[:5], total=len(unknown))
     wrong = [item for item, answer in answers.items() if not _is_class(answer, spec.n_classes)]
     if wrong:
         rule, came = f"must be a class in [0, {spec.n_classes}) or nothing", repr(answers[wrong[0]])
@@ -412,12 +388,9 @@ def progress(work: Work, project: int) -> dict[str, Any]:
     }
     for r in work.all(SQL.question_counts, project=project):
         pool, n, status = pools[int(r["pool"])], int(r["n"]), int(r["status"])
-        for key, counts in (
-            ("questions", True),
-            ("done", status == DONE),
-            ("leased", status == LEASED),
-        ):
-            pool[key] += n * counts
+        pool["questions"] += n
+        pool["done"] += n * (status == DONE)
+        pool["leased"] += n * (status == LEASED)
     for number, pool in pools.items():
         pool["people"] = people.get(number, 0)
     total = {key: sum(p[key] for p in pools.values()) for key in ("questions", "done", "leased")}
@@ -426,8 +399,7 @@ def progress(work: Work, project: int) -> dict[str, Any]:
 
 
 def _count(work: Work, sql: str, **values: object) -> int:
-    row = work.one(sql, **values)
-    return 0 if row is None else int(row["n"])
+    return int((work.one(sql, **values) or {"n": 0})["n"])
 
 
 def my_progress(work: Work, project: int, person: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from noracle.collect.store.base import Row, Store, Work
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 __all__ = ["Row", "Store", "Work", "open_store", "restore_store"]
 
@@ -44,9 +44,8 @@ def open_store(url: str, *, unsafe: bool = False) -> Store:
     path, _, query = rest.partition("?")
     options = dict(parse_qsl(query))
     synchronous = options.pop("synchronous", "full").lower()
-    if options:
-        came = ", ".join(sorted(options))
-        raise ArgumentError(f"url must have no other option than synchronous; got {came}.")
+    came = ", ".join(sorted(options))
+    require(not came, f"url must have no other option than synchronous; got {came}.")
     return SqliteStore(Path(path), synchronous=synchronous, unsafe=unsafe)
 
 
@@ -55,16 +54,15 @@ def restore_store(path: Path, url: str) -> None:
     yet).
     """
     kind, rest = _kind(url)
-    if not path.is_file():
-        raise ArgumentError(f"path must name a backup; there is no file {path}.")
+    require(path.is_file(), f"path must name a backup; there is no file {path}.")
     if kind == "sqlite":
-        from noracle.collect.store.sqlite import restore
+        from noracle.collect.store import sqlite
 
-        restore(path, Path(rest.partition("?")[0]))
-        return
-    from noracle.collect.store.postgres import restore as restore_postgres
+        sqlite.restore(path, Path(rest.partition("?")[0]))
+    else:
+        from noracle.collect.store import postgres
 
-    restore_postgres(path, url)
+        postgres.restore(path, url)
 
 
 def _kind(url: str) -> tuple[str, str]:

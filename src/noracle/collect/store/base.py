@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, Unpack
 
 from noracle.collect.model import Answered, Given, HeldQuestion
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
+Dialect = Literal["sqlite", "postgresql"]
 Row = Mapping[str, Any]
 Payload = Mapping[str, object]
 Value = TypeVar("Value")
+CLOSED = "store must be open; it was closed."
 
 
 def _queries() -> SimpleNamespace:
     text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
     _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     plain = (re.sub(r"^--.*", "", sql, flags=re.MULTILINE) for sql in parts[1::2])
-    return SimpleNamespace(
-        **dict(zip(parts[::2], (" ".join(sql.split()) for sql in plain), strict=True))
-    )
+    sql = dict(zip(parts[::2], (" ".join(each.split()) for each in plain), strict=True))
+    return SimpleNamespace(**sql)
 
 
 SQL = _queries()
@@ -39,16 +40,29 @@ SQL = _queries()
 class Work(Protocol):
     """One transaction."""
 
-    dialect: Literal["sqlite", "postgresql"]
+    dialect: Dialect
+
+    def _execute(self, sql: str, values: Mapping[str, object]) -> Any: ...
 
     def all(self, sql: str, /, **values: object) -> list[Row]:
         """All rows."""
+        cursor = self._execute(sql, values)
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def one(self, sql: str, /, **values: object) -> Row | None:
         """The first row, or None."""
+        cursor = self._execute(sql, values)
+        row, names = cursor.fetchone(), [column[0] for column in cursor.description or ()]
+        cursor.close()
+        return None if row is None else dict(zip(names, row, strict=True))
 
     def run(self, sql: str, /, **values: object) -> int:
         """Number of rows that changed."""
+        cursor = self._execute(sql, values)
+        if cursor.description:  # with RETURNING, SQLite ends the statement after its last row
+            cursor.fetchall()
+        return int(cursor.rowcount)
 
     def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
         """The same statement for many rows."""
@@ -65,6 +79,13 @@ class Store(Protocol):
 
     url: str
     _readers: ThreadPoolExecutor
+    _next: Callable[..., HeldQuestion | None]
+    _answer: Callable[..., Answered]
+    _amend: Callable[..., Answered]
+
+    def _soon(
+        self, hot: Callable[..., Value], /, *sent: object, **given: object
+    ) -> Awaitable[Value]: ...
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -91,14 +112,18 @@ class Store(Protocol):
         self, token_hash: str, project: int, *, now: float
     ) -> HeldQuestion | None:
         """The question that this session's person holds, else the next one of their pools."""
+        return await self._soon(self._next, token_hash, project, now=now)
 
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer to a question that the person holds; a key counts once."""
+        return await self._soon(self._answer, token_hash, project, **given)
 
     async def amend(
         self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
     ) -> Answered:
         """Append a revision of the person's own last answer."""
+        given = {"answer": answer, "key": key, "value": value, "now": now}
+        return await self._soon(self._amend, token_hash, project, **given)
 
     def chain(self, project: int) -> None:
         """Chain the events that are not chained yet."""
@@ -137,7 +162,7 @@ class Migration(NamedTuple):
     sql: str
 
 
-def migrations(dialect: Literal["sqlite", "postgresql"], folder: Path = FOLDER) -> list[Migration]:
+def migrations(dialect: Dialect, folder: Path = FOLDER) -> list[Migration]:
     """The migrations of a database, in order.
 
     Examples
@@ -145,24 +170,21 @@ def migrations(dialect: Literal["sqlite", "postgresql"], folder: Path = FOLDER) 
     >>> [m.name for m in migrations("sqlite")][:1]
     ['first']
     """
-    found: dict[int, list[tuple[str, Path]]] = {}
+    found: dict[int, Migration] = {}
     for path in sorted(folder.glob("*.sql"), key=lambda path: (path.name.count("."), path.name)):
         match = _NAME.fullmatch(path.name)
         if match is None:
             raise ArgumentError(f"folder must hold files named NNNN_name.sql; got {path.name}.")
         if match[3] in (None, dialect):
-            found.setdefault(int(match[1]), []).append((match[2], path))
+            number, sql = int(match[1]), path.read_text(encoding="utf-8")
+            for mark, name in zip(_MARKS, _TYPES[dialect], strict=True):
+                sql = sql.replace(mark, name)
+            first = found.get(number, Migration(number, match[2], ""))
+            found[number] = first._replace(sql=f"{first.sql}\n{sql}".lstrip("\n"))
     numbers = sorted(found)
-    if numbers != list(range(1, len(numbers) + 1)):
-        rule = "folder must number its migrations 1, 2, 3, … without gaps"
-        raise ArgumentError(f"{rule}; got {numbers}.")
-    result = []
-    for number in numbers:
-        sql = "\n".join(path.read_text(encoding="utf-8") for _, path in found[number])
-        for mark, name in zip(_MARKS, _TYPES[dialect], strict=True):
-            sql = sql.replace(mark, name)
-        result.append(Migration(number, found[number][0][0], sql))
-    return result
+    rule = "folder must number its migrations 1, 2, 3, … without gaps"
+    require(numbers == list(range(1, len(numbers) + 1)), f"{rule}; got {numbers}.")
+    return [found[number] for number in numbers]
 
 
 def schema_version(work: Work) -> int:
@@ -183,9 +205,8 @@ def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = N
     """
     steps = migrations(work.dialect, folder)
     at = schema_version(work)
-    if at > len(steps):
-        rule = f"url must name a database of schema version at most {len(steps)}"
-        raise ArgumentError(f"{rule}; got {at}. Upgrade noracle.")
+    rule = f"url must name a database of schema version at most {len(steps)}"
+    require(at <= len(steps), f"{rule}; got {at}. Upgrade noracle.")
     if at == 0:
         work.script(_VERSIONS)
     for step in steps[at : to if to is not None else len(steps)]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
@@ -22,27 +23,19 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
+from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import (
-    Payload,
-    Row,
-    Store,
-    Work,
-    migrate,
-    migrations,
-    schema_version,
-)
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.collect.store.base import CLOSED, Dialect, Payload, Store, Value, Work
+from noracle.errors import ArgumentError, MissingExtra, require
 
 try:
     import psycopg
     from psycopg.adapt import Loader
-    from psycopg.rows import dict_row
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("A PostgreSQL database", "psycopg", "collect") from error
 
@@ -94,26 +87,16 @@ def translate(sql: str) -> str:
     return _TOKENS.sub(word, sql)
 
 
-class PostgresWork:
+class PostgresWork(Work):
     """One transaction. Values are put into the text by psycopg, so that NULL needs no type."""
 
-    dialect: Literal["sqlite", "postgresql"] = "postgresql"
+    dialect: Dialect = "postgresql"
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
 
-    def all(self, sql: str, /, **values: object) -> list[Row]:
-        """All rows."""
-        return list(self._cursor.execute(translate(sql), values).fetchall())
-
-    def one(self, sql: str, /, **values: object) -> Row | None:
-        """The first row, or None."""
-        return self._cursor.execute(translate(sql), values).fetchone()
-
-    def run(self, sql: str, /, **values: object) -> int:
-        """Number of rows that changed."""
-        return self._cursor.execute(translate(sql), values).rowcount
+    def _execute(self, sql: str, values: Mapping[str, object]) -> psycopg.ClientCursor[Any]:
+        return psycopg.ClientCursor(self.connection).execute(translate(sql), values)
 
     def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
         """The same statement for many rows, sent in a pipeline."""
@@ -126,15 +109,14 @@ class PostgresWork:
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self._cursor.execute(_LOCK, (PROJECT_LOCK, project))
-        self._cursor.execute(_EVENT, (project, float(at), actor, kind, canonical(payload)))
+        self.connection.execute(_LOCK, (PROJECT_LOCK, project))
+        self.connection.execute(_EVENT, (project, float(at), actor, kind, canonical(payload)))
 
 
 def connect(url: str) -> Connection:
     """A connection in autocommit."""
-    connection: Connection = psycopg.connect(
-        url, autocommit=True, application_name="noracle", connect_timeout=10
-    )
+    how: Any = {"autocommit": True, "application_name": "noracle", "connect_timeout": 10}
+    connection: Connection = psycopg.connect(url, **how)
     connection.adapters.register_loader("numeric", _Number)
     return connection
 
@@ -147,12 +129,10 @@ def lock_writers(connection: Connection) -> None:
 def check_durable(connection: Connection) -> None:
     """Refuse a server that acknowledges what is not on the disk."""
     for setting in ("synchronous_commit", "fsync", "full_page_writes"):
+        rule = f"{setting} must be on, or answers are lost at a power cut; the server has it off"
+        remedy = "Turn it on, or pass unsafe=True to accept that."
         row = connection.execute(f"SHOW {setting}").fetchone()
-        if row is not None and row[0] == "off":
-            raise ArgumentError(
-                f"{setting} must be on, or answers are lost at a power cut; the server has it off. "
-                "Turn it on, or pass unsafe=True to accept that."
-            )
+        require(row is None or row[0] != "off", f"{rule}. {remedy}")
 
 
 def chain(connection: Connection, project: int) -> None:
@@ -177,9 +157,8 @@ def chain(connection: Connection, project: int) -> None:
 
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
 
-
 FORMAT = "noracle-backup/1"
-_MADE = "".join(step.sql for step in migrations("postgresql"))
+_MADE = "".join(step.sql for step in base.migrations("postgresql"))
 TABLES = tuple(re.findall(r"CREATE TABLE (\w+)", _MADE))
 """In an order in which every row finds those that it names."""
 
@@ -203,7 +182,7 @@ def write_backup(connection: Connection, path: Path) -> None:
                     for block in copy:
                         member.write(block)
                 tables[table] = {"columns": columns, "rows": cursor.rowcount}
-            about = {"format": FORMAT, "version": schema_version(work), "tables": tables}
+            about = {"format": FORMAT, "version": base.schema_version(work), "tables": tables}
             archive.writestr("backup.json", json.dumps(about))
         file.flush()
         os.fsync(file.fileno())
@@ -214,32 +193,31 @@ def restore(path: Path, url: str) -> None:
     """Fill an empty database: tables as they were then, the rows, then the newer migrations."""
     with zipfile.ZipFile(_checked(path)) as archive, connect(url) as connection:
         about = json.loads(archive.read("backup.json"))
-        newest = len(migrations("postgresql"))
-        if about.get("format") != FORMAT or about["version"] > newest:
-            rule = f"path must name a backup of schema version at most {newest}"
-            raise ArgumentError(f"{rule}; got {about.get('version')}. Upgrade noracle.")
+        newest = len(base.migrations("postgresql"))
+        ours = about.get("format") == FORMAT and about["version"] <= newest
+        rule = f"path must name a backup of schema version at most {newest}"
+        require(ours, f"{rule}; got {about.get('version')}. Upgrade noracle.")
         with connection.transaction():
             lock_writers(connection)
             work = PostgresWork(connection)
-            if schema_version(work):
-                raise ArgumentError("url must name a database without tables; this one has some.")
-            migrate(work, now=time.time(), to=about["version"])
+            rule = "url must name a database without tables; this one has some."
+            require(not base.schema_version(work), rule)
+            base.migrate(work, now=time.time(), to=about["version"])
             for table, told in about["tables"].items():
                 _fill(archive, work, table, told)
-            migrate(work, now=time.time())
+            base.migrate(work, now=time.time())
 
 
 def _fill(archive: zipfile.ZipFile, work: PostgresWork, table: str, told: dict[str, Any]) -> None:
     columns, rule = told["columns"], "path must name a"
-    if table not in _tables(work) or set(columns) - set(_columns(work, table)):
-        raise ArgumentError(f"{rule} backup with the tables of its version; got {table}.")
+    known = table in _tables(work) and set(columns) <= set(_columns(work, table))
+    require(known, f"{rule} backup with the tables of its version; got {table}.")
     with archive.open(f"{table}.copy") as member, work.connection.cursor() as cursor:
         with cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
             while block := member.read(1 << 16):
                 copy.write(block)
-        if cursor.rowcount != told["rows"]:
-            came = f"{table} has {cursor.rowcount} rows of {told['rows']}"
-            raise ArgumentError(f"{rule} whole backup; {came}.")
+        n, rows = cursor.rowcount, told["rows"]
+        require(n == rows, f"{rule} whole backup; {table} has {n} rows of {rows}.")
     if "id" in columns:
         sequence = f"pg_get_serial_sequence('{table}', 'id')"
         work.one(f"SELECT setval({sequence}, COALESCE(MAX(id), 0) + 1, false) FROM {table}")  # noqa: S608 (one of TABLES)
@@ -265,8 +243,6 @@ def _columns(work: PostgresWork, table: str) -> list[str]:
     return [row["column_name"] for row in work.all(_COLUMNS, table=table)]
 
 
-Value = TypeVar("Value")
-
 _HOT, _WRITERS, _READERS = 8, 2, 4
 _TRIES = 5
 _REFUSALS = (errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
@@ -290,7 +266,7 @@ class PostgresStore(Store):
                 check_durable(connection)
             with connection.transaction():
                 lock_writers(connection)
-                migrate(PostgresWork(connection), now=time.time())
+                base.migrate(PostgresWork(connection), now=time.time())
         self._free: queue.LifoQueue[Connection] = queue.LifoQueue()
         self._specs: dict[int, ProjectSpec] = {}
         self._hot = ThreadPoolExecutor(_HOT, thread_name_prefix="noracle-hot")
@@ -298,15 +274,13 @@ class PostgresStore(Store):
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
         self._stop = threading.Event()
-        self._chainer = threading.Thread(
-            target=self._chain_forever, name="noracle-chain", daemon=True
-        )
+        name = "noracle-chain"
+        self._chainer = threading.Thread(target=self._chain_forever, name=name, daemon=True)
         self._chainer.start()
 
     @contextlib.contextmanager
     def _borrow(self) -> Iterator[Connection]:
-        if self._closed:
-            raise ArgumentError("store must be open; it was closed.")
+        require(not self._closed, CLOSED)
         try:
             connection = self._free.get_nowait()
         except queue.Empty:
@@ -383,64 +357,46 @@ class PostgresStore(Store):
                 lost = True
         raise ArgumentError("op must end.")  # pragma: no cover - the loop returns or raises
 
-    async def _soon(self, call: Callable[[], Value]) -> Value:
-        return await asyncio.get_running_loop().run_in_executor(self._hot, call)
+    def _soon(
+        self, hot: Callable[..., Value], /, *sent: object, **given: object
+    ) -> asyncio.Future[Value]:
+        call = functools.partial(hot, *sent, **given)
+        return asyncio.get_running_loop().run_in_executor(self._hot, call)
 
     def _drop_idle(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
 
-    async def next_question(
-        self, token_hash: str, project: int, *, now: float
-    ) -> HeldQuestion | None:
-        """The question that the person holds, else the next one."""
+    def _next(self, token_hash: str, project: int, *, now: float) -> HeldQuestion | None:
+        hot.check_form("-", "", now)
+        spec = self._spec(project)
+        seconds = spec.lease_seconds if spec else 0.0
+        rows = self._call(_NEXT, token_hash, project, float(now), seconds, hot.new_key())
+        return _asked(project, rows[0]) if rows else None
 
-        def call() -> HeldQuestion | None:
-            hot.check_form("-", "", now)
-            spec = self._spec(project)
-            seconds = spec.lease_seconds if spec else 0.0
-            rows = self._call(_NEXT, token_hash, project, float(now), seconds, hot.new_key())
-            return _asked(project, rows[0]) if rows else None
-
-        return await self._soon(call)
-
-    async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
-        """Keep the first answer."""
+    def _answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         question, key, value = given["question"], given["key"], given["value"]
         shown_at, now = float(given["shown_at"]), float(given["now"])
         ms, want = given["client_ms"], given["want_next"]
+        hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
+        spec = self._spec(project)
+        known = spec and (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
+        sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
+        rules = (*(known or ("", False, 0, 0.0)), hot.new_key())
+        number, revision, again, *row = self._call(_ANSWER, *sent, *rules)[0]
+        kept = Answered(answer=number, question=question, revision=revision, again=again)
+        return kept if row[0] is None else dataclasses.replace(kept, next=_asked(project, row))
 
-        def call() -> Answered:
-            hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
-            spec = self._spec(project)
-            none = ("", False, 0, 0.0)
-            known = spec and (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
-            sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
-            number, revision, again, *row = self._call(
-                _ANSWER, *sent, *(known or none), hot.new_key()
-            )[0]
-            follow = None if row[0] is None else _asked(project, row)
-            return Answered(
-                answer=number, question=question, revision=revision, again=again, next=follow
-            )
-
-        return await self._soon(call)
-
-    async def amend(
+    def _amend(
         self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
     ) -> Answered:
-        """Append a revision."""
-
-        def call() -> Answered:
-            hot.check_form(key, value, now, question=answer)
-            spec = self._spec(project)
-            rules = (spec.protocol, spec.trap) if spec else ("", False)
-            sent = (token_hash, project, answer, key, value, float(now))
-            row = self._call(_AMEND, *sent, *rules)[0]
-            return Answered(answer=row[0], question=row[1], revision=row[2], again=row[3])
-
-        return await self._soon(call)
+        hot.check_form(key, value, now, question=answer)
+        spec = self._spec(project)
+        rules = (spec.protocol, spec.trap) if spec else ("", False)
+        sent = (token_hash, project, answer, key, value, float(now))
+        number, question, revision, again = self._call(_AMEND, *sent, *rules)[0]
+        return Answered(answer=number, question=question, revision=revision, again=again)
 
     def _call(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """One function; safe to call again: a key is kept once and a lease is given once."""
@@ -512,4 +468,4 @@ def _reaching(*, tell: bool = False) -> Iterator[None]:
 
 
 def _asked(project: int, row: Sequence[Any]) -> HeldQuestion:
-    return hot.asked(project, row, row[6], row[7], row[8])
+    return hot.asked(project, row, *row[6:9])

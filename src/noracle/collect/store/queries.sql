@@ -31,10 +31,6 @@ SELECT COUNT(*) AS n FROM item WHERE project_id = :project
 INSERT INTO item (project_id, name, content, sha256) VALUES (:project, :name, :content, :sha256)
 -- name: add_gold
 INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name
--- name: drop_gold
-DELETE FROM gold WHERE item_id IN (SELECT id FROM item WHERE project_id = :project)
--- name: drop_items
-DELETE FROM item WHERE project_id = :project
 -- name: gold
 SELECT g.item_id, i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project
 -- name: set_options
@@ -162,7 +158,7 @@ UPDATE person SET locale = :locale WHERE id = :person
 UPDATE person SET email = NULL, name = NULL, password = NULL, locale = 'en', active = 0, forgotten_at = :now
 WHERE id = :person
 -- name: invitation
-SELECT i.id, i.project_id, i.role, i.pool, i.expires_at, j.slug, j.name, j.spec, j.state FROM invitation i
+SELECT i.id, i.project_id AS project, j.slug, j.name, i.role, i.pool, i.expires_at, j.spec FROM invitation i
 JOIN project j ON j.id = i.project_id
 WHERE i.token_hash = :token AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > :now
 -- name: invitations

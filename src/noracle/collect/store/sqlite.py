@@ -21,15 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from noracle.collect.chain import canonical, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, fits, read_spec
-from noracle.collect.store.base import SQL, Payload, Row, Store, Work, migrate
-from noracle.errors import ArgumentError
+from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
+from noracle.errors import ArgumentError, require
 
-Value = TypeVar("Value")
 REASK_STEP = 1000
 """A question that is put again has the draw of the first plus this number, once for each time."""
 
@@ -47,45 +46,31 @@ MESSAGES = {
 _LONGEST = 10_000  # of an answer: "unsure|" for a thousand classes is shorter
 _READERS, _BATCH = 4, 256
 _SAFE = ("full", "extra")
-_SETTINGS = ("fullfsync", "checkpoint_fullfsync", "foreign_keys")
+# Of each connection; what is deleted, such as a name to be forgotten, is overwritten.
+_ON = ("fullfsync", "checkpoint_fullfsync", "foreign_keys", "secure_delete")
+_SETTINGS = (*(f"{name} = 1" for name in _ON), "trusted_schema = 0", "cache_size = -16000")
+Cursors = dict[int, dict[int, int]]
 
 
-class SqliteWork:
+class SqliteWork(Work):
     """One transaction. Events are chained here; heads are written with the next statement.
 
     ``cursors`` is the hot path's memory, by project and person: no open question below this place
     is for the person. It only saves time.
     """
 
-    dialect: Literal["sqlite", "postgresql"] = "sqlite"
+    dialect: Dialect = "sqlite"
 
-    def __init__(
-        self, connection: sqlite3.Connection, cursors: dict[int, dict[int, int]] | None = None
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, cursors: Cursors | None = None) -> None:
         self.connection = connection
         self.heads: dict[int, tuple[int, str]] = {}
         self._pending: set[int] = set()
         self.cursors = {} if cursors is None else cursors
 
-    def all(self, sql: str, /, **values: object) -> list[Row]:
-        """All rows."""
-        cursor = self._execute(sql, values)
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
-
-    def one(self, sql: str, /, **values: object) -> Row | None:
-        """The first row, or None."""
-        cursor = self._execute(sql, values)
-        row = cursor.fetchone()
-        names = [column[0] for column in cursor.description or ()]
-        cursor.close()
-        return None if row is None else dict(zip(names, row, strict=True))
-
-    def run(self, sql: str, /, **values: object) -> int:
-        """Number of rows that changed."""
-        cursor = self._execute(sql, values)
-        cursor.fetchall()  # with RETURNING, the statement ends only after its last row
-        return cursor.rowcount
+    def _execute(self, sql: str, values: Mapping[str, object]) -> sqlite3.Cursor:
+        if self._pending:
+            self.flush()
+        return self.connection.execute(sql, values)
 
     def many(self, sql: str, rows: Iterable[Mapping[str, object]], /) -> None:
         """The same statement for many rows."""
@@ -109,11 +94,9 @@ class SqliteWork:
     def append(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
         """As ``log``; the head in the project's row follows later in the transaction."""
         if project not in self.heads:
-            found = self.connection.execute(
-                "SELECT last_seq, head FROM project WHERE id = ?1", (project,)
-            ).fetchone()
-            if found is None:
-                raise ArgumentError(f"project must be the number of a project; got {project}.")
+            sql = "SELECT last_seq, head FROM project WHERE id = ?1"
+            found = self.connection.execute(sql, (project,)).fetchone()
+            require(found, f"project must be the number of a project; got {project}.")
             self.heads[project] = found
         last, prev = self.heads[project]
         seq, text = last + 1, canonical(payload)
@@ -145,11 +128,6 @@ class SqliteWork:
             raise
         self.connection.execute("RELEASE op")
 
-    def _execute(self, sql: str, values: Mapping[str, object]) -> sqlite3.Cursor:
-        if self._pending:
-            self.flush()
-        return self.connection.execute(sql, values)
-
 
 def connect(
     path: Path, *, synchronous: str = "full", read_only: bool = False
@@ -159,15 +137,8 @@ def connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
     )
     _write_ahead(connection)
-    for name, value in (
-        ("synchronous", synchronous),
-        *dict.fromkeys(_SETTINGS, "1").items(),
-        ("trusted_schema", "0"),
-        ("cache_size", "-16000"),
-        ("secure_delete", "1"),  # what is deleted, such as a name to be forgotten, is overwritten
-        *((("query_only", "1"),) if read_only else ()),
-    ):
-        connection.execute(f"PRAGMA {name} = {value}").fetchone()
+    for setting in (f"synchronous = {synchronous}", *_SETTINGS, f"query_only = {read_only:d}"):
+        connection.execute(f"PRAGMA {setting}").fetchone()
     return connection
 
 
@@ -177,18 +148,15 @@ def _write_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> No
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > last:
                 connection.close()
                 raise
             time.sleep(0.01)
-        else:
-            return
 
 
 class _Asker(NamedTuple):
-    """Who asks, and where."""
-
     person: int
     alias: str
     state: str
@@ -199,11 +167,6 @@ class _Asker(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(json.loads(text))
-
-
-def is_unsure(value: str) -> bool:
-    """Whether nothing was decided: "unsure", or "unsure" about every class shown."""
-    return set(value.split("|")) == {"unsure"}
 
 
 def new_key() -> str:
@@ -234,14 +197,12 @@ def check_form(
     key: str, value: str, *times: float, question: int = 1, client_ms: int | None = None
 ) -> None:
     """Refuse what no form of ours sends, before a database sees it."""
-    if not 1 <= len(key) <= 100 or not key.isascii() or not all(0 <= at < 1e12 for at in times):
-        raise Refused(MESSAGES["form"])
-    if len(value) > _LONGEST or not value.isascii() or "\0" in key + value:
-        raise Refused(MESSAGES["value"])
-    if not 0 < question < 2**63:
-        raise NotFound(MESSAGES["question"])
-    if client_ms is not None and not 0 <= client_ms < 2**53:
-        raise Refused(MESSAGES["form"])
+    short = 1 <= len(key) <= 100 and key.isascii()
+    Refused.unless(short and all(0 <= at < 1e12 for at in times), MESSAGES["form"])
+    plain = len(value) <= _LONGEST and value.isascii() and "\0" not in key + value
+    Refused.unless(plain, MESSAGES["value"])
+    NotFound.unless(0 < question < 2**63, MESSAGES["question"])
+    Refused.unless(client_ms is None or 0 <= client_ms < 2**53, MESSAGES["form"])
 
 
 def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Asker:
@@ -249,21 +210,14 @@ def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Aske
     row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
     if row is None:
         raise SignedOut
-    if row[1] is None:
-        raise NotFound(MESSAGES["project"])
-    if row[1] != "annotator":
-        raise Forbidden(MESSAGES["role"])
-    return _Asker(row[0], row[2], row[3], read_spec(row[4]), project)
+    person, role, alias, state, spec = row
+    NotFound.unless(role is not None, MESSAGES["project"])
+    Forbidden.unless(role == "annotator", MESSAGES["role"])
+    return _Asker(person, alias, state, read_spec(spec), project)
 
 
 def _check_open(who: _Asker) -> None:
-    if who.state != "open":
-        raise Conflict(MESSAGES["state"])
-
-
-def _check_fits(who: _Asker, shown: str, value: str) -> None:
-    if not fits(who.spec, _numbers(shown), value):
-        raise Refused(MESSAGES["value"])
+    Conflict.unless(who.state == "open", MESSAGES["state"])
 
 
 def next_question(
@@ -338,9 +292,10 @@ def _again(work: SqliteWork, who: _Asker, key: str, value: str, question: int) -
     row = work.connection.execute(SQL.hot_by_key, (who.project, key)).fetchone()
     if row is None:
         return None
-    if row[3] != who.person or row[4] != value or row[1] != question:
-        raise Conflict(MESSAGES["key"])
-    return Answered(answer=row[0], question=question, revision=row[2], again=True)
+    answer, asked, revision, person, said = row
+    same = (person, said, asked) == (who.person, value, question)
+    Conflict.unless(same, MESSAGES["key"])
+    return Answered(answer=answer, question=question, revision=revision, again=True)
 
 
 def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
@@ -350,13 +305,14 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     if row is None:
         raise NotFound(MESSAGES["question"])
     item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at = row
-    if status != 1 or person != who.person or key != given["key"]:
-        raise Conflict(MESSAGES["lease"])
-    _check_fits(who, shown, given["value"])
+    held = (status, person, key) == (1, who.person, given["key"])
+    Conflict.unless(held, MESSAGES["lease"])
+    Refused.unless(fits(who.spec, _numbers(shown), given["value"]), MESSAGES["value"])
     given = {**given, "shown_at": min(max(given["shown_at"], leased_at), now)}
-    kept = _add_answer(work, who, given, place, 0)
+    kept = _add_answer(work, who, place, 0, **given)
     run(SQL.hot_answered, (given["question"],))
-    again = is_unsure(given["value"]) and kind in ("main", "reask")
+    # Nothing was decided: "unsure", or "unsure" about every class shown.
+    again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         run(SQL.hot_reask, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
         _reopened(work, project, place)
@@ -364,18 +320,11 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
 
 
 def amend(
-    work: SqliteWork,
-    token_hash: str,
-    project: int,
-    *,
-    answer: int,
-    key: str,
-    value: str,
-    now: float,
+    work: SqliteWork, token: str, project: int, *, answer: int, key: str, value: str, now: float
 ) -> Answered:
     """Append a revision of the person's last answer."""
     check_form(key, value, now, question=answer)
-    who = _enter(work, token_hash, project, now)
+    who = _enter(work, token, project, now)
     run = work.connection.execute
     mine = run(SQL.hot_mine, (answer, project, who.person)).fetchone()
     if mine is None:
@@ -385,36 +334,21 @@ def amend(
         return before
     _check_open(who)
     question, shown_at, place, shown, revision = run(SQL.hot_last, (project, who.person)).fetchone()
-    if question != mine[0]:
-        raise Conflict(MESSAGES["last"])
-    _check_fits(who, shown, value)
-    given: Given = {
-        "question": question,
-        "key": key,
-        "value": value,
-        "shown_at": shown_at,
-        "client_ms": None,
-        "want_next": False,
-        "now": now,
-    }
-    return _add_answer(work, who, given, place, revision + 1)
+    Conflict.unless(question == mine[0], MESSAGES["last"])
+    Refused.unless(fits(who.spec, _numbers(shown), value), MESSAGES["value"])
+    sent: Any = {"question": question, "key": key, "value": value, "client_ms": None}
+    return _add_answer(work, who, place, revision + 1, shown_at=shown_at, now=now, **sent)
 
 
-def _add_answer(work: SqliteWork, who: _Asker, given: Given, place: int, revision: int) -> Answered:
-    question, value = given["question"], given["value"]
-    shown_at, now = given["shown_at"], given["now"]
-    row = (who.project, question, revision, who.person, value, shown_at, now)
-    sent = (given["client_ms"], given["key"])
-    number = work.connection.execute(SQL.hot_answer, (*row, *sent)).fetchone()[0]
-    payload = {
-        "answer": number,
-        "place": place,
-        "question": question,
-        "received_at": now,
-        "revision": revision,
-        "shown_at": shown_at,
-        "value": value,
-    }
+def _add_answer(
+    work: SqliteWork, who: _Asker, place: int, revision: int, **given: Unpack[Given]
+) -> Answered:
+    question, value, shown_at = given["question"], given["value"], given["shown_at"]
+    now, client_ms, key = given["now"], given["client_ms"], given["key"]
+    row = (who.project, question, revision, who.person, value, shown_at, now, client_ms, key)
+    number = work.connection.execute(SQL.hot_answer, row).fetchone()[0]
+    payload = {"answer": number, "question": question, "place": place, "revision": revision}
+    payload |= {"value": value, "shown_at": shown_at, "received_at": now}
     kind = "amended" if revision else "answer"
     work.append(who.project, kind, payload, actor=who.alias, at=now)
     return Answered(answer=number, question=question, revision=revision, again=False)
@@ -441,8 +375,7 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
         copy.execute("PRAGMA synchronous = FULL")
         found = copy.execute("PRAGMA integrity_check").fetchone()[0]
-        if found != "ok":
-            raise ArgumentError(f"database must be whole; SQLite found: {found}.")
+        require(found == "ok", f"database must be whole; SQLite found: {found}.")
     except BaseException:
         copy.close()
         part.unlink(missing_ok=True)
@@ -462,8 +395,7 @@ def restore(path: Path, target: Path) -> None:
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     with contextlib.closing(source):
         try:
-            if len(source.execute(names).fetchall()) != 3:
-                raise ArgumentError(f"{rule}; got {path}.")
+            require(len(source.execute(names).fetchall()) == 3, f"{rule}; got {path}.")
             copy_database(source, target)
         except sqlite3.DatabaseError as error:
             raise ArgumentError(f"{rule}; got {path} ({error}).") from None
@@ -481,28 +413,25 @@ class SqliteStore(Store):
     """A database file. See :class:`noracle.collect.store.base.Store`."""
 
     def __init__(self, path: Path, *, synchronous: str = "full", unsafe: bool = False) -> None:
-        if synchronous not in (*_SAFE, "normal", "off"):
-            rule = "synchronous must be full, extra, normal or off"
-            raise ArgumentError(f"{rule}; got {synchronous!r}.")
-        if synchronous not in _SAFE and not unsafe:
-            rule = "synchronous must be full, or answers are lost at a power cut"
-            raise ArgumentError(f"{rule}; got {synchronous!r}. Pass unsafe=True to accept that.")
+        known = synchronous in (*_SAFE, "normal", "off")
+        require(known, f"synchronous must be full, extra, normal or off; got {synchronous!r}.")
+        rule = f"synchronous must be full, or answers are lost at a power cut; got {synchronous!r}"
+        require(unsafe or synchronous in _SAFE, f"{rule}. Pass unsafe=True to accept that.")
         self.path = path = path.absolute()
         self.url = f"sqlite:///{path}"
         make_private(path)
         self._connection = connect(path, synchronous=synchronous)
         try:
-            if (
-                self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal"
-                and not unsafe
-            ):
-                rule = "url must name a file on a disk that can hold a write-ahead log"
-                raise ArgumentError(f"{rule}; got {path}. Pass unsafe=True to accept less.")
-            self._migrate()
+            mode = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
+            rule = f"url must name a file on a disk that can hold a write-ahead log; got {path}"
+            require(unsafe or mode == "wal", f"{rule}. Pass unsafe=True to accept less.")
+            self._connection.execute("BEGIN IMMEDIATE")
+            migrate(SqliteWork(self._connection), now=time.time())
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.close()
+            self._connection.close()  # undoes what was begun
             raise
-        self._cursors: dict[int, dict[int, int]] = {}
+        self._cursors: Cursors = {}
         self._version = -1
         self._queue: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._free: queue.LifoQueue[sqlite3.Connection | None] = queue.LifoQueue()
@@ -511,19 +440,9 @@ class SqliteStore(Store):
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
         self._gate = threading.Lock()
-        self._writer = threading.Thread(
-            target=self._write_forever, name="noracle-write", daemon=True
-        )
+        name = "noracle-write"
+        self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
         self._writer.start()
-
-    def _migrate(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            migrate(SqliteWork(self._connection), now=time.time())
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
     async def write(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` in a transaction that is on the disk when this returns."""
@@ -531,16 +450,23 @@ class SqliteStore(Store):
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
-        if threading.current_thread() is self._writer:
-            rule = "op must not call the store again"
-            raise ArgumentError(f"{rule}; use the transaction that it was given.")
+        rule = "op must not call the store again; use the transaction that it was given."
+        require(threading.current_thread() is not self._writer, rule)
         return self._put(op).result()
+
+    _next = staticmethod(next_question)
+    _answer = staticmethod(answer)
+    _amend = staticmethod(amend)
+
+    def _soon(
+        self, hot: Callable[..., Value], /, *sent: object, **given: object
+    ) -> asyncio.Future[Value]:
+        return asyncio.wrap_future(self._put(lambda work: hot(work, *sent, **given), hot=True))
 
     def _put(self, op: Callable[[Any], Value], *, hot: bool = False) -> Future[Value]:
         future: Future[Value] = Future()
         with self._gate:
-            if self._closed:
-                raise ArgumentError("store must be open; it was closed.")
+            require(not self._closed, CLOSED)
             self._queue.put(_Task(op, future, hot))
         return future
 
@@ -577,7 +503,7 @@ class SqliteStore(Store):
             return [(None, own or error) for _, own in done]
         return done
 
-    def _remembered(self) -> dict[int, dict[int, int]]:
+    def _remembered(self) -> Cursors:
         """Where searches begin; nowhere in particular after another process has written."""
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version:
@@ -600,12 +526,10 @@ class SqliteStore(Store):
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
-        if self._closed:
-            raise ArgumentError("store must be open; it was closed.")
+        require(not self._closed, CLOSED)
         connection = self._free.get()
         try:
-            if connection is None:
-                connection = connect(self.path, read_only=True)
+            connection = connection or connect(self.path, read_only=True)
             connection.execute("BEGIN")
             try:
                 return op(SqliteWork(connection))
@@ -618,29 +542,6 @@ class SqliteStore(Store):
         """As ``read_now``: every event is chained when it is written."""
         del project
         return self.read_now(op)
-
-    async def next_question(
-        self, token_hash: str, project: int, *, now: float
-    ) -> HeldQuestion | None:
-        """The question that the person holds, else the next one."""
-        op = functools.partial(next_question, token_hash=token_hash, project=project, now=now)
-        return await asyncio.wrap_future(self._put(op, hot=True))
-
-    async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
-        """Keep the first answer."""
-        op = functools.partial(answer, token_hash=token_hash, project=project, **given)
-        return await asyncio.wrap_future(self._put(op, hot=True))
-
-    async def amend(
-        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
-    ) -> Answered:
-        """Append a revision."""
-        given = {"answer": answer, "key": key, "value": value, "now": now}
-
-        def op(work: SqliteWork) -> Answered:
-            return amend(work, token_hash, project, **given)  # type: ignore[arg-type]
-
-        return await asyncio.wrap_future(self._put(op, hot=True))
 
     def chain(self, project: int) -> None:
         """Nothing to do: events are chained when they are written."""
@@ -660,7 +561,6 @@ class SqliteStore(Store):
         self._writer.join()
         self._readers.shutdown(wait=True)
         for _ in range(_READERS):
-            connection = self._free.get()
-            if connection is not None:
+            if (connection := self._free.get()) is not None:
                 connection.close()
         self._connection.close()

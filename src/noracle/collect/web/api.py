@@ -20,7 +20,7 @@ from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Web
+from noracle.collect.web.core import Change, Web
 from noracle.collect.web.page import export_response, language_of, web_of
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -49,6 +49,7 @@ def _clean_json(value: Any, depth: int = 0) -> Any:
 
 Whole = Annotated[int, Field(ge=0, le=2**53)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_clean)]
+Email = Annotated[str, Field(max_length=254), AfterValidator(_clean)]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_clean)]
 AnyJson = Annotated[dict[str, Any], AfterValidator(_clean_json)]
 
@@ -62,7 +63,7 @@ class Strict(BaseModel):
 class SignIn(Strict):
     """``bearer`` asks for the token in the reply instead of a cookie, for programs."""
 
-    email: Annotated[str, Field(max_length=254), AfterValidator(_clean)]
+    email: Email
     password: Text
     bearer: bool = False
 
@@ -70,7 +71,7 @@ class SignIn(Strict):
 class Join(Strict):
     """All empty for somebody who is signed in."""
 
-    email: Annotated[str, Field(max_length=254), AfterValidator(_clean)] = ""
+    email: Email = ""
     name: Line = ""
     password: Text = ""
 
@@ -164,15 +165,8 @@ def asked_json(asked: HeldQuestion | None) -> dict[str, Any] | None:
     """A question as its person may see it."""
     if asked is None:
         return None
-    return {
-        "question": asked.question,
-        "key": asked.key,
-        "content": visible(asked.content),
-        "options": asked.options,
-        "shown": asked.shown,
-        "lease_until": asked.lease_until,
-        "done": asked.done,
-    }
+    names = ("question", "key", "content", "options", "shown", "lease_until", "done")
+    return {name: getattr(asked, name) for name in names} | {"content": visible(asked.content)}
 
 
 def _answered(kept: Answered) -> dict[str, Any]:
@@ -244,8 +238,7 @@ async def join(token: str, body: Join, request: Request, web: OurWeb) -> Respons
 
 
 async def _person(web: Web, session: str) -> access.Person:
-    person = await web.person(session)
-    if person is None:
+    if (person := await web.person(session)) is None:
         raise SignedOut
     return person
 
@@ -273,11 +266,9 @@ async def create_project(
 
     def op(work: Work) -> dict[str, Any]:
         now = time.time()
-        person = access.who(work, session, now=now)
-        if person is None:
+        if (person := access.who(work, session, now=now)) is None:
             raise SignedOut
-        if not may_create(projects.projects_of(work, person.id)):
-            raise Forbidden(ONLY_MANAGERS)
+        Forbidden.unless(may_create(projects.projects_of(work, person.id)), ONLY_MANAGERS)
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 
@@ -291,8 +282,8 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
     except NoracleError as error:
         raise Refused(str(error)) from error
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        why = type(error).__name__
-        raise Refused(f"spec must hold values of the right types; {why}.") from error
+        rule = "spec must hold values of the right types"
+        raise Refused(f"{rule}; {type(error).__name__}.") from error
 
 
 def _object(required: str, **properties: object) -> dict[str, Any]:
@@ -339,11 +330,11 @@ async def add_items(slug: str, request: Request, session: Session, web: OurWeb) 
     return {"items": await web.change(session, slug, MANAGERS, op)}
 
 
-def _step(change: Callable[..., object]) -> Callable[[Work, Member, float], object]:
+def _step(change: Callable[..., object]) -> Change[object]:
     return lambda work, member, now: change(work, member.project, actor=member.alias, now=now)
 
 
-STEPS: dict[str, Callable[[Work, Member, float], object]] = {
+STEPS: dict[str, Change[object]] = {
     "seal": _step(projects.seal_project),
     "open": _step(projects.open_project),
     "close": _step(projects.close_project),
@@ -351,31 +342,21 @@ STEPS: dict[str, Callable[[Work, Member, float], object]] = {
 """From draft to sealed, open, closed."""
 
 
-@router.post("/projects/{slug}/seal")
-async def seal(slug: str, session: Session, web: OurWeb) -> Any:
-    """Draw everything random, and commit to it."""
-    return await _take(web, session, slug, "seal")
+def _serve_step(name: str, step: str, words: str) -> None:
+    async def take(slug: str, session: Session, web: OurWeb) -> Any:
+        def op(work: Work, member: Member, now: float) -> dict[str, Any]:
+            STEPS[step](work, member, now)
+            row = projects.project_row(work, slug)
+            return {"slug": slug, **{key: row[key] for key in ("state", "commitment", "root")}}
+
+        return await web.change(session, slug, MANAGERS, op)
+
+    router.post(f"/projects/{{slug}}/{step}", name=name, description=words)(take)
 
 
-@router.post("/projects/{slug}/open")
-async def open_(slug: str, session: Session, web: OurWeb) -> Any:
-    """Begin to put questions."""
-    return await _take(web, session, slug, "open")
-
-
-@router.post("/projects/{slug}/close")
-async def close(slug: str, session: Session, web: OurWeb) -> Any:
-    """Stop asking, and reveal the seed."""
-    return await _take(web, session, slug, "close")
-
-
-async def _take(web: Web, session: str, slug: str, step: str) -> dict[str, Any]:
-    def op(work: Work, member: Member, now: float) -> dict[str, Any]:
-        STEPS[step](work, member, now)
-        row = projects.project_row(work, slug)
-        return {"slug": slug, **{key: row[key] for key in ("state", "commitment", "root")}}
-
-    return await web.change(session, slug, MANAGERS, op)
+_serve_step("seal", "seal", "Draw everything random, and commit to it.")
+_serve_step("open_", "open", "Begin to put questions.")
+_serve_step("close", "close", "Stop asking, and reveal the seed.")
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
@@ -398,7 +379,7 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
     return {"name": body.name, "answers": len(body.answers)}
 
 
-def adding(name: str, answers: Mapping[str, int | None]) -> Callable[[Work, Member, float], int]:
+def adding(name: str, answers: Mapping[str, int | None]) -> Change[int]:
     """The change that adds a system to a project."""
 
     def op(work: Work, member: Member, now: float) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import json
 import logging
 import math
 import secrets
@@ -26,7 +25,7 @@ from noracle.collect.errors import SignedOut, Throttled, Unavailable
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, pages, security, work
 from noracle.collect.web.core import Metrics, Web
-from noracle.collect.web.page import HERE, Page, environment, language_of, words
+from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
 
@@ -66,10 +65,10 @@ class Guard:
 
         try:
             refusal = self._refusal(scope)
-            if refusal is not None:
-                await _problem(sending, *refusal)
-            else:
+            if refusal is None:
                 await self._app(scope, self._limited(scope, receive), sending)
+            else:
+                await _problem(*refusal)(scope, receive, sending)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "?"
             # The template of the route, not the address: bounded in number, and without names.
@@ -120,16 +119,11 @@ class Guard:
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-async def _problem(send: Send, status: int, detail: str) -> None:
+def _problem(status: int, detail: str) -> Response:
     problem = {"type": "about:blank", "status": status, "title": detail, "detail": detail}
-    body = json.dumps(problem).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # the body, if there is one, was not read
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    headers = {"connection": "close"}  # the body, if there is one, was not read
+    media = "application/problem+json"
+    return JSONResponse(problem, status_code=status, headers=headers, media_type=media)
 
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
@@ -240,7 +234,7 @@ async def _reply(
         if partial:
             return Response(status_code=401, headers={"hx-redirect": "/sign-in"})
         return RedirectResponse("/sign-in", status_code=303)
-    web: Web = request.app.state.web
+    web = web_of(request)
     try:
         page = await Page.visit(web, request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)

@@ -6,28 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-import dataclasses
 import itertools
 import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from noracle._version import __version__
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
-from noracle.collect.model import (
-    Answered,
-    Given,
-    HeldQuestion,
-    ProjectSpec,
-    Role,
-    SentAnswer,
-    read_spec,
-)
+from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
 from noracle.collect.service import access, people, projects
-from noracle.collect.service.access import Member, Person
-from noracle.collect.store.base import SQL, Row, Store, Work
+from noracle.collect.service.access import Member, Person, Roles
+from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.collect.web.security import WebSettings, token_of
 
 if TYPE_CHECKING:
@@ -130,14 +121,13 @@ class Metrics:
         return "\n".join(lines)
 
 
-Value = TypeVar("Value")
-
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 _LIVE_SECONDS = 2.0
+Change = Callable[[Work, Member, float], Value]
+"""What a member may change, and when."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What never changes of a sealed project."""
 
     id: int
@@ -173,20 +163,14 @@ class Web:
             await self.store.write(lambda work: access.touch_session(work, session, now=now))
         return found
 
-    async def member(self, session: str, slug: str, roles: tuple[Role, ...]) -> Member:
+    async def member(self, session: str, slug: str, roles: Roles) -> Member:
         """Their membership, if the role fits."""
         _check_slug(slug)
         return await self.store.read(
             lambda work: access.member(work, session, slug, roles=roles, now=time.time())
         )
 
-    async def change(
-        self,
-        session: str,
-        slug: str,
-        roles: tuple[Role, ...],
-        op: Callable[[Work, Member, float], Value],
-    ) -> Value:
+    async def change(self, session: str, slug: str, roles: Roles, op: Change[Value]) -> Value:
         """Check the role and change something in the same transaction."""
         now = time.time()
         self._changes.take(session, now=now)
@@ -204,13 +188,10 @@ class Web:
     async def _attempt(self, account: str, address: str) -> None:
         """Count an attempt, per account and per address, before anything is looked up."""
         limit, seconds, now = self.settings.sign_ins, self.settings.sign_in_seconds, time.time()
-        limits = {
-            f"address|{address}": 10 * limit,
-            f"account|{account.strip().lower()[:254]}": limit,
-        }
+        name = account.strip().lower()[:254]
 
         def op(work: Work) -> None:
-            for key, most in limits.items():
+            for key, most in ((f"address|{address}", 10 * limit), (f"account|{name}", limit)):
                 access.allow(work, key, limit=most, seconds=seconds, now=now)
 
         await self.store.write(op)
@@ -346,8 +327,7 @@ class Web:
 
 
 def _check_slug(slug: str) -> None:
-    if not SLUG.match(slug):
-        raise NotFound("There is no such project among yours.")
+    NotFound.unless(SLUG.match(slug), "There is no such project among yours.")
 
 
 def number(text: object, name: str) -> int:

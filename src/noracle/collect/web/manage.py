@@ -7,7 +7,6 @@ import dataclasses
 import datetime as dt
 import math
 import time
-from collections.abc import Callable
 from typing import Any, get_args
 
 from fastapi import APIRouter, Response
@@ -22,17 +21,8 @@ from noracle.collect.service import people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.api import ONLY_MANAGERS, STEPS, adding, create_project, spec_of
-from noracle.collect.web.core import number, status_of
-from noracle.collect.web.page import (
-    Fields,
-    Page,
-    Say,
-    SentFile,
-    Visit,
-    export_response,
-    group_name,
-    text,
-)
+from noracle.collect.web.core import Change, number, status_of
+from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
 
 router = APIRouter(include_in_schema=False)
@@ -80,8 +70,8 @@ def spec_from(form: Fields) -> ProjectSpec:
 async def new_page(page: Visit) -> Response:
     """The form for a new project."""
     me = page.person.id if page.person else 0
-    if not may_create(await page.web.store.read(lambda work: projects.projects_of(work, me))):
-        raise Forbidden(ONLY_MANAGERS)
+    mine = await page.web.store.read(lambda work: projects.projects_of(work, me))
+    Forbidden.unless(may_create(mine), ONLY_MANAGERS)
     return page.render("new.html", fields={**form_of(None), "slug": "", "name": ""})
 
 
@@ -114,7 +104,7 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
 
 
 async def _setup(
-    page: Page,
+    page: Visit,
     slug: str,
     *,
     preview: bool = False,
@@ -145,7 +135,7 @@ async def _setup(
     )
 
 
-def _group_names(page: Page, member: Member) -> dict[int, str]:
+def _group_names(page: Visit, member: Member) -> dict[int, str]:
     say, spec = page.say, member.spec
     return {pool: group_name(spec, pool, say) or say("Everybody") for pool in spec.pools}
 
@@ -193,9 +183,8 @@ async def systems(page: Visit, slug: str) -> Response:
     spec = (await page.member(slug, MANAGERS)).spec
     form = await page.form(files=1)
     name, file = text(form, "name", most=200), _file(form)
-    found = await asyncio.to_thread(
-        formats.read_answers, file.data, spec=spec, name=file.name, system="system"
-    )
+    about: Any = {"spec": spec, "name": file.name, "system": "system"}
+    found = await asyncio.to_thread(formats.read_answers, file.data, **about)
     await page.change(slug, adding(name, found.get("system", {})))
     return page.go(f"/p/{slug}/setup")
 
@@ -236,13 +225,13 @@ def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
     return [(caption, Markup(charts[name])) for name, caption in named.items()]  # noqa: S704
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, form: str = "{:.3f}") -> str:
     """Three digits; a dash where there is no number."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
+    return "–" if value is None or not math.isfinite(value) else form.format(value)
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{100 * value:.0f} %"
+    return _number(None if value is None else 100 * value, "{:.0f} %")
 
 
 def moment(at: float | None) -> str:
@@ -267,7 +256,7 @@ async def people_page(page: Visit, slug: str) -> Response:
 
 
 async def _people(
-    page: Page, slug: str, *, status: int = 200, link: str = "", error: str = ""
+    page: Visit, slug: str, *, status: int = 200, link: str = "", error: str = ""
 ) -> Response:
     member = await page.member(slug, MANAGERS)
     now = time.time()
@@ -296,10 +285,8 @@ async def change_people(page: Visit, slug: str) -> Response:
     form = await page.form()
     try:
         if text(form, "do") == "revoke":
-            which = number(form.get("id"), "id")
-            await page.change(
-                slug, lambda w, m, now: people.revoke_invitation(w, m, which, now=now)
-            )
+            revoke, which = people.revoke_invitation, number(form.get("id"), "id")
+            await page.change(slug, lambda w, m, now: revoke(w, m, which, now=now))
             return page.go(f"/p/{slug}/people")
         token = await page.change(slug, _inviting(form))
     except CollectError as error:
@@ -307,10 +294,10 @@ async def change_people(page: Visit, slug: str) -> Response:
     return await _people(page, slug, link=f"{page.web.settings.base_url.rstrip('/')}/join/{token}")
 
 
-def _inviting(form: Fields) -> Callable[[Work, Member, float], str]:
+def _inviting(form: Fields) -> Change[str]:
     role, days = text(form, "role"), number(form.get("days"), "days")
-    if role not in get_args(Role):
-        raise Refused("role must be owner, manager, annotator or auditor.")
+    known = role in get_args(Role)
+    Refused.unless(known, "role must be owner, manager, annotator or auditor.")
     pool = number(form.get("pool"), "pool") if role == "annotator" else None
     about: Any = {"role": role, "pool": pool, "days": days}
     return lambda work, member, now: people.invite(work, member, now=now, **about)
@@ -330,8 +317,8 @@ async def audit(page: Visit, slug: str) -> Response:
 
     row, kinds = await page.web.store.read_chained(member.project, op)
     _ = page.say
-    steps = {"created": _("Made"), "sealed": _("Sealed"), "opened": _("Opened")}
-    steps["closed"] = _("Closed")
+    words = (_("Made"), _("Sealed"), _("Opened"), _("Closed"))
+    steps = zip(words, ("created", "sealed", "opened", "closed"), strict=True)
     return page.render(
         "audit.html",
         member=member,
@@ -340,7 +327,7 @@ async def audit(page: Visit, slug: str) -> Response:
         looks=sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look"),
         kinds=kinds,
         moment=moment,
-        times=[(words, row[f"{step}_at"]) for step, words in steps.items()],
+        times=[(said, row[f"{step}_at"]) for said, step in steps],
     )
 
 

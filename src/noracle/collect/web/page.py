@@ -8,7 +8,7 @@ import gettext
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import jinja2
 from fastapi import Depends, Request, Response
@@ -16,13 +16,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
 from noracle.collect.errors import NotFound, Refused, SignedOut
-from noracle.collect.model import ProjectSpec, Role
+from noracle.collect.model import ProjectSpec
 from noracle.collect.service import access, exports
-from noracle.collect.service.access import MANAGERS, READERS, Member, Person
+from noracle.collect.service.access import MANAGERS, READERS, Member, Person, Roles
 from noracle.collect.service.exports import FORMATS
-from noracle.collect.store.base import Work
+from noracle.collect.store.base import Value, Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Web
+from noracle.collect.web.core import Change, Web
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -41,9 +41,8 @@ class Words:
 
     def __init__(self, language: str) -> None:
         self.language = language if language in LANGUAGES else "en"
-        self._catalogue = gettext.translation(
-            "noracle", FOLDER, languages=[self.language], fallback=True
-        )
+        wish = [self.language]
+        self._catalogue = gettext.translation("noracle", FOLDER, languages=wish, fallback=True)
 
     def say(self, message: str, **values: object) -> str:
         """The message with ``%(name)s`` filled in."""
@@ -90,7 +89,6 @@ def choose(*wishes: str | None, accept: str = "") -> str:
 HERE = Path(__file__).parent
 LANGUAGE_COOKIE = "noracle-language"
 Say = Callable[..., str]
-Value = TypeVar("Value")
 
 
 @functools.cache
@@ -154,11 +152,6 @@ class SentFile:
 Fields = dict[str, str | SentFile]
 
 
-def _file_name(name: str | None) -> str:
-    last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
-    return "".join(c for c in last if c.isprintable())[-100:]
-
-
 @dataclasses.dataclass(slots=True)
 class Page:
     """One request for a page."""
@@ -198,11 +191,11 @@ class Page:
         """A message in the reader's language."""
         return self.words.say(message, **values)
 
-    async def member(self, slug: str, roles: tuple[Role, ...]) -> Member:
+    async def member(self, slug: str, roles: Roles) -> Member:
         """The reader's membership in a project, if the role fits."""
         return await self.web.member(self.session, slug, roles)
 
-    async def change(self, slug: str, op: Callable[[Work, Member, float], Value]) -> Value:
+    async def change(self, slug: str, op: Change[Value]) -> Value:
         """Change something in a project, as one of its managers."""
         return await self.web.change(self.session, slug, MANAGERS, op)
 
@@ -220,9 +213,9 @@ class Page:
                     check_text(value, name)
                     fields.setdefault(name, value)
                 else:
-                    fields.setdefault(
-                        name, SentFile(_file_name(value.filename), await value.read())
-                    )
+                    last = (value.filename or "").replace("\\", "/").rsplit("/", 1)[-1]
+                    plain = "".join(c for c in last if c.isprintable())[-100:]
+                    fields.setdefault(name, SentFile(plain, await value.read()))
         return fields
 
     def render(self, template: str, *, status: int = 200, **values: object) -> Response:
@@ -230,21 +223,14 @@ class Page:
         csrf = security.csrf_token(self.web.settings, self.session)
         field = Markup('<input type="hidden" name="csrf" value="{}">').format(csrf)
         _ = self.words.say
-        context: dict[str, object] = {
-            "_": _,
-            "ngettext": self.words.count,
-            "lang": self.words.language,
-            "person": self.person,
-            "path": self.request.url.path,
-            "places": places,
+        names = {
             "role_name": functools.partial(role_name, _=_),
             "state_name": functools.partial(state_name, _=_),
-            "csrf_field": lambda: field,
-            "member": None,
-            "notice": "",
-            "error": "",
-            **values,
         }
+        said = {"_": _, "ngettext": self.words.count, "lang": self.words.language}
+        here = {"person": self.person, "path": self.request.url.path, "places": places}
+        usual = {"csrf_field": lambda: field, "member": None, "notice": "", "error": ""}
+        context: dict[str, object] = {**said, **here, **names, **usual, **values}
         page = environment().get_template(template).render(context)
         response = HTMLResponse(page, status_code=status)
         if self.fresh:
@@ -268,8 +254,8 @@ def language_of(request: Request, person: Person | None = None) -> str:
 
 def check_text(text: str, name: str) -> None:
     """Refuse what no database keeps: NUL and halves of surrogate pairs."""
-    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
-        raise Refused(f"{name} must not contain NUL or broken characters.")
+    broken = "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text)
+    Refused.unless(not broken, f"{name} must not contain NUL or broken characters.")
 
 
 def text(form: Fields, name: str, *, most: int = 2000) -> str:
@@ -296,24 +282,20 @@ async def _person(request: Request) -> Page:
 
 # What a handler asks for: a page for anybody, or for somebody who is signed in.
 Guest = Annotated[Page, Depends(_visitor)]
-
-
 Visit = Annotated[Page, Depends(_person)]
 
 
 async def export_response(web: Web, session: str, slug: str, kind: str) -> Response:
     """A project as a file to download; that it was taken is logged first."""
-    if kind not in FORMATS:
-        raise NotFound("There is no such format.")
+    NotFound.unless(kind in FORMATS, "There is no such format.")
 
     def log(work: Work, member: Member, now: float) -> int:
         exports.log_export(work, member, kind, now=now)
         return member.project
 
     project = await web.change(session, slug, READERS, log)
-    name, media, data = await web.store.read_chained(
-        project, lambda work: exports.export_one(work, project, kind)
-    )
+    op = functools.partial(exports.export_one, project=project, kind=kind)
+    name, media, data = await web.store.read_chained(project, op)
     web.metrics.event("export")
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=media, headers=headers)

@@ -13,11 +13,11 @@ import hmac
 import re
 import urllib.parse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from noracle.collect.errors import Forbidden
 from noracle.collect.service import access
-from noracle.errors import ArgumentError
+from noracle.errors import require
 
 if TYPE_CHECKING:
     from fastapi import Request, Response
@@ -76,18 +76,17 @@ class WebSettings:
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.base_url)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
-        if not fits or parts.query or parts.fragment or "@" in parts.netloc:
-            rule = "base_url must be http(s)://host[:port] without a path"
-            raise ArgumentError(f"{rule}; got {self.base_url!r}.")
-        if self.secure != (parts.scheme == "https"):
-            rule = "secure must be True for https and False for http"
-            raise ArgumentError(f"{rule}; got {self.secure} for {self.base_url!r}.")
+        more = parts.query or parts.fragment or "@" in parts.netloc
+        rule = f"base_url must be http(s)://host[:port] without a path; got {self.base_url!r}."
+        require(fits and not more, rule)
+        rule = f"secure must be True for https and False for http; got {self.secure}"
+        require(self.secure == (parts.scheme == "https"), f"{rule} for {self.base_url!r}.")
         for name in ("sign_ins", "answers_per_minute", "changes_per_minute"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(f"{name} must be 1 or more; got {getattr(self, name)}.")
-        if len(self.key) < 32 or len(set(self.key)) < 8:
-            rule = f"key must be 32 random bytes or more; got {len(self.key)} bytes"
-            raise ArgumentError(f"{rule}. Make one with secrets.token_bytes(32).")
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be 1 or more; got {value}.")
+        rule = f"key must be 32 random bytes or more; got {len(self.key)} bytes"
+        random = len(self.key) >= 32 and len(set(self.key)) >= 8
+        require(random, f"{rule}. Make one with secrets.token_bytes(32).")
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -110,7 +109,7 @@ class WebSettings:
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
-
+_STRICT: Any = {"path": "/", "httponly": True, "samesite": "strict"}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -163,22 +162,12 @@ def set_cookie(
     response: Response, settings: WebSettings, name: str, value: str, seconds: int
 ) -> None:
     """A cookie that no script and no other site can use."""
-    response.set_cookie(
-        name,
-        value,
-        max_age=seconds,
-        path="/",
-        secure=settings.secure,
-        httponly=True,
-        samesite="strict",
-    )
+    response.set_cookie(name, value, max_age=seconds, secure=settings.secure, **_STRICT)
 
 
 def clear_session(response: Response, settings: WebSettings) -> None:
     """Take the session from the browser."""
-    response.delete_cookie(
-        settings.cookie, path="/", secure=settings.secure, httponly=True, samesite="strict"
-    )
+    response.delete_cookie(settings.cookie, secure=settings.secure, **_STRICT)
 
 
 def visitor(request: Request, settings: WebSettings) -> tuple[str, bool]:

@@ -4,12 +4,11 @@ with htmx only the question is swapped.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import secrets
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
 from markupsafe import Markup, escape
@@ -25,10 +24,11 @@ from noracle.collect.web.core import number
 from noracle.collect.web.page import Page, Visit, Words, text
 
 _MOST_KEYS = 9
+Classes = tuple[int, ...]
+Names = Mapping[int, str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One answer that can be given."""
 
     value: str
@@ -36,8 +36,7 @@ class Choice:
     key: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """One of several verdicts on the same page."""
 
     place: int
@@ -46,8 +45,7 @@ class Group:
     chosen: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShownQuestion:
+class ShownQuestion(NamedTuple):
     """What the page shows."""
 
     id: int
@@ -120,9 +118,7 @@ def _letter(place: int) -> str:
     return text
 
 
-def _asked(
-    spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words
-) -> str:
+def _asked(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> str:
     _ = words.say
     if spec.question:
         return spec.question.replace("{class}", names[shown[0]]) if shown else spec.question
@@ -139,9 +135,7 @@ def _verdicts(words: Words) -> tuple[Choice, ...]:
     return tuple(Choice(value, text, str(i)) for i, (value, text) in enumerate(said.items(), 1))
 
 
-def _choices(
-    spec: ProjectSpec, shown: tuple[int, ...], names: Mapping[int, str], words: Words
-) -> tuple[Choice, ...]:
+def _choices(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> tuple[Choice, ...]:
     _ = words.say
     if spec.protocol == "partitioned":
         verdicts = _verdicts(words)
@@ -157,9 +151,7 @@ def _choices(
     return tuple(Choice(*answer, key) for answer, key in zip(answers, keys, strict=True))
 
 
-def _groups(
-    shown: tuple[int, ...], names: Mapping[int, str], words: Words, chosen: str
-) -> tuple[Group, ...]:
+def _groups(shown: Classes, names: Names, words: Words, chosen: str) -> tuple[Group, ...]:
     before = [*chosen.split("|"), *[""] * len(shown)]
     return tuple(Group(i, names[k], _verdicts(words), before[i]) for i, k in enumerate(shown))
 
@@ -209,10 +201,11 @@ async def _question(
     progress, last = await page.web.store.read(
         lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
     )
-    known, slug = await page.web.known(member.slug), member.slug
-    shown = None
-    if asked is not None:
-        shown = show(asked, known.spec, slug=slug, words=page.words, now=time.time())
+    known, slug, now = await page.web.known(member.slug), member.slug, time.time()
+    shown = asked and show(asked, known.spec, slug=slug, words=page.words, now=now)
+    _ = page.say
+    early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
+    nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
     return page.render(
         "work.html" if whole else "question.html",
         member=member,
@@ -221,29 +214,15 @@ async def _question(
         action=f"/p/{slug}/work",
         question=shown,
         item_lang=known.spec.language,
-        nothing=_nothing(page, member),
+        nothing=nothing or _("There is no question for you now. Thank you."),
         progress=progress,
         amendable=last is not None and member.state == "open",
     )
 
 
-def _nothing(page: Page, member: Member) -> str:
-    if member.state in ("draft", "sealed"):
-        return page.say("The project is not open yet.")
-    if member.state == "closed":
-        return page.say("The project is closed. Thank you.")
-    return page.say("There is no question for you now. Thank you.")
-
-
 def my_last(work: Work, member: Member) -> Row | None:
     """My last answered question and what I said, as last amended."""
     return work.one(SQL.last_answer, project=member.project, person=member.person)
-
-
-def _last_asked(project: int, row: Row) -> HeldQuestion:
-    """The person's last answered question, to be asked again (an amendment)."""
-    question = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
-    return hot.asked(project, question, 0.0, "", 0)
 
 
 @router.get("/p/{slug}/last")
@@ -253,7 +232,9 @@ async def last_page(page: Visit, slug: str) -> Response:
     row = await page.web.store.read(lambda work: my_last(work, member))
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
-    asked, now, before = _last_asked(member.project, row), time.time(), row["value"]
+    about = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
+    asked = hot.asked(member.project, about, 0.0, "", 0)
+    now, before = time.time(), row["value"]
     question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
     known = await page.web.known(slug)
     return page.render(
@@ -299,6 +280,5 @@ def _shown_at(sent: object) -> float:
         value = float(sent) if isinstance(sent, str) else math.nan
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise Refused("shown_at must be a time in seconds.")
+    Refused.unless(math.isfinite(value), "shown_at must be a time in seconds.")
     return value
