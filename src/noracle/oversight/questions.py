@@ -370,7 +370,7 @@ def mean(asking: Asking) -> StepOutcome:
     scores, target = asking.loaded.scores, asking.loaded.settings.target
     raters = list(asking.loaded.score_raters) or None
     options: dict[str, Any] = {"confidence": asking.level, "seed": asking.seed}
-    result = estimate_mean(None, scores, target=target, raters=raters, **options)
+    result = estimate_mean(scores, target=target, raters=raters, **options)
     words = flags(data=scores, target=target, raters=raters)
     return asking.outcome([result], "mean", words, "level", "seed")
 

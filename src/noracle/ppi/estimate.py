@@ -18,6 +18,7 @@ from noracle.errors import (
     GuaranteeWarning,
     fault,
     refuse,
+    require,
 )
 from noracle.ppi import intervals, table
 from noracle.ppi.covariance import Array
@@ -97,8 +98,8 @@ class MeanTask(NamedTuple):
 
 
 def estimate_mean(
-    plan: Plan | None,
     data: object,
+    plan: Plan | None = None,
     *,
     target: str | Mapping[str, float] | None = None,
     interval: Interval = "crossfit-t",
@@ -128,11 +129,11 @@ def estimate_mean(
 
     Parameters
     ----------
-    plan
-        The plan that the data were collected by (it names target and raters), or None.
     data
         A table with a column per rater (null: not observed), a long table ``item, rater, value``, a
         list of files of both forms, or a 2-D array. A row is an item.
+    plan
+        The plan that the data were collected by (it names target and raters), if there is one.
     target
         The gold rater, or a mapping of names to coefficients: ``{"a": 1, "b": -1}`` is a difference
         of means.
@@ -202,7 +203,7 @@ def estimate_mean(
     >>> truth = rng.random(2000) < 0.7
     >>> judge = np.where(rng.random(2000) < 0.9, truth, ~truth)
     >>> human = [float(t) if i < 200 else None for i, t in enumerate(truth)]
-    >>> found = estimate_mean(None, {"human": human, "judge": judge.astype(float)}, target="human")
+    >>> found = estimate_mean({"human": human, "judge": judge.astype(float)}, target="human")
     >>> found
     Estimate(mean of 'human': 0.69... [0.64..., 0.73...] at 0.95, crossfit-t, asymptotic)
     >>> found.width < found.diagnostics["classical"]["high"] - found.diagnostics["classical"]["low"]
@@ -210,7 +211,7 @@ def estimate_mean(
     """
     choose("interval", interval, INTERVALS)
     check_confidence(confidence)
-    hints = _hints(plan)
+    hints = _hints(data, plan)
     data = table.one_table(data, columns=columns)
     if strata is None:
         wanted = target if target is not None else hints.get("target")
@@ -399,14 +400,16 @@ def _heavy(found: Tails) -> str:
     )
 
 
-def _hints(plan: Plan | None) -> dict[str, Any]:
+def _hints(data: object, plan: Plan | None) -> dict[str, Any]:
     """What a plan says about the data: target and names of raters and of further label kinds."""
+    now = "The data come first: estimate_mean(data, target=…) or estimate_mean(data, plan)."
+    came, beside = type(data).__name__, type(plan).__name__
+    is_data = not (data is None or isinstance(data, Plan))
+    require(is_data, f"data must be scores; got {came}. {now}")
+    is_plan = plan is None or isinstance(plan, Plan)
+    require(is_plan, f"plan must be a Plan or None; got {beside}. {now}")
     if plan is None:
         return {}
-    if not isinstance(plan, Plan):
-        raise ArgumentError(
-            f"plan must be a Plan or None; got {type(plan).__name__}. The data come second: estimate_mean(plan, data)."
-        )
     problem = plan.diagnostics.get("problem") or plan.inputs.get("problem") or {}
     names = [str(n) for n in problem.get("names", ())]
     if not names or "target" not in problem:
