@@ -19,7 +19,7 @@ import numpy as np
 
 from noracle.bounds.binomial import gammaln, ndtri
 from noracle.counts.tally import AccuracyCounts, Cell, Tally, Verdict, tally
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.measurements import LabelType, complementary, ordinary
 from noracle.results import Estimate
 
@@ -77,8 +77,8 @@ def question(
     >>> round(0.21 + asked.noise(0.7), 4), round(0.21 + ruled_out.noise(0.7), 4)
     (0.4725, 0.81)
     """
-    if not n_classes >= 2 or not 1 <= n_asked < n_classes:
-        raise ArgumentError(f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}.")
+    rule = f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}."
+    require(n_classes >= 2 and 1 <= n_asked < n_classes, rule)
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
     price = ordinary(price=price, name=called).price
     return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
@@ -98,10 +98,8 @@ def targeted(
     >>> round(targeted(n_classes=10, epsilon=0.5, price=1.0).noise(0.5), 4)
     0.2045
     """
-    if not n_classes >= 2 or not 0 < epsilon <= 1:
-        raise ArgumentError(
-            f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
-        )
+    rule = f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
+    require(n_classes >= 2 and 0 < epsilon <= 1, rule)
     price = ordinary(price=price, name=name).price
     return TargetedLabel(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
@@ -114,10 +112,10 @@ def make_label(
     if name == "ordinary":
         return ordinary(price=price)
     sound = kind in ("complementary", "question") and several.isdecimal() == bool(mark)
-    if not sound and name != "targeted":
-        raise ArgumentError(
-            f"labels must be ordinary, complementary, complementary-J, question, question-J or targeted; got {name!r}."
-        )
+    rule = (
+        "labels must be ordinary, complementary, complementary-J, question, question-J or targeted"
+    )
+    require(sound or name == "targeted", f"{rule}; got {name!r}.")
     if n_classes is None:
         raise ArgumentError(f"n_classes must be given with the label {name!r}; got none.")
     n = int(several or 1)
@@ -180,13 +178,10 @@ def model_votes(systems: int, epsilon: float) -> Votes:
         others = np.arange(systems)
         agree = (accuracy, (1 - accuracy) / (n_classes - 1))
         right, wrong = (_binomial(others, systems - 1, p) for p in agree)
-        rows = []
-        for m in others:
-            both = accuracy * right[m], (1 - accuracy) * wrong[m]
-            if sum(both) > 0:
-                propensity = (1 - epsilon) * (m + 1) / systems + epsilon / n_classes
-                rows.append(Voted(float(propensity), float(sum(both)), float(both[0] / sum(both))))
-        return rows
+        right, wrong = accuracy * right, (1 - accuracy) * wrong
+        asked = (1 - epsilon) * (others + 1) / systems + epsilon / n_classes
+        rows = zip(asked.tolist(), (right + wrong).tolist(), right.tolist(), strict=True)
+        return [Voted(p, share, good / share) for p, share, good in rows if share > 0]
 
     return votes
 
@@ -316,10 +311,7 @@ class Expected:
                 for i, (t, share) in enumerate(self._law(kind, place)):
                     expected.setdefault(i, []).append((t, new * share))
             tallies.update(_whole(row for rows in expected.values() for row in rows))
-        most = Counter[Cell]()
-        for t, n in tallies.items():
-            if t.answered:
-                most[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+        most = by_cell({t: n for t, n in tallies.items() if t.answered})
         answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
         return AccuracyCounts(
             tallies=dict(+tallies),
@@ -417,6 +409,14 @@ class Expected:
         inverse = 0.0 if kind == "targeted" else None
         silent = tally(cell, verdict, hit=False, answered=False, inverse=inverse)
         return [*((t, there * p) for t, p in rows), (silent, 1 - there)]
+
+
+def by_cell(tallies: Mapping[Tally, int]) -> Counter[Cell]:
+    """How many labels every part of the population has."""
+    found: Counter[Cell] = Counter()
+    for t, n in tallies.items():
+        found[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+    return found
 
 
 def strata_of(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
