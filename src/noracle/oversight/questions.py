@@ -93,13 +93,8 @@ class Asking:
         about = loaded.evidence if loaded.evidence is not None else loaded.accuracy
         if about is None:
             return ()
-        return label_checks(
-            about,
-            counts=loaded.accuracy,
-            judgements=loaded.asked,
-            protocol=loaded.protocol,
-            seed=self.seed,
-        )
+        known: dict[str, Any] = {"counts": loaded.accuracy, "judgements": loaded.asked}
+        return label_checks(about, protocol=loaded.protocol, seed=self.seed, **known)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,15 +145,9 @@ def accuracy(asking: Asking) -> StepOutcome | str:
     counts = loaded.accuracy_by_cluster
     if counts is None:
         return needs_labels(loaded)
-    results = [
-        estimate_accuracy(
-            counts.of(name),
-            confidence=asking.level,
-            checks=checks_for(asking.label_checks, name),
-            classes=loaded.settings.classes,
-        )
-        for name in loaded.systems
-    ]
+    about: dict[str, Any] = {"confidence": asking.level, "classes": loaded.settings.classes}
+    checked = {name: checks_for(asking.label_checks, name) for name in loaded.systems}
+    results = [estimate_accuracy(counts.of(s), checks=c, **about) for s, c in checked.items()]
     words = loaded.evidence_words(stored=True)
     return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
 
@@ -294,10 +283,8 @@ def needs_claim(loaded: Loaded) -> str:
         return f'{NO_CLAIM} Or pass it: noracle report --claim "accuracy > 1/2".'
     e = loaded.evidence
     n = len(loaded.systems if e is not None and e.answers is not None else loaded.grader_names)
-    if n < 2 and (e is None or e.judgements is None):
-        other = "Add the answers of another system, or judgements."
-        return f"One grader alone contradicts nobody. {other}"
-    return ""
+    alone = "One grader alone contradicts nobody. Add the answers of another system, or judgements."
+    return alone if n < 2 and (e is None or e.judgements is None) else ""
 
 
 def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcome:
@@ -306,13 +293,11 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcom
     """
     loaded, evidence = asking.loaded, asking.loaded.graders
     sketch, words = loaded.sketch, loaded.grader_words()
-    side = (
-        evidence is not None and evidence.judgements is not None and not evidence.has_own_n_classes
-    )
+    judged = evidence is not None and evidence.judgements is not None
+    side = judged and evidence is not None and not evidence.has_own_n_classes
     if side and _size(sketch) > _LARGE:
-        sketch = Sketch.from_arrays(
-            sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n
-        )
+        about: Any = {name: getattr(sketch, name) for name in ("labels", "classifiers", "n")}
+        sketch = Sketch.from_arrays(sketch.patterns, **about)
         words = [*words, "--ignore-judgements"]
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove(sketch, claim, time_limit=limit)
@@ -420,15 +405,13 @@ def budget(asking: Asking) -> StepOutcome:
     if p.model == "cascade":
         costs = Cascade(lengths=p.lengths, output=p.output, input=p.input, **common)
     goal = {"half_width": float(s.half_width)} if s.budget is None else {"budget": float(s.budget)}
+    classes: Any = {"n_classes": loaded.n_classes, "epsilon": 0.05}
     plan = plan_budget(
         loaded.scores,
         target=s.target,
         costs=costs,
         caps={name: float(n) for name, n in p.caps.items()} or None,
-        labels=tuple(
-            make_label(name, n_classes=loaded.n_classes, price=price, epsilon=0.05)
-            for name, price in p.labels.items()
-        ),
+        labels=[make_label(name, price=price, **classes) for name, price in p.labels.items()],
         have="pilot",
         confidence=asking.level,
         half_width=goal.get("half_width"),
@@ -462,11 +445,11 @@ def route(asking: Asking) -> StepOutcome | str:
     loaded, counts, evidence = asking.loaded, asking.loaded.accuracy, asking.loaded.evidence
     if evidence is not None and evidence.grades is not None:
         return _route_grades(asking, evidence)
-    items = 0
-    if counts is not None:
-        places = {c._replace(system="") for c in counts.items}
-        for c in places:
-            items += max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems)
+    places: dict[Any, int] = {}
+    for c, size in counts.items.items() if counts is not None else ():
+        place = c._replace(system="")
+        places[place] = max(places.get(place, 0), size)
+    items = sum(places.values())
     k, classes = None, None if evidence is None else evidence.classes
     if evidence is not None and classes is None:
         k = loaded.settings.n_classes if evidence.has_own_n_classes else evidence.n_classes
@@ -474,8 +457,9 @@ def route(asking: Asking) -> StepOutcome | str:
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
-        more = "Bring more items, or ask for wider intervals."
-        return f"All {items:,} items have a judgement. {more}"
+        return (
+            f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals."
+        )
     # As the plan would ask; without a plan about the answers of all, which needs fewer labels.
     plan, targets = first_of(asking.done, "labels", Plan), None
     design: Any = "targeted"
@@ -572,28 +556,17 @@ def certificate(asking: Asking) -> StepOutcome | str:
 
 # Every question.
 
+_UNSURE, _JUDGED = lambda x: len(unsure_systems(x)), lambda x: len(x.judged_systems)
 _QUESTIONS: tuple[tuple[Any, ...], ...] = (
     ("accuracy", "How accurate is each system?", needs_labels, accuracy, lambda x: len(x.systems)),
     ("comparison", "Which system is better?", needs_pairs, comparison, lambda _: 1),
-    (
-        "checks",
-        "Were the labels collected fairly?",
-        needs_judgements,
-        checks,
-        lambda x: len(unsure_systems(x)),
-    ),
+    ("checks", "Were the labels collected fairly?", needs_judgements, checks, _UNSURE),
     ("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
     ("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
     ("conflict", "Who cannot all be right?", needs_claim, conflict),
     ("ceiling", "How accurate can the average annotator be?", needs_two, ceiling, lambda _: 1),
     ("agreement", "How much do the raters agree?", needs_two, agreement, lambda _: len(STATISTICS)),
-    (
-        "certificate",
-        "Is a system better than its annotators?",
-        needs_judged,
-        certificate,
-        lambda x: len(x.judged_systems),
-    ),
+    ("certificate", "Is a system better than its annotators?", needs_judged, certificate, _JUDGED),
     ("mean", "What is the mean of the gold rater?", needs_target, mean, lambda _: 1),
     ("labels", "How many labels are still needed?", needs_classes, labels),
     ("budget", "Which raters should be paid?", needs_prices, budget),
@@ -628,6 +601,9 @@ def take_steps(asking: Asking, progress: Callable[[str], None] | None = None) ->
     return tuple(asking.done.values())
 
 
+_STOPS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError)
+
+
 def _take_step(analysis: Analysis, asking: Asking) -> Step:
     """One question: done, not possible, or failed."""
     step = functools.partial(Step, name=analysis.name, question=analysis.question)
@@ -638,11 +614,9 @@ def _take_step(analysis: Analysis, asking: Asking) -> Step:
         kinds = (EvidenceWarning, GuaranteeWarning)
         told = [w.message for w in heard if issubclass(w.category, kinds)]
         asking.heard += [f"{analysis.name}: {message}" for message in told]
-    except NoracleError as error:
-        return step(status="failed", reason=f"It stopped with an error: {error}")
-    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError) as error:
-        said = f"{type(error).__name__}: {error}"
-        return step(status="failed", reason=f"It stopped with an error: {said}")
+    except (NoracleError, *_STOPS) as error:
+        kind = "" if isinstance(error, NoracleError) else f"{type(error).__name__}: "
+        return step(status="failed", reason=f"It stopped with an error: {kind}{error}")
     if isinstance(outcome, str) or not outcome.results:
         return step(status="not possible", reason=outcome if isinstance(outcome, str) else "")
     spent = sum(promise.error_rate for promise in promises(outcome.results))

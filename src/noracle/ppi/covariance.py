@@ -82,7 +82,11 @@ class Moments:
 
     def where(self, mask: Mask, other: Moments) -> Moments:
         """These sums where the mask holds, else those of ``other``."""
-        return self.each(lambda a, b: np.where(mask, a, b), other)
+
+        def pick(a: Array, b: Array) -> Array:
+            return np.where(mask, a, b)
+
+        return self.each(pick, other)
 
     def spread(self, axis: int = -3) -> Moments:
         """The same sums with one more axis, to be compared with folds or rows."""

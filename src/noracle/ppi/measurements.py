@@ -172,8 +172,9 @@ def price_model(model: CostModel) -> Additive | Maximum | Cascade | PriceFunctio
         return Additive(prices={str(k): float(v) for k, v in model.items()})
     if isinstance(model, (Additive, Maximum, Cascade)) or callable(model):
         return model
-    rule = "costs must be a mapping of names to prices, a cost model or a function"
-    raise ArgumentError(f"{rule}; got {type(model).__name__}.")
+    raise ArgumentError(
+        f"costs must be a mapping of names to prices, a cost model or a function; got {type(model).__name__}."
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,9 +32,9 @@ def verify_budget_plan(plan: Plan) -> bool:
     cov, a = (np.array(problem[name], dtype=np.float64) for name in ("covariance", "target"))
     held = [(entry["measurement"], entry["n"]) for entry in problem["have"]]
     bought = [(_named(problem, name), n) for name, n in plan.buy.items()]
-    if any(one is None or n < 2 for one, n in bought):
+    measured = [(one, n) for one, n in bought if one is not None and n >= 2]
+    if len(measured) < len(bought):
         return False
-    measured = [(one, n) for one, n in bought if one is not None]
     M0 = _total(held, cov)
     variance = _variance(M0 + _total(measured, cov), a)
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
@@ -83,9 +83,10 @@ def _variance(M: Array, a: Array) -> float:
 
 
 def _price(entry: Record, places: Sequence[int]) -> list[float]:
-    sums = [p["per_item"] + sum(p["sums"][i] for i in places) for p in entry["prices"]]
-    most = [max((p["largest"][i] for i in places), default=0.0) for p in entry["prices"]]
-    return [a + b for a, b in zip(sums, most, strict=True)]
+    return [
+        p["per_item"] + sum(p["sums"][i] for i in places) + max(p["largest"][i] for i in places)
+        for p in entry["prices"]
+    ]
 
 
 def _words(problem: Record, family: Record) -> list[str]:
@@ -129,6 +130,11 @@ def _named(problem: Record, name: str) -> dict[str, Any] | None:
 
 def _is_free(limit: float | None) -> bool:
     return limit is None or math.isnan(limit)
+
+
+def _other(k: int, than: int, rng: np.random.Generator) -> int:
+    """Another one of k classes, each with the same chance."""
+    return int((than + 1 + rng.integers(k - 1)) % k)
 
 
 def price_of(plan: Plan, name: str) -> float:
@@ -204,9 +210,8 @@ def _largest_ratio(problem: Record, cov: Array, y: Array, u: Array) -> float:
     """The largest yᵀ G y / (cost · u) over all that was for sale."""
     worst = 0.0
     for one in problem["listed"]:
-        used = float(y @ _information(one, cov) @ y)
         paid = float(np.dot(_capped(problem, one["name"], one["cost"]), u))
-        worst = max(worst, _ratio(used, paid))
+        worst = max(worst, _ratio(float(y @ _information(one, cov) @ y), paid))
     for family in problem["families"]:
         size = len(family["variables"])
         if 1 << size <= _MOST_WRITTEN:
@@ -263,10 +268,7 @@ def _bounded(family: Record, cov: Array, y: Array, u: Array, f: float) -> bool:
     from noracle.ppi.measurements import SetPrices
 
     at = list(family["variables"])
-    prices = [
-        SetPrices(per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"]))
-        for p in family["prices"]
-    ]
+    prices = [SetPrices(**p) for p in family["prices"]]
     found, _, _ = refute(cov[np.ix_(at, at)], y[at], prices, u, f, most_nodes=50_000)
     return not found
 
@@ -280,11 +282,9 @@ def verify_label_plan(plan: Plan) -> bool:
     cost = sum(float(inputs["costs"].get(kind, 1.0)) * n for kind, n in bought.items())
     systems = len(inputs.get("by_system") or ())
     most = {kind: n * (systems if kind == "grades" else 1) for kind, n in inputs["caps"].items()}
-    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost):
-        return False
-    if any(n > most.get(kind, n) for kind, n in bought.items()):
-        return False
-    if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
+    too_dear = plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)
+    beyond = any(n > most.get(kind, n) for kind, n in bought.items())
+    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or beyond or too_dear:
         return False
     if plan.goal in ("half-width", "budget") and _is_drawn(plan):
         return _drawn_holds(plan)
@@ -458,7 +458,7 @@ def _labels(
         else:
             asked, propensity = int(rng.integers(k)), None
             if kind == "complementary" and asked == item.truth:
-                asked = int((item.truth + 1 + rng.integers(k - 1)) % k)
+                asked = _other(k, item.truth, rng)
         said = [(asked, "yes" if asked == item.truth else "no", propensity)]
         label = Label.of(said, n_classes=k, recorded=propensity is not None)  # type: ignore[arg-type]
         if label is not None:
@@ -470,7 +470,7 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
     if item.propensity is not None and item.answers[0] is not None:
         if rng.random() < item.propensity:
             return item.answers[0], item.propensity
-        return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
+        return _other(k, item.answers[0], rng), (1 - item.propensity) / (k - 1)
     uniform = rng.random() < epsilon or not given
     asked = int(rng.integers(k)) if uniform else given[int(rng.integers(len(given)))]
     return asked, _chance(item, asked, epsilon)
@@ -502,23 +502,17 @@ def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
     items = []
     for k, name, row in zip(classes.tolist(), names.tolist(), right.tolist(), strict=True):
         truth = int(rng.integers(k))
-        answers = tuple(
-            truth if good else int((truth + 1 + rng.integers(k - 1)) % k) for good in row
-        )
+        answers = tuple(truth if good else _other(k, truth, rng) for good in row)
         items.append(_Item(Cell("system", k, str(name)), answers, truth))
     return items
 
 
 def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generator) -> list[_Item]:
     """The items without a label, their answers right with the probability that was guessed."""
-    from noracle.ppi.expected import aimed_votes, held_votes
+    from noracle.ppi.expected import aimed_votes, by_cell, held_votes
 
-    votes = held_votes(counts.tallies, aimed_votes(0.05))
-    asked, met = Counter[Cell](), Counter[Cell]()
-    for t, n in counts.tallies.items():
-        cell = Cell(t.system, t.n_classes, t.stratum, t.weight)
-        asked[cell] += n
-        met[cell] += n * t.answered
+    votes, asked = held_votes(counts.tallies, aimed_votes(0.05)), by_cell(counts.tallies)
+    met = by_cell({t: n for t, n in counts.tallies.items() if t.answered})
     items = []
     for cell, n in counts.items.items():
         k = max(cell.n_classes, 2)  # of answers that are graded only right and wrong are told apart
@@ -529,6 +523,6 @@ def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generato
         for i, drawn in enumerate(rng.choice(len(law), size=left, p=chances)):
             truth = int(rng.integers(k))
             good = rng.random() < law[drawn].right
-            answer = truth if good else int((truth + 1 + rng.integers(k - 1)) % k)
+            answer = truth if good else _other(k, truth, rng)
             items.append(_Item(cell, (answer if there[i] else None,), truth, law[drawn].propensity))
     return items
