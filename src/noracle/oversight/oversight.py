@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noracle._version import __version__
-from noracle.errors import EvidenceError
+from noracle.errors import require_evidence
 from noracle.oversight.findings import find_contradictions, joint_guarantee, left_out, next_steps
 from noracle.oversight.load import Loaded
 from noracle.oversight.model import (
@@ -220,11 +220,11 @@ def oversee(
     told = dataclasses.replace(inventory.settings, **changes)
     inventory = dataclasses.replace(inventory, settings=told)
     check_confidence(told.confidence)
-    if not inventory.sources:
-        remedy = "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
-        raise EvidenceError.of(
-            "place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy
-        )
+    remedy = (
+        "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
+    )
+    came = f"none in {inventory.place!r}"
+    require_evidence(inventory.sources, "place", "must hold evidence", came, remedy=remedy)
     if progress is not None:
         progress("Reading the evidence")
     loaded = Loaded(inventory, store=store, progress=progress)
