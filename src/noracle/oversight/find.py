@@ -341,12 +341,9 @@ def _settings(listing: Listing, given: FolderSettings | None) -> FolderSettings:
 
 def _checked(settings: FolderSettings) -> FolderSettings:
     """Settings that were made in Python, if they name kinds that exist, and lists of paths."""
-    told: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
-        "files": (settings.files, SOURCE_KINDS),
-        "wide": (settings.wide, tuple(WIDE)),
-    }
     rules: dict[str, object] = {}
-    for name, (table, kinds) in told.items():
+    tables: tuple[Any, ...] = ("files", settings.files, SOURCE_KINDS), ("wide", settings.wide, WIDE)
+    for name, table, kinds in tables:
         rule = f"settings.{name} must have keys among {', '.join(kinds)}"
         rules |= {f"{rule}; got {kind!r}.": kind not in kinds for kind in table}
     lists = {f"files[{kind!r}]": paths for kind, paths in settings.files.items()}
@@ -394,9 +391,8 @@ class _FolderSearch:
             if seen is not None and seen.kind is not None:
                 found.append(seen)
             elif seen is not None and told is not None and table_suffix(path):
-                self.faults.append(
-                    kind_fault(seen, told)
-                )  # called after a kind without its columns
+                # Called after a kind, without its columns.
+                self.faults.append(kind_fault(seen, told))
             elif seen is not None:
                 listing.leave(path, seen.why)
         return self._without_counts_of_tables(found, taken)
@@ -452,10 +448,8 @@ class _FolderSearch:
     def _without_counts_of_tables(self, found: list[Seen], named: set[str]) -> list[Seen]:
         """Leave stored counts aside where tables lie beside them whose counts they may be."""
         kinds = {str(seen.kind) for seen in found}
-        rivals = {
-            "counts/1": {"answers", "judgements", "grades"} & kinds,
-            "rating-counts/1": {"ratings"} & kinds,
-        }
+        rivals = {"counts/1": {"answers", "judgements", "grades"} & kinds}
+        rivals["rating-counts/1"] = {"ratings"} & kinds
         for seen in [s for s in found if s.kind == "counts" and _whole(s.path) not in named]:
             tables = " and ".join(sorted(rivals[seen.sort]))
             reason = f"may be counts of the {tables} beside it, which would count twice; if not, name it in [files] counts"

@@ -400,14 +400,8 @@ _MISSING = {
     "budget": "Write down what a score of each rater costs",
     "alarm": "Add a second grader",
 }
-_ABSENT = (
-    "There are no scores",
-    "There are no ratings",
-    "There are no answers",
-    "There is one system",
-    "Answers are graded",
-    NO_CLAIM,
-)
+_ABSENT = tuple(f"There are no {kind}" for kind in ("scores", "ratings", "answers"))
+_ABSENT += ("There is one system", "Answers are graded", NO_CLAIM)
 
 
 def next_steps(
@@ -434,15 +428,8 @@ def next_steps(
     'Collect labels: judgements of items that the systems answered'
     """
     of = {step.name: step for step in steps}
-    found = [
-        *_repairs(of, findings),
-        *_alarms(of),
-        *_errors(of),
-        *_training(of),
-        *_missing(of),
-        *_separate(inventory, of),
-        *_narrow(inventory, of),
-    ]
+    found = [*_repairs(of, findings), *_alarms(of), *_errors(of), *_training(of), *_missing(of)]
+    found += [*_separate(inventory, of), *_narrow(inventory, of)]
     unique = {f.statement: f for f in reversed(found)}
     return tuple(f for f in found if unique[f.statement] is f)
 
@@ -515,7 +502,6 @@ def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
 
 
 def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
-    """Labels that separate the two leading systems."""
     comparison = first_of(of, "comparison", Comparison)
     if comparison is None or len(comparison.leaders) < 2:
         return

@@ -146,8 +146,8 @@ STORE = "store: "
 """Notes about the store begin so."""
 _MOST_COMPARED_ITEMS = 2_000_000
 _MOST_LABELS = 200
-_READING = ("n_classes", "classes", "conflicts", "repeats", "wide")
-_READING += ("columns", "no_answer", "invalid")
+_READING = ["n_classes", "classes", "conflicts", "repeats", "wide"]
+_READING += ["columns", "no_answer", "invalid"]
 """Settings that say how tables are read."""
 
 
@@ -332,7 +332,6 @@ class Loaded:
 
     @property
     def _tables(self) -> list[Source]:
-        """The tables of the evidence."""
         tables = (self.answers, self.judgements, self.grades, self.items)
         return [source for source in tables if source is not None]
 
@@ -493,7 +492,6 @@ class Loaded:
 
     @property
     def _parted(self) -> list[Source]:
-        """The tables that partitions have."""
         return [source for source in self._tables if source.kind != "grades"]
 
     def _open_partition(self, part: counts.Partition) -> Evidence:
@@ -701,7 +699,6 @@ def _is_guessed(source: Source) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in nested settings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):

@@ -293,11 +293,8 @@ def _source(line: SystemLine, shown: Sequence[_Shown]) -> _Shown | None:
 
 def _facts(shown: Sequence[_Shown]) -> list[tuple[str, str]]:
     """Headlines of the answers and where they are, for a page that judges no system."""
-    return [
-        (one.anchor, f"{s.said.title}: {', '.join(s.said.headline[1:])}")
-        for one in shown
-        for s in one.sections[:2]
-    ][:6]
+    said = [(one.anchor, s.said) for one in shown for s in one.sections[:2]]
+    return [(at, f"{x.title}: {', '.join(x.headline[1:])}") for at, x in said[:6]]
 
 
 def _shown(steps: Sequence[Step]) -> list[_Shown]:

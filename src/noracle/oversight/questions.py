@@ -322,7 +322,6 @@ def _size(sketch: Sketch) -> int:
 
 
 def _too_large(loaded: Loaded) -> str:
-    """Why a proof would be too large, if it would."""
     k, n = loaded.n_classes or 0, len(loaded.systems)
     if k > _MOST_LABELS:
         return f"There are {k} classes: proofs from answers are made for up to {_MOST_LABELS}. Group the classes, or ask about fewer items."
@@ -457,9 +456,8 @@ def route(asking: Asking) -> StepOutcome | str:
     labelled = len({item for (item,) in evidence.rows("judgements", "item")})
     n = min(N_ROUTED, items - labelled)
     if n < 1:
-        return (
-            f"All {items:,} items have a judgement. Bring more items, or ask for wider intervals."
-        )
+        more = "Bring more items, or ask for wider intervals."
+        return f"All {items:,} items have a judgement. {more}"
     # As the plan would ask; without a plan about the answers of all, which needs fewer labels.
     plan, targets = first_of(asking.done, "labels", Plan), None
     design: Any = "targeted"

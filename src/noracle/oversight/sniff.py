@@ -431,7 +431,6 @@ def _no_table(name: PurePath) -> str:
 
 
 def _toml(path: str) -> Seen:
-    """Prices in TOML, or something else."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
             tables = set(tomllib.load(file))

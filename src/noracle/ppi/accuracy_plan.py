@@ -158,7 +158,6 @@ def plan_accuracy(
 
 
 def _known(counts: AccuracyCounts) -> bool:
-    """Whether numbers of classes are known."""
     return all(c.n_classes for c in counts.items)
 
 
@@ -191,8 +190,9 @@ def _counts(evidence: Evidence | AccuracyCounts, systems: Sequence[str] | None) 
     if isinstance(evidence, Evidence):
         return count_accuracy(evidence, systems=None if systems is None else list(systems))
     if not isinstance(evidence, AccuracyCounts):
-        came = f"{type(evidence).__name__}. Use Evidence.from_tables(…)"
-        raise ArgumentError(f"evidence must be Evidence or AccuracyCounts; got {came}.")
+        raise ArgumentError(
+            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
     counts = evidence.without_clusters()
     if systems is None:
         return counts
@@ -268,9 +268,8 @@ def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> 
         return kind == GRADES
     if held in ("targeted", GRADES):
         return kind in (held, "ordinary")
-    return kind != "targeted" or (
-        counts.propensities == "none" and (systems == 1 or held in (None, "ordinary"))
-    )
+    alone = systems == 1 or held in (None, "ordinary")
+    return kind != "targeted" or (counts.propensities == "none" and alone)
 
 
 class _Need(NamedTuple):

@@ -204,15 +204,13 @@ def as_rows(table: object, names: Sequence[str] | None, what: str) -> Array:
         raise EvidenceError.of(what, rule, type(table).__name__) from None
     rule, shape = "must be a table of rows and columns", f"shape {rows.shape}"
     require_evidence(rows.ndim == 2, what, rule, shape)
-    n = rows.shape[1] if names is None else len(names)
-    require_evidence(
-        n == rows.shape[1], "names", f"must be {rows.shape[1]}, one for each column", n
-    )
+    k = rows.shape[1]
+    n, rule = k if names is None else len(names), f"must be {k}, one for each column"
+    require_evidence(n == k, "names", rule, n)
     return rows
 
 
 def _check_pilot(rows: Array, names: Sequence[str]) -> None:
-    """Say all faults of a pilot at once."""
     rule = "must be a table of rows and columns"
     require_evidence(rows.size, "pilot", rule, f"shape {rows.shape}")
     faults = []

@@ -77,10 +77,8 @@ class MeanTask(NamedTuple):
         for name, c in self.coefficients.items():
             rater = name.split("/", 1)[1] if self.by_stratum else name
             wanted[rater] = round(wanted.get(rater, 0.0) + c, 12) if self.by_stratum else c
-        parts = [
-            ("− " if c < 0 else "+ ") + ("" if abs(c) == 1 else f"{abs(c):g}·") + n
-            for n, c in wanted.items()
-        ]
+        sizes = {n: "" if abs(c) == 1 else f"{abs(c):g}·" for n, c in wanted.items()}
+        parts = [f"{'−' if c < 0 else '+'} {sizes[n]}{n}" for n, c in wanted.items()]
         return " ".join(parts).removeprefix("+ ")
 
     def problem(
@@ -286,11 +284,8 @@ def estimate_mean(
         notes.append(_heavy(found))
         warnings.warn(_heavy(found), GuaranteeWarning, stacklevel=2)
     beside = _limits(usual, math.sqrt(spread), max(1.0, free), confidence, side)
-    counts: dict[str, Any] = {
-        "items": int(sum(float(s.n) for s in samples)) + grouped.unused,
-        "labelled": int(n),
-        "unused": {"rows": grouped.unused},
-    }
+    n_rows, unused = int(sum(float(s.n) for s in samples)), grouped.unused
+    counts = {"items": n_rows + unused, "labelled": int(n), "unused": {"rows": unused}}
     weights = {
         task.name(s): {task.columns[c]: float(x) for c, x in zip(s.columns, w, strict=True)}
         for s, w in zip(samples, fit.weights, strict=False)

@@ -112,10 +112,8 @@ def make_label(
     if name == "ordinary":
         return ordinary(price=price)
     sound = kind in ("complementary", "question") and several.isdecimal() == bool(mark)
-    rule = (
-        "labels must be ordinary, complementary, complementary-J, question, question-J or targeted"
-    )
-    require(sound or name == "targeted", f"{rule}; got {name!r}.")
+    kinds = "ordinary, complementary, complementary-J, question, question-J or targeted"
+    require(sound or name == "targeted", f"labels must be {kinds}; got {name!r}.")
     if n_classes is None:
         raise ArgumentError(f"n_classes must be given with the label {name!r}; got none.")
     n = int(several or 1)
@@ -210,10 +208,8 @@ def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) 
         old = pooled.get(p, [0.0, 0.0])
         pooled[p] = [old[0] + row[0], old[1] + row[1]]
     total = sum(sum(row) / p for p, row in pooled.items())
-    rows = [
-        (p, sum(row) / p / total, (row[1] + 0.5) / (sum(row) + 1))
-        for p, row in sorted(pooled.items())
-    ]
+    seen_of = [(p, sum(row), row[1]) for p, row in sorted(pooled.items())]
+    rows = [(p, n / p / total, (yes + 0.5) / (n + 1)) for p, n, yes in seen_of]
     return lambda _, accuracy: _moved(rows, accuracy)
 
 
@@ -221,10 +217,8 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
     """The shares that are right, moved so that together they are the accuracy."""
 
     def at(shift: float) -> list[Voted]:
-        return [
-            Voted(p, share, 1 / (1 + math.exp(-(math.log(r / (1 - r)) + shift))))
-            for p, share, r in rows
-        ]
+        odds = [(p, share, math.log(r / (1 - r)) + shift) for p, share, r in rows]
+        return [Voted(p, share, 1 / (1 + math.exp(-x))) for p, share, x in odds]
 
     low, high = -40.0, 40.0
     for _ in range(60):
@@ -373,19 +367,16 @@ class Expected:
         """What to buy; by stratum where strata were labelled at different rates."""
         if not self.strata:
             return dict(buy)
-        return {
-            f"{s}/{name}" if s else name: n
-            for name, total in buy.items()
-            for s, n in self.by_stratum(total).items()
-            if n
-        }
+        parts = [
+            (s, name, n) for name, all_ in buy.items() for s, n in self.by_stratum(all_).items()
+        ]
+        return {f"{s}/{name}" if s else name: n for s, name, n in parts if n}
 
     @property
     def aims(self) -> bool:
         """Whether the questions that are there were aimed at this system."""
-        return self.recorded and all(
-            len(self.votes(k, 0.5)) == 1 for k in {p.cell.n_classes for p in self.places}
-        )
+        classes = {p.cell.n_classes for p in self.places}
+        return self.recorded and all(len(self.votes(k, 0.5)) == 1 for k in classes)
 
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""

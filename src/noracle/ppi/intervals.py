@@ -72,10 +72,8 @@ def blue_weights(
         M = M + size[..., None, None] * (h.T @ inverse @ h)
         inverses.append(inverse)
     y = _solve(M, target)
-    weights = tuple(
-        size[..., None] * _times(inverse, y @ h.T)
-        for size, inverse, h in zip(sizes, inverses, seen, strict=True)
-    )
+    parts = zip(sizes, inverses, seen, strict=True)
+    weights = tuple(size[..., None] * _times(inverse, y @ h.T) for size, inverse, h in parts)
     return Weights(weights, y @ target)
 
 
@@ -125,9 +123,8 @@ def drop_useless(
     d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
     dropped = np.zeros((len(flat), d), dtype=bool)
-    size, *numbers = (
-        np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in (labelled, *n)
-    )
+    given = [np.asarray(m, dtype=np.float64) for m in (labelled, *n)]
+    size, *numbers = (np.broadcast_to(m, lead).ravel() for m in given)
     mask = np.eye(d, dtype=bool)[list(raters)]
     without = (mask[:, :, None] | mask[:, None, :]) & ~np.eye(d, dtype=bool)
     still = np.arange(len(flat))

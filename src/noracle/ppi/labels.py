@@ -169,13 +169,13 @@ def plan_labels(
         return _match(match, inputs, confidence)
     if difference is not None:
         return _plan_difference(inputs, confidence)
-    money, about = float(budget or 0), {"n_classes": place.typical, "epsilon": epsilon}
+    money, k = float(budget or 0), place.typical
     if half_width is not None:
         check_half_width(half_width)
     else:
         require(money > 0 and math.isfinite(money), f"budget must be positive; got {budget}.")
     market = _Market(
-        labels={name: make_label(name, price=price, **about) for name, price in prices.items()},
+        labels={s: make_label(s, n_classes=k, price=p, epsilon=epsilon) for s, p in prices.items()},
         caps={name: most for name, most in (caps or {}).items() if name in prices},
         guess=min(max(accuracy, _EDGE), 1 - _EDGE),
         confidence=confidence,
@@ -183,10 +183,8 @@ def plan_labels(
         left=place.left,
     )
     groups = _groups(list(prices), systems, mixed=not place.by_stratum)
-    options = [
-        market.most(group, money) if half_width is None else market.fewest(group, half_width)
-        for group in groups
-    ]
+    options = [market.most(group, money) for group in groups if half_width is None]
+    options += [market.fewest(group, half_width) for group in groups if half_width is not None]
     best = _best(options, "predicted" if half_width is None else "cost", goals[0])
     estimator = market.widths.estimator(best["buy"])
     notes = ["the plan rests on the guessed accuracy; the interval you get does not"]

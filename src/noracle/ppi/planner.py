@@ -490,7 +490,6 @@ class Planner:
         return Measurement(name=name, observes=seen, cost=cost, matrix=matrix, noise=noise)
 
     def _plain_prior(self, wanted: int, rater: int) -> Array:
-        """The information in hand as plain PPI uses it."""
         cov = self.problem.covariance
         parts = [(self._plain(one, wanted, rater), n) for one, n in self.problem.have]
         known = [n * part.information(cov) for part, n in parts if part is not None]

@@ -68,9 +68,8 @@ class Family:
     def measurement(self, chosen: tuple[int, ...], names: Sequence[str]) -> Measurement:
         """One set as a measurement."""
         places = [self.variables.index(i) for i in chosen]
-        said = "+".join(
-            self.called if i == self.label else names[i].removeprefix(self.prefix) for i in chosen
-        )
+        words = {i: names[i].removeprefix(self.prefix) for i in chosen}
+        said = "+".join(self.called if i == self.label else words[i] for i in chosen)
         noise = noise_of([self.noise if i == self.label else 0.0 for i in chosen])
         cost = tuple(p.of(places) for p in self.prices)
         return Measurement(name=self.prefix + said, observes=chosen, cost=cost, noise=noise)
@@ -232,10 +231,8 @@ def least_cover(
         if mask and math.isfinite(price) and (mask not in cheapest or price < cheapest[mask][0]):
             cheapest[mask] = (price, j)
     if len(bit) > 16:  # many strata: each wanted variable by its cheapest set
-        nothing = (math.inf, -1)
-        chosen = [
-            min((p for m, p in cheapest.items() if m & b), default=nothing) for b in bit.values()
-        ]
+        fitting = [[p for m, p in cheapest.items() if m & b] for b in bit.values()]
+        chosen = [min(prices, default=(math.inf, -1)) for prices in fitting]
         return least * sum(price for price, _ in chosen), sorted({j for _, j in chosen})
     everything = (1 << len(bit)) - 1
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
@@ -637,7 +634,6 @@ class _Builder:
         return tuple(found)
 
     def _counted(self, have: Mapping[Any, int]) -> tuple[tuple[Measurement, int], ...]:
-        """Counts by pattern as measurements."""
         found = []
         for key, n in have.items():
             require(n >= 0, f"have must be counts of at least 0; got {n} for {key!r}.")

@@ -133,11 +133,9 @@ class MeanStream:
         """Add a batch of rows, NaN where not observed; they wait where labels are missing."""
         rows = np.concatenate([self._waiting, rows])
         samples = group_samples(rows, self.task.labels, least=1).samples
-        of_mean = [self.task.design[:, j].nonzero()[0] for j in np.flatnonzero(self.task.target)]
-        labelled = min(
-            sum(float(s.n) for s in samples if set(s.columns) & set(columns.tolist()))
-            for columns in of_mean
-        )
+        means = self.task.design[:, np.flatnonzero(self.task.target)].T.astype(bool)
+        seen = [(float(s.n), list(s.columns)) for s in samples]
+        labelled = min(sum(n for n, columns in seen if own[columns].any()) for own in means)
         # The first batch sets the scale: its labels must vary.
         first = self._running.moments is None
         if labelled < 2 or (first and not float(classical(samples, self._problem)[1]) > 0):

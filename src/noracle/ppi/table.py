@@ -58,9 +58,8 @@ def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | N
     if len(tables) == 1:
         return tables[0]
     parts = [_cells(table, what) for table in tables]
-    nameless = [
-        _called(tables[i], f"table {i + 1}") for i, (_, named) in enumerate(parts) if not named
-    ]
+    unnamed = [i for i, (_, has_items) in enumerate(parts) if not has_items]
+    nameless = [_called(tables[i], f"table {i + 1}") for i in unnamed]
     if nameless:
         note = f"{', '.join(nameless)}: no column item, so that its rows are taken as items of their own, in no other file"
         warnings.warn(note, EvidenceWarning, stacklevel=2)
@@ -111,7 +110,6 @@ def with_names(
 
 
 def _opened(table: object, what: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns of a table and its rows."""
     frames, _connection = open_frames({what: table})
     return list(frames[what].columns), fetch(frames[what])
 
@@ -144,11 +142,8 @@ def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], 
         rows.append((item, cells))
     again = [item for item, n in Counter(item for item, _ in rows).items() if n > 1]
     if has_items and again and not is_long:
-        where = _called(table, "")
-        rule, came = (
-            "must have one row for each item",
-            f"two in {repr(where) if where else 'a table'}",
-        )
+        place, rule = _called(table, ""), "must have one row for each item"
+        came = f"two in {place!r}" if place else "two in a table"
         raise EvidenceError.of(what, rule, came, where=again, total=len(again))
     return rows, has_items
 
@@ -390,10 +385,8 @@ def group_samples(
             counts = times.astype(np.float64)
         else:
             of = clusters[chosen]
-        pilot = bool(set(columns) & set(labels))
-        samples.append(
-            ScoreSample(columns=columns, values=values, counts=counts, pilot=pilot, clusters=of)
-        )
+        about: Any = {"pilot": bool(set(columns) & set(labels)), "clusters": of}
+        samples.append(ScoreSample(columns=columns, values=values, counts=counts, **about))
     note = f"{unused} rows are not used: they observe no usable set of columns"
     return Grouped(_with_pilots(samples), unused, (note,) if unused else ())
 

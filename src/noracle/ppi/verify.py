@@ -91,11 +91,9 @@ def _price(entry: Record, places: Sequence[int]) -> list[float]:
 
 def _words(problem: Record, family: Record) -> list[str]:
     """What the variables of a family are called in names of sets."""
-    prefix, label = family["prefix"], family["label"]
-    return [
-        family["called"] if i == label else problem["names"][i][len(prefix) :]
-        for i in family["variables"]
-    ]
+    names = {i: problem["names"][i][len(family["prefix"]) :] for i in family["variables"]}
+    names |= {family["label"]: family["called"]} if family["label"] is not None else {}
+    return [names[i] for i in family["variables"]]
 
 
 def _member(problem: Record, family: Record, places: Sequence[int]) -> dict[str, Any]:
@@ -428,13 +426,9 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
         taken = set(mine)
         pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
-    return AccuracyCounts(
-        tallies=dict(held),
-        items=sizes,
-        answered=answered,
-        whole=whole,
-        propensities="recorded" if recorded else "none",
-    )
+    known: dict[str, Any] = {"items": sizes, "answered": answered, "whole": whole}
+    known["propensities"] = "recorded" if recorded else "none"
+    return AccuracyCounts(tallies=dict(held), **known)
 
 
 def _labels(
@@ -493,9 +487,8 @@ def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
     mix = told if isinstance(told, Mapping) else {told: total}
     mix = {int(k): int(n) for k, n in mix.items()}
     strata = inputs.get("strata") or {"": total}
-    classes, names = (
-        rng.permutation(np.repeat(list(of), list(of.values()))) for of in (mix, strata)
-    )
+    each = (np.repeat(list(of), list(of.values())) for of in (mix, strata))
+    classes, names = map(rng.permutation, each)
     accuracy, systems = float(inputs["accuracy"]), int(inputs.get("n_systems") or 1)
     right = rng.random((total, systems)) < accuracy
     right[:, 0] = rng.permutation(np.arange(total) < round(accuracy * total))

@@ -94,9 +94,7 @@ PLACE = ".noracle"
 """The folder, inside the one that is watched, where a watch keeps its memory."""
 _FOLLOWED = ("items", "answers", "judgements", "grades", "ratings")
 _CHANGED = ("rewritten", "shrunk")
-_UNPROVED = (
-    "a solver says that the claim is broken, but gives no proof that can be checked: no alarm"
-)
+_UNPROVED = "a solver says that the claim is broken, but gives no proof that can be checked"
 _FEWER = "SELECT COUNT(*) FROM (SELECT item FROM {} GROUP BY item HAVING COUNT(*) < {})"
 _WAITING = {
     "judged items without an answer of every system": "SELECT COUNT(*) FROM label l WHERE "
@@ -406,13 +404,12 @@ class Watch:
         if kept is not None or proof.status != "alarm":
             return kept, False, []
         if not proof.verify():
-            return None, False, [_UNPROVED]
+            return None, False, [f"{_UNPROVED}: no alarm"]
         memory.put("proof", proof.to_dict())
         memory.note("alarm", f"{proof.claim}, on {sketch.n_items} items")
         return proof, True, []
 
     def _waiting(self) -> dict[str, int]:
-        """Evidence that cannot be used yet."""
         n = len(self.memory.get("systems", []))
         m = int(self.memory.get("plan").get("ratings_per_item", 0))
         found = {name: self.memory.query(sql.format(n=n, m=m)) for name, sql in _WAITING.items()}
@@ -435,7 +432,6 @@ def _is_followed(source: Source) -> bool:
 
 
 def _shape(inventory: Inventory, kind: Any) -> Shape:
-    """How the tables of a kind are read."""
     s, wide = inventory.settings, [x for x in inventory.of(kind) if x.form == "wide"]
     o: Mapping[str, Any] = wide[0].options if wide else {}
     named = {f"{kind}.item": o["item"]} if o.get("item") is not None else {}

@@ -25,16 +25,10 @@ from noracle.oversight.model import FolderSettings
 from noracle.oversight.watch.memory import Memory, plain
 from noracle.results import Assumption, Estimate, Guarantee, Kind
 
-RANDOM_ORDER = Assumption(
-    name="random order",
-    detail="which items are judged first, and which answers come late, has nothing to do with whether they are right",
-)
-
-DEPENDENT = Assumption(
-    name="iid items",
-    status="failed",
-    detail="items come in clusters, whose items depend on each other, and are counted one by one",
-)
+_ORDER = "which items are judged first, and which answers come late, has nothing to do with whether they are right"
+RANDOM_ORDER = Assumption(name="random order", detail=_ORDER)
+_ONE_BY_ONE = "items come in clusters, whose items depend on each other, and are counted one by one"
+DEPENDENT = Assumption(name="iid items", status="failed", detail=_ONE_BY_ONE)
 _GUESS = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, anytime=True, assumptions=(DEPENDENT,))
 
 
@@ -136,15 +130,9 @@ def sequence_estimate(
     guarantee = dataclasses.replace(estimate.guarantee, assumptions=assumptions)
     if clustered:
         guarantee = (guarantee & _GUESS).given()
-    return dataclasses.replace(
-        estimate,
-        value=value,
-        low=limits.low,
-        high=limits.high,
-        notes=tuple(notes),
-        method="scores, label by label",
-        guarantee=guarantee,
-    )
+    known: dict[str, Any] = {"value": value, "low": limits.low, "high": limits.high}
+    known |= {"notes": tuple(notes), "method": "scores, label by label"}
+    return dataclasses.replace(estimate, guarantee=guarantee, **known)
 
 
 CLUSTERED = (
@@ -252,10 +240,8 @@ class Feed:
         whole = all(_is_whole(c) for c in seen)
         k = max(map(int, seen)) + 1 if whole and seen else len(seen)
         how = "the largest class seen plus one" if whole else "the number of different classes seen"
-        rule, remedy = (
-            f"must be given unless {how} is at least 2",
-            "Write n_classes into noracle.toml.",
-        )
+        rule = f"must be given unless {how} is at least 2"
+        remedy = "Write n_classes into noracle.toml."
         require_evidence(k >= 2, "n_classes", rule, k, remedy=remedy)
         inferred.append(f"n_classes = {k} inferred: {how} at the first look")
         return k
@@ -334,11 +320,8 @@ class Feed:
         own, most = sorted(k for (k,) in self.memory.query(new)), plan.get("most_classes")
         name = "items.n_classes"
         changed = plan.get("own_classes") and not plan["mixed"] and any(k != most for k in own)
-        rule, came = (
-            "must differ from the first look on, or not at all",
-            f"{most} at first, now {own}",
-        )
-        require_evidence(not changed, name, rule, came, remedy=_BEGIN_AGAIN)
+        rule, now = "must differ from the first look on, or not at all", f"now {own}"
+        require_evidence(not changed, name, rule, f"{most} at first, {now}", remedy=_BEGIN_AGAIN)
         if plan.get("mixed") and own:
             rule = f"must be at most {most}, the largest at the first look"
             require_evidence(own[-1] <= most, name, rule, own[-1], remedy=_BEGIN_AGAIN)
@@ -506,7 +489,6 @@ def meet(memory: Memory, settings: FolderSettings) -> None:
 
 
 def _count(memory: Memory, tallies: Iterable[Tally], met: Sequence[tuple[str, str]]) -> None:
-    """Add the tallies of these answers to the counts."""
     memory.mark("met", met)
     memory.put("counts", (known_counts(memory) + counts_of(tallies)).to_dict())
 
