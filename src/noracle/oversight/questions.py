@@ -41,13 +41,8 @@ from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
 from noracle.superhuman.certify import certify_superhuman
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """Results and the command that makes them again."""
-
-    results: tuple[Result, ...]
-    command: str
+StepOutcome = tuple[tuple[Result, ...], str]
+"""Results and the command that makes them again."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -84,7 +79,7 @@ class Asking:
             "seed": flags(seed=self.seed),
         }
         command = self.loaded.command(verb, words, *(known[name] for name in said))
-        return StepOutcome(tuple(results), command)
+        return tuple(results), command
 
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
@@ -184,9 +179,8 @@ def needs_judgements(loaded: Loaded) -> str:
     """Judgements, or stored counts of them."""
     e = loaded.evidence
     said = e is not None and (e.judgements is not None or e.grades is not None)
-    if said or loaded.stored is not None:
-        return ""
-    return "There are no judgements to check. Add a table with columns item, class, verdict."
+    none = "There are no judgements to check. Add a table with columns item, class, verdict."
+    return "" if said or loaded.stored is not None else none
 
 
 def unsure_systems(loaded: Loaded) -> tuple[str, ...]:
@@ -271,7 +265,7 @@ def ranges(asking: Asking) -> StepOutcome | str:
     grades = [name for (_, label), name in quantities(sketch).items() if label is None]
     found = [range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades]
     lines = [loaded.command("ranges", words, ["--outer", "--only", name]) for name in grades]
-    return StepOutcome(tuple(found), "\n".join(lines))
+    return tuple(found), "\n".join(lines)
 
 
 def needs_claim(loaded: Loaded) -> str:
@@ -361,9 +355,10 @@ def mean(asking: Asking) -> StepOutcome:
 
 def needs_classes(loaded: Loaded) -> str:
     """A number of classes, unless answers are graded."""
-    if loaded.n_classes is None and not loaded.free_text:
-        return "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
-    return ""
+    unknown = (
+        "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
+    )
+    return unknown if loaded.n_classes is None and not loaded.free_text else ""
 
 
 def labels(asking: Asking) -> StepOutcome:
@@ -615,7 +610,8 @@ def _take_step(analysis: Analysis, asking: Asking) -> Step:
     except (NoracleError, *_STOPS) as error:
         kind = "" if isinstance(error, NoracleError) else f"{type(error).__name__}: "
         return step(status="failed", reason=f"It stopped with an error: {kind}{error}")
-    if isinstance(outcome, str) or not outcome.results:
+    if isinstance(outcome, str) or not outcome[0]:
         return step(status="not possible", reason=outcome if isinstance(outcome, str) else "")
-    spent = sum(promise.error_rate for promise in promises(outcome.results))
-    return step(status="done", results=outcome.results, command=outcome.command, error_rate=spent)
+    results, command = outcome
+    spent = sum(promise.error_rate for promise in promises(results))
+    return step(status="done", results=results, command=command, error_rate=spent)

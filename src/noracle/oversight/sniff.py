@@ -7,8 +7,9 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import PurePath
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import narwhals as nw
@@ -125,16 +126,13 @@ class Seen:
     separator: str = ""
 
 
-class Recogniser:
+class Recogniser(AbstractContextManager["Recogniser"]):
     """Looks at files, one after the other, on one engine; ``close`` it, or use it as a context."""
 
     def __init__(self, settings: FolderSettings) -> None:
         self._settings = settings
         self._connection = connect()
         self._headers: dict[bytes, tuple[int, dict[str, str]]] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()

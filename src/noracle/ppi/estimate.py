@@ -38,6 +38,8 @@ from noracle.results import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+Wanted = str | Mapping[str, float] | None
+Shared = Mapping[str, str] | None
 Interval = Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"]
 INTERVALS = ("crossfit-t", "jackknife-t", "paper", "anytime", "classical")
 
@@ -399,11 +401,7 @@ def _hints(data: object, plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def make_task(
-    columns: Sequence[str],
-    target: str | Mapping[str, float] | None,
-    same_mean: Mapping[str, str] | None = None,
-) -> MeanTask:
+def make_task(columns: Sequence[str], target: Wanted, same_mean: Shared = None) -> MeanTask:
     """Check names and write the target in numbers."""
     shared = dict(same_mean or {})
     known = list(columns)
@@ -429,11 +427,7 @@ def make_task(
 
 
 def _known_to_plan(
-    rows: Array,
-    names: tuple[str, ...],
-    target: Any,
-    same_mean: Mapping[str, str] | None,
-    hints: Mapping[str, Any],
+    rows: Array, names: tuple[str, ...], target: Any, same_mean: Shared, hints: Mapping[str, Any]
 ) -> tuple[MeanTask, Array]:
     """Keep the columns that the plan speaks of; kinds of label share the mean of the target."""
     if hints:
@@ -450,9 +444,9 @@ def _known_to_plan(
 
 def _read_strata(
     data: object,
-    target: str | Mapping[str, float] | None,
+    target: Wanted,
     raters: Sequence[str] | None,
-    same_mean: Mapping[str, str] | None,
+    same_mean: Shared,
     strata: str,
     shares: Mapping[str, float] | None,
     hints: Mapping[str, Any],

@@ -441,15 +441,10 @@ class Widths:
     """Expected half-width of the exact interval for labels of each kind beside those there."""
 
     def __init__(
-        self,
-        k: int,
-        accuracy: float,
-        confidence: float,
-        epsilon: float,
-        have: Mapping[str, int] | None = None,
+        self, k: int, accuracy: float, confidence: float, epsilon: float, have: Mapping[str, int]
     ) -> None:
         self.k, self.accuracy, self.tail = k, accuracy, (1 - confidence) / 2
-        self.have, self.aimed, self.slope = dict(have or {}), aimed(k, epsilon), 1 / (k - 1)
+        self.have, self.aimed, self.slope = dict(have), aimed(k, epsilon), 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
         """Half-width, expected over the labels; of a mixture over quantiles of small counts."""

@@ -436,10 +436,8 @@ class _Builder:
     ) -> None:
         self.population, self.raters, self.models = population, population.raters, models
         self.prefixes = [f"{g}/" for g in population.strata] or [""]
-        self.wanted = int(np.flatnonzero(a)[0])
-        self.limits, self.n_priced = limits, len(limits)
-        self.labels = labels
-        self.kinds = {label.name: label for label in labels}
+        self.wanted, self.limits, self.n_priced = int(np.flatnonzero(a)[0]), limits, len(limits)
+        self.labels, self.kinds = labels, {label.name: label for label in labels}
         self.rater_caps: dict[str, int] = {}  # rater → place among the budgets
         self.label_caps: dict[str, int] = {}
         self.set_caps: dict[str, int] = {}

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from noracle.results import Plan
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
+Places = Iterable[tuple[int, ...]]
 Measured = Sequence[tuple[Record, int]]
 _MOST_WRITTEN = 1 << 16
 _SAMPLE = 20_000
@@ -230,14 +231,7 @@ def _ratio(used: float, paid: float) -> float:
     return 0.0 if used <= 0 else used / paid if paid > 0 else math.inf
 
 
-def _over(
-    problem: Record,
-    family: Record,
-    places: Iterable[tuple[int, ...]],
-    cov: Array,
-    y: Array,
-    u: Array,
-) -> float:
+def _over(problem: Record, family: Record, places: Places, cov: Array, y: Array, u: Array) -> float:
     """The largest ratio over some sets of a family; sets of one size are inverted together."""
     by_size: dict[int, list[tuple[int, ...]]] = {}
     label, at = family["label"], family["variables"]
@@ -419,10 +413,11 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
         stratum, _, kind = kind_of.rpartition("/")
         fit = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum]
         mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
-        for i, label in _labels(pool, mine, kind, epsilon, rng):
-            item, answer = pool[i], pool[i].answers[0]
-            met = label.meet(answer, system=name, chance=_chance(item, answer, epsilon))
-            held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
+        for item in [pool[i] for i in mine]:
+            label, answer = _label(item, kind, epsilon, rng), item.answers[0]
+            if label is not None:
+                met = label.meet(answer, system=name, chance=_chance(item, answer, epsilon))
+                held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
         taken = set(mine)
         pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
@@ -431,32 +426,20 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
     return AccuracyCounts(tallies=dict(held), **known)
 
 
-def _labels(
-    pool: Sequence[_Item],
-    chosen: Sequence[int],
-    kind: str,
-    epsilon: float,
-    rng: np.random.Generator,
-) -> Iterator[tuple[int, Label]]:
-    """What somebody who knows the truth says about these items."""
-    for i in chosen:
-        item = pool[i]
-        k = item.cell.n_classes
-        if kind == "grades":
-            yield i, Label.grade("yes" if item.answers[0] == item.truth else "no", n_classes=k)
-            continue
-        if kind == "ordinary":
-            asked, propensity = item.truth, None
-        elif kind == "targeted":
-            asked, propensity = _targeted_class(item, epsilon, rng)
-        else:
-            asked, propensity = int(rng.integers(k)), None
-            if kind == "complementary" and asked == item.truth:
-                asked = _other(k, item.truth, rng)
-        said = [(asked, "yes" if asked == item.truth else "no", propensity)]
-        label = Label.of(said, n_classes=k, recorded=propensity is not None)  # type: ignore[arg-type]
-        if label is not None:
-            yield i, label
+def _label(item: _Item, kind: str, epsilon: float, rng: np.random.Generator) -> Label | None:
+    """What somebody who knows the truth says about an item."""
+    k = item.cell.n_classes
+    if kind == "grades":
+        return Label.grade("yes" if item.answers[0] == item.truth else "no", n_classes=k)
+    asked, propensity = item.truth, None
+    if kind == "targeted":
+        asked, propensity = _targeted_class(item, epsilon, rng)
+    elif kind != "ordinary":
+        asked = int(rng.integers(k))
+        if kind == "complementary" and asked == item.truth:
+            asked = _other(k, item.truth, rng)
+    said = [(asked, "yes" if asked == item.truth else "no", propensity)]
+    return Label.of(said, n_classes=k, recorded=propensity is not None)  # type: ignore[arg-type]
 
 
 def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tuple[int, float]:

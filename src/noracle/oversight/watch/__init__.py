@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from noracle.counts.tally import AccuracyCounts, Cell
 from noracle.errors import ArgumentError, EvidenceError, refuse, require
@@ -106,7 +106,7 @@ _WAITING = {
 """Evidence that cannot be used yet, and how it is counted; n systems, m ratings of each item."""
 
 
-class Watch:
+class Watch(contextlib.AbstractContextManager["Watch"]):
     r"""Watches one folder.
 
     Parameters
@@ -183,9 +183,6 @@ class Watch:
     def close(self) -> None:
         """Close the memory."""
         self.memory.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -318,17 +315,14 @@ class Watch:
 
     def _accuracy(self, shares: Mapping[str, float]) -> tuple[Estimate, ...]:
         memory, plan, counts = self.memory, self.memory.get("plan"), known_counts(self.memory)
-        found = []
-        for system in memory.get("systems", []):
-            share = shares.get(f"accuracy {system}")
-            if share is None:
-                continue
+        found, systems = [], memory.get("systems", [])
+        for system in [name for name in systems if f"accuracy {name}" in shares]:
             empty = {Cell(system, plan.get("most_classes") or plan.get("n_classes") or 2): 0}
             mine = AccuracyCounts(tallies={}, items=empty, answered=empty)
             mine = counts.of(system) if system in counts.systems else mine
             estimate = sequence_estimate(
                 dataclasses.replace(mine, inferred=tuple(plan.get("inferred", ()))),
-                error=self._error() * share,
+                error=self._error() * shares[f"accuracy {system}"],
                 most_classes=plan["most_classes"] if plan.get("mixed") else None,
                 clustered=bool(memory.get("clustered", False)),
                 asked=self._asked(system) if memory.get("graded", False) else None,

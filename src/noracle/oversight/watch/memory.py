@@ -18,7 +18,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from noracle.errors import ArgumentError, EvidenceError, require_evidence
 from noracle.evidence.evidence import read_table
@@ -184,7 +184,7 @@ CREATE TEMP TABLE IF NOT EXISTS touched (item TEXT PRIMARY KEY) WITHOUT ROWID;
 _FORGOTTEN = ("file", "answer", "label", "grade", "open_label", "item", "rating", "state")
 
 
-class Memory:
+class Memory(contextlib.AbstractContextManager["Memory"]):
     """The memory of one watch.
 
     Examples
@@ -218,9 +218,6 @@ class Memory:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
