@@ -311,39 +311,6 @@ def read_population(
     return Population(raters, blocks, means, parts, n_pilot, scores, column)
 
 
-def make_problem(
-    population: Population,
-    target: Target,
-    models: Sequence[Any],
-    limits: Mapping[str, float],
-    labels: Sequence[LabelType],
-    accuracy: float | None,
-    measurements: Literal["auto"] | Sequence[Any],
-    caps: Mapping[str, float] | None,
-    have: object,
-) -> Problem:
-    """Number everything; see :func:`~noracle.ppi.plan.plan_budget` for the arguments."""
-    raters, k = population.raters, len(population.raters)
-    a = _target(target, raters)
-    builder = _Builder(population, a, dict(limits), models, labels, accuracy, caps or {})
-    families, listed = builder.for_sale(measurements)
-    names = tuple(prefix + name for prefix in builder.prefixes for name in raters)
-    covariance = np.zeros((len(names), len(names)))
-    for g, block in enumerate(population.blocks.values()):
-        covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
-    return Problem(
-        names=names,
-        covariance=covariance,
-        target=np.concatenate([share * a for share in population.shares]),
-        budgets=builder.limits,
-        families=families,
-        listed=listed,
-        have=builder.in_hand(have),
-        of=tuple(i % k for i in range(len(names))),
-        set_caps=builder.set_caps,
-    )
-
-
 def read_budgets(
     budgets: float | Mapping[str, float | None] | None,
 ) -> tuple[dict[str, float], str | None]:
@@ -421,22 +388,26 @@ def _shares(
     return list(stratum_shares(groups, shares).values())
 
 
-class _Builder:
-    """Sets with one price for each budget, where caps are further budgets; and what is in hand."""
+class ProblemBuilder:
+    """Sets with one price for each budget, where caps are further budgets; and what is in hand. See
+    :func:`~noracle.ppi.plan.plan_budget` for the arguments.
+    """
 
     def __init__(
         self,
         population: Population,
-        a: Array,
-        limits: dict[str, float],
+        target: Target,
         models: Sequence[Any],
+        limits: Mapping[str, float],
         labels: Sequence[LabelType],
         accuracy: float | None,
         caps: Mapping[str, float],
     ) -> None:
         self.population, self.raters, self.models = population, population.raters, models
         self.prefixes = [f"{g}/" for g in population.strata] or [""]
-        self.wanted, self.limits, self.n_priced = int(np.flatnonzero(a)[0]), limits, len(limits)
+        self.limits, self.n_priced = dict(limits), len(limits)
+        self.target = _target(target, self.raters)
+        self.wanted = int(np.flatnonzero(self.target)[0])
         self.labels, self.kinds = labels, {label.name: label for label in labels}
         self.rater_caps: dict[str, int] = {}  # rater → place among the budgets
         self.label_caps: dict[str, int] = {}
@@ -450,10 +421,29 @@ class _Builder:
                 continue
             places = self.label_caps if name in self.kinds else self.set_caps
             places = self.rater_caps if name in self.raters else places
-            places[name] = len(limits)
-            limits[f"cap {name}"] = float(most)
-        several = int(np.count_nonzero(a)) != 1
+            places[name] = len(self.limits)
+            self.limits[f"cap {name}"] = float(most)
+        several = int(np.count_nonzero(self.target)) != 1
         self.noises = [self._noises(accuracy, m, several) for m in population.means.values()]
+
+    def problem(self, measurements: Literal["auto"] | Sequence[Any], have: object) -> Problem:
+        """Everything numbered: what may be measured, and what is in hand."""
+        families, listed = self._for_sale(measurements)
+        k, names = len(self.raters), tuple(p + name for p in self.prefixes for name in self.raters)
+        covariance = np.zeros((len(names), len(names)))
+        for g, block in enumerate(self.population.blocks.values()):
+            covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
+        return Problem(
+            names=names,
+            covariance=covariance,
+            target=np.concatenate([share * self.target for share in self.population.shares]),
+            budgets=self.limits,
+            families=families,
+            listed=listed,
+            have=self._in_hand(have),
+            of=tuple(i % k for i in range(len(names))),
+            set_caps=self.set_caps,
+        )
 
     def _noises(
         self, accuracy: float | None, mean: Array | None, several: bool
@@ -477,10 +467,9 @@ class _Builder:
         )
         return {label.name: label.noise(said) for label in self.labels}
 
-    def for_sale(
+    def _for_sale(
         self, measurements: Literal["auto"] | Sequence[Any]
     ) -> tuple[tuple[Family, ...], tuple[Measurement, ...]]:
-        """Families of sets, and sets that are listed."""
         if not isinstance(measurements, str):
             return (), self._chosen_sets(measurements)
         rule = f"measurements must be 'auto' or a list; got {measurements!r}."
@@ -607,8 +596,7 @@ class _Builder:
             cost.append(float(price) + (used[0].price if used and number == 0 else 0.0))
         return (*cost, *self._cap_costs(set(plain), {label.name for label in used}))
 
-    def in_hand(self, have: object) -> tuple[tuple[Measurement, int], ...]:
-        """What is in hand as measurements with counts."""
+    def _in_hand(self, have: object) -> tuple[tuple[Measurement, int], ...]:
         if have is None:
             return ()
         scores = self.population.scores
