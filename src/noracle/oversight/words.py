@@ -231,11 +231,10 @@ def _next(
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:
-    for result in results_of(of, "ranges", Ranges):
-        for r in result.ranges:
-            if r.name in (f"grade of {name}", f"grade of {name!r}") and not math.isnan(r.low):
-                return r.low, r.high, result.guarantee
-    return None
+    names = (f"grade of {name}", f"grade of {name!r}")
+    found = [(r, x.guarantee) for x in results_of(of, "ranges", Ranges) for r in x.ranges]
+    known = ((r.low, r.high, g) for r, g in found if r.name in names and not math.isnan(r.low))
+    return next(known, None)
 
 
 def _percent(share: float) -> str:

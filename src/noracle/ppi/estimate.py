@@ -277,9 +277,8 @@ def estimate_mean(
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
-    found = _tails(samples, fit, plain, n)
-    if added is not None:  # how far the estimate is from normal, cluster by cluster
-        found = intervals.tails_of([np.ones(len(added))], [added], held)
+    by_cluster = added is not None and intervals.tails_of([np.ones(len(added))], [added], held)
+    found = by_cluster or _tails(samples, fit, plain, n)
     apart = f"rows come in clusters, {held} of them with labels: the cluster is the unit"
     notes += [apart] if held else []
     if not found.light:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import EvidenceError, require, require_evidence
 from noracle.ppi.covariance import Array, Moments, block
 from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
@@ -94,8 +94,7 @@ def advance(
     worth = labelled * plain / found.variance
     parts = [Moments.of(s.values, s.counts, s.columns, origin) for s in samples if s.pilot]
     parts = parts if past is None else [past, *parts]
-    if not parts:
-        raise EvidenceError.of("batch", "must have labelled rows", "none")
+    require_evidence(parts, "batch", "must have labelled rows", "none")
     spread = running.spread + worth**2 * variance
     return RunningMean(
         moments=reduce(add, parts),
@@ -185,15 +184,12 @@ class MeanStream:
 
 def estimate_in_batches(stream: MeanStream, rows: Array, batches: int) -> Estimate:
     """Deal rows of each kind, in their order, over batches, and look after the last."""
-    if batches < 2:
-        raise ArgumentError(f"batches must be at least 2; got {batches}.")
+    require(batches >= 2, f"batches must be at least 2; got {batches}.")
     which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)[1].ravel()
     place = np.empty(len(rows), dtype=np.int64)
     for number in range(int(which.max()) + 1):
         chosen = np.flatnonzero(which == number)
         place[chosen] = np.arange(len(chosen)) * batches // len(chosen)
-    for batch in range(batches):
-        part = rows[place == batch]
-        if len(part):
-            stream.update(part)
+    for batch in np.unique(place):
+        stream.update(rows[place == batch])
     return stream.estimate()
