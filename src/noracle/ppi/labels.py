@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def plan_labels(
     >>> few.buy["ordinary"] < plan.buy["ordinary"], few.inputs["estimator"]["interval"]
     (True, 'hypergeometric')
     """
-    place = _Place.of(n_classes, n_items, strata, have, systems)
+    place = _Place(n_classes, n_items, strata, have, systems)
     check_confidence(confidence)
     given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
     goals = [name for name, value in given.items() if value is not None]
@@ -243,26 +243,17 @@ def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
     return [*alone, *(group for group in together if mixed and len(group) > 1)]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The population as the arguments say it."""
+    """The population as the arguments say it, if they agree."""
 
-    n_classes: Mapping[int, int]
-    n_items: int | None
-    strata: Mapping[str, int] | None
-    have: Mapping[str, int]
-    systems: int
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         n_classes: int | Mapping[int, int],
         n_items: int | None,
         strata: Mapping[str, int] | None,
         have: Mapping[str, int] | None,
         systems: int,
-    ) -> Self:
-        """The population, if the arguments agree."""
+    ) -> None:
         sizes = {"n_classes": sum(n_classes.values())} if isinstance(n_classes, Mapping) else {}
         sizes |= {"n_items": n_items} if n_items is not None else {}
         sizes |= {"strata": sum(strata.values())} if strata else {}
@@ -272,11 +263,12 @@ class _Place:
         require(counts and len(set(sizes.values())) <= 1, rule)
         total = next(iter(sizes.values()), None)
         mix = n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}
-        mix = {check_n_classes(k): int(n) for k, n in mix.items()}
+        self.n_classes = {check_n_classes(k): int(n) for k, n in mix.items()}
         whole = isinstance(systems, int) and systems >= 1
         require(whole, f"systems must be a whole number of at least 1; got {systems}.")
-        held, parts = dict(have or {}), strata or {}
-        for name, n in held.items():
+        self.n_items, self.strata, self.systems = total, strata, systems
+        self.have, parts = dict(have or {}), strata or {}
+        for name, n in self.have.items():
             stratum, _, kind = name.rpartition("/")
             choose("have", kind, KINDS)
             rule = f"have must name strata that are given; got {stratum!r}"
@@ -285,14 +277,12 @@ class _Place:
             sound = isinstance(n, int) and 0 <= n <= min(most, default=n)
             rule = "have must be whole numbers that are not larger than their population"
             require(sound, f"{rule}; got {n} for {name!r}.")
-        return cls(n_classes=mix, n_items=total, strata=strata, have=held, systems=systems)
 
     @property
     def told(self) -> int | dict[str, int]:
         """The numbers of classes as a plan stores them."""
-        if len(self.n_classes) == 1:
-            return next(iter(self.n_classes))
-        return {str(k): n for k, n in self.n_classes.items()}
+        mix = {str(k): n for k, n in self.n_classes.items()}
+        return mix if len(mix) > 1 else next(iter(self.n_classes))
 
     @property
     def typical(self) -> int:

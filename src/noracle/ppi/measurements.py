@@ -59,8 +59,8 @@ class Additive:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        sums, none = _priced(self.prices, names), (0.0,) * len(names)
-        return SetPrices(per_item=self.per_item, sums=sums, largest=none)
+        sums = _priced(self.prices, names)
+        return SetPrices(per_item=self.per_item, sums=sums, largest=(0.0,) * len(sums))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

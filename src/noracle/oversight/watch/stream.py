@@ -402,17 +402,16 @@ class Feed:
             patterns = {tuple(p): n for p, n in memory.get("patterns", [])}
         else:
             items = [i for (i,) in memory.query("SELECT DISTINCT item FROM answer ORDER BY item")]
-        fresh = 0
+        before = sum(patterns.values())
         for item in items:
             given = dict(memory.query("SELECT system, answer FROM answer WHERE item = ?", item))
             if len(given) == len(systems):
                 key = tuple(given[s] for s in systems)
                 patterns[key] = patterns.get(key, 0) + 1
-                fresh += 1
         memory.put("pattern_systems", systems)
         ordered = sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))
         memory.put("patterns", [[list(p), n] for p, n in ordered])
-        return fresh > 0
+        return sum(patterns.values()) > before
 
     def sketch(self) -> Sketch | None:
         """The patterns so far as a sketch; None where nothing can be proved from them."""
@@ -556,9 +555,8 @@ def shares_of(memory: Memory) -> dict[str, float]:
     if new and not shares:
         shares = {name: _FIRST_SHARE / len(new) for name in new}
         memory.put("late", 0)
-    else:
-        for name in new:
-            j = memory.add("late", 1)
-            shares[name] = (1 - _FIRST_SHARE) / (j * (j + 1))
+    for name in [name for name in new if name not in shares]:
+        j = memory.add("late", 1)
+        shares[name] = (1 - _FIRST_SHARE) / (j * (j + 1))
     memory.put("shares", shares)
     return shares
