@@ -359,7 +359,7 @@ def _entries() -> list[Entry]:
                 function="estimate_mean",
                 how=interval,
                 run=lambda e, c, i=interval: noracle.estimate_mean(
-                    None, _ratings(e), target="gold", confidence=c, interval=i
+                    _ratings(e), target="gold", confidence=c, interval=i
                 ),
             )
             for interval in ("crossfit-t", "jackknife-t", "paper", "classical")

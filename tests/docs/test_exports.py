@@ -250,7 +250,7 @@ def test_verbs_return_what_their_name_says(name: str) -> None:
 @pytest.mark.parametrize("name", VERBS)
 def test_verbs_take_everything_but_the_evidence_by_keyword(name: str) -> None:
     parameters = list(inspect.signature(getattr(noracle, name)).parameters.values())
-    # A plan stands before the data that were collected by it, what is compared with ratings beside
+    # A plan stands beside the data that were collected by it, what is compared with ratings beside
     # them, a claim beside the answers.
     first = {
         "estimate_mean": 2,

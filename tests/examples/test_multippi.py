@@ -126,7 +126,7 @@ def test_fast_value_and_variance_are_those_of_estimate_mean() -> None:
         block[:, list(columns)] = rows
         blocks.append(block)
     slow = estimate_mean(
-        None, np.vstack(blocks), raters=list(world.names), target="correct", interval="paper"
+        np.vstack(blocks), raters=list(world.names), target="correct", interval="paper"
     )
     assert value[0] == pytest.approx(slow.value, abs=1e-10)
     assert np.sqrt(variance[0]) == pytest.approx(slow.se, rel=1e-8)

@@ -100,7 +100,7 @@ def _mean() -> Any:
     human = [float(i * 7 % 5 > 1) if i < 60 else None for i in range(200)]
     judge = [float(i * 7 % 5 > 1) if i % 6 else float(i * 7 % 5 <= 1) for i in range(200)]
     data = {"human": human, "judge": judge}
-    return noracle.estimate_mean(None, data, target="human").to_dict()
+    return noracle.estimate_mean(data, target="human").to_dict()
 
 
 def _rating_counts() -> noracle.RatingCounts:

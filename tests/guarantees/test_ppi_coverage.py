@@ -146,7 +146,7 @@ def test_useless_raters_cost_no_coverage() -> None:
     for _ in range(worlds):
         data = np.where(rng.random((600, 7)) < 0.4, 1.0, 0.0)
         data[80:, 0] = np.nan
-        found = estimate_mean(None, data, target="human", raters=["human", *"abcdef"])
+        found = estimate_mean(data, target="human", raters=["human", *"abcdef"])
         misses += not found.low <= 0.4 <= found.high
         usual = found.diagnostics["classical"]
         wider += found.width / (usual["high"] - usual["low"]) / worlds
@@ -164,7 +164,7 @@ def test_public_function_is_the_measured_one() -> None:
         rows[1][:, [0, 2]] = np.nan
         rows[2][:, [0, 1]] = np.nan
         found = estimate_mean(
-            None, np.concatenate(rows), target="label", raters=["label", "pro", "flash"]
+            np.concatenate(rows), target="label", raters=["label", "pro", "flash"]
         )
         covered += found.low <= TRUTH <= found.high
     assert covered >= 0.95 * worlds - 3.5 * (0.05 * 0.95 * worlds) ** 0.5
@@ -202,7 +202,7 @@ def test_worlds_of_the_table_are_those_of_the_public_function(population: Cells,
         data = rows_of(population, labelled[0], others)
         tallies = at_once(population, n, 1, np.random.default_rng([n, seed]))
         for interval, tally in tallies.items():
-            found = estimate_mean(None, data, target="label", raters=names, interval=interval)  # type: ignore[arg-type]
+            found = estimate_mean(data, target="label", raters=names, interval=interval)  # type: ignore[arg-type]
             if interval == "crossfit-t":  # folds are dealt anew
                 assert found.width == pytest.approx(tally.width, rel=0.2)
                 continue
@@ -228,7 +228,7 @@ def test_batches_of_the_table_are_those_of_the_public_function(population: Cells
         ]
         data = rows_of(population, labelled[0], [np.array(d) for d in zip(*drawn, strict=True)])
         found = estimate_mean(
-            None, data, target="label", raters=names, interval="anytime", batches=BATCHES
+            data, target="label", raters=names, interval="anytime", batches=BATCHES
         )
         tally = in_batches(population, n, 1, np.random.default_rng([1, seed]))
         assert found.width == pytest.approx(tally.width, rel=1e-9), seed
@@ -241,7 +241,7 @@ def test_labels_that_never_vary_are_refused() -> None:
     data = rows_of(RARE, np.array([[0, 0, 3, 47]]), [np.array([[36, 4, 59, 1901]])])
     for interval in INTERVALS:
         with pytest.raises(EvidenceError):
-            estimate_mean(None, data, target="label", raters=["label", "pro"], interval=interval)  # type: ignore[arg-type]
+            estimate_mean(data, target="label", raters=["label", "pro"], interval=interval)  # type: ignore[arg-type]
 
 
 def test_rows_of_means_in_the_table() -> None:
@@ -310,7 +310,7 @@ def looked_at(
             data["judge"] = scores + noise_size * rng.normal(size=len(scores))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)
-            found = estimate_mean(None, data, target="human")
+            found = estimate_mean(data, target="human")
         held = found.low <= truth <= found.high
         promised = found.guarantee.kind is Kind.ASYMPTOTIC
         if not promised:

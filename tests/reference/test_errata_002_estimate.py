@@ -57,7 +57,7 @@ def test_one_row_has_no_variance_and_is_not_a_sample() -> None:
     grouped = group_samples(rows, (0,))
     assert [int(s.n) for s in grouped.samples] == [100]
     assert grouped.unused == 1
-    found = estimate_mean(None, rows, target="label", raters=["label", "pro", "flash"])
+    found = estimate_mean(rows, target="label", raters=["label", "pro", "flash"])
     assert math.isfinite(found.se)
 
 

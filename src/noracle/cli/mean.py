@@ -82,8 +82,8 @@ def command(own: _MeanOptions, output: Output) -> None:
     sets = opt.names(own.measurements)
     with working("estimating"):
         result = estimate_mean(
-            known,
             own.data[0] if len(own.data) == 1 else own.data,
+            known,
             target=wanted,
             raters=opt.names(own.raters),
             same_mean=opt.column_names(own.same_mean, "--same-mean must be column=name") or None,

@@ -121,6 +121,9 @@ def mistaken_for(path: str) -> list[str]:
     return sorted(f for f in glob.glob(path) if f != path)  # noqa: PTH207 (may be absolute)
 
 
+_DELTA = "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet"
+
+
 def _walk(root: Path, listing: Listing) -> Iterator[str]:
     def fail(error: OSError) -> None:
         raise error
@@ -129,8 +132,7 @@ def _walk(root: Path, listing: Listing) -> Iterator[str]:
     for folder, folders, files in os.walk(root, onerror=fail):
         here = Path(folder)
         if "_delta_log" in folders:
-            why = "a Delta table, whose files may hold rows that were deleted; write its rows out as Parquet"
-            leave(here, why)
+            leave(here, _DELTA)
             folders.clear()
             continue
         for name in sorted(folders):
@@ -153,10 +155,8 @@ def _walk(root: Path, listing: Listing) -> Iterator[str]:
                 leave(path, "not a regular file")
             else:
                 if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                    told = (
-                        f"{listing.relative(str(path))} is a link to a file outside of the folder"
-                    )
-                    listing.notes.append(f"{told}; it was followed")
+                    told = "is a link to a file outside of the folder; it was followed"
+                    listing.notes.append(f"{listing.relative(str(path))} {told}")
                 yield str(path)
 
 
@@ -341,12 +341,9 @@ def _settings(listing: Listing, given: FolderSettings | None) -> FolderSettings:
 
 def _checked(settings: FolderSettings) -> FolderSettings:
     """Settings that were made in Python, if they name kinds that exist, and lists of paths."""
-    told: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
-        "files": (settings.files, SOURCE_KINDS),
-        "wide": (settings.wide, tuple(WIDE)),
-    }
     rules: dict[str, object] = {}
-    for name, (table, kinds) in told.items():
+    tables: tuple[Any, ...] = ("files", settings.files, SOURCE_KINDS), ("wide", settings.wide, WIDE)
+    for name, table, kinds in tables:
         rule = f"settings.{name} must have keys among {', '.join(kinds)}"
         rules |= {f"{rule}; got {kind!r}.": kind not in kinds for kind in table}
     lists = {f"files[{kind!r}]": paths for kind, paths in settings.files.items()}
@@ -390,10 +387,14 @@ class _FolderSearch:
                 listing.leave(path, "ignore of noracle.toml names it")
                 continue
             seen = self._look(path, None)
-            if seen is not None and seen.kind is None:
-                self._leave_unknown(seen)
-            elif seen is not None:
+            told = next((k for k in SOURCE_KINDS if k == stem_of(path) and k != "counts"), None)
+            if seen is not None and seen.kind is not None:
                 found.append(seen)
+            elif seen is not None and told is not None and table_suffix(path):
+                # Called after a kind, without its columns.
+                self.faults.append(kind_fault(seen, told))
+            elif seen is not None:
+                listing.leave(path, seen.why)
         return self._without_counts_of_tables(found, taken)
 
     def _named(self) -> list[tuple[SourceKind, str]]:
@@ -444,31 +445,18 @@ class _FolderSearch:
             self.faults.append(fault(name, "must be readable", error.strerror, remedy=remedy))
         return None
 
-    def _leave_unknown(self, seen: Seen) -> None:
-        """A table called after a kind without its columns is a fault; others are left aside."""
-        stem = stem_of(seen.path)
-        kind = next((k for k in SOURCE_KINDS if k == stem and k != "counts"), None)
-        if kind is not None and table_suffix(seen.path):
-            self.faults.append(kind_fault(seen, kind))
-        else:
-            self.listing.leave(seen.path, seen.why)
-
     def _without_counts_of_tables(self, found: list[Seen], named: set[str]) -> list[Seen]:
         """Leave stored counts aside where tables lie beside them whose counts they may be."""
         kinds = {str(seen.kind) for seen in found}
-        rivals = {
-            "counts/1": {"answers", "judgements", "grades"} & kinds,
-            "rating-counts/1": {"ratings"} & kinds,
-        }
-        kept = []
-        for seen in found:
-            if seen.kind == "counts" and rivals[seen.sort] and _whole(seen.path) not in named:
-                tables = " and ".join(sorted(rivals[seen.sort]))
-                reason = f"may be counts of the {tables} beside it, which would count twice; if not, name it in [files] counts"
+        rivals = {"counts/1": {"answers", "judgements", "grades"} & kinds}
+        rivals["rating-counts/1"] = {"ratings"} & kinds
+        for seen in [s for s in found if s.kind == "counts" and _whole(s.path) not in named]:
+            tables = " and ".join(sorted(rivals[seen.sort]))
+            reason = f"may be counts of the {tables} beside it, which would count twice; if not, name it in [files] counts"
+            if tables:
                 self.listing.leave(seen.path, reason)
-            else:
-                kept.append(seen)
-        return kept
+                found.remove(seen)
+        return found
 
     def gather(self, seen: Sequence[Seen]) -> tuple[Source, ...]:
         """The sources, in the order of kinds."""
@@ -503,14 +491,13 @@ class _FolderSearch:
             log = file.form == "log"
             place = PurePath(file.path).parent if log else tuple(_hive(file.path).items())
             others = alike.setdefault((place, _ends(file.path)), [])
-            same = (other for other in others if filecmp.cmp(other, file.path, shallow=False))
-            copy = next(same, None)
-            if copy is None:
+            same = [other for other in others if filecmp.cmp(other, file.path, shallow=False)]
+            if same:
+                copy = self.listing.relative(same[0])
+                self.listing.leave(file.path, f"the same bytes as {copy}, which is used")
+            else:
                 others.append(file.path)
                 kept.append(file)
-            else:
-                copy = self.listing.relative(copy)
-                self.listing.leave(file.path, f"the same bytes as {copy}, which is used")
         return kept
 
     def _apart(self, kind: str, one: Seen, this: str, other: Seen, that: str) -> None:

@@ -101,10 +101,8 @@ def claims_of(proof: Proof) -> list[tuple[str, str, float, bool]] | None:
         if s["kind"] not in ("accuracy", "grade") or s.get("on") is not None:
             return None
         of = [s["of"]] if s["of"] is not None else names
-        found += [
-            (str(s["kind"]), str(name), float(Fraction(str(s["above"]))), bool(s["strict"]))
-            for name in of
-        ]
+        above, strict = float(Fraction(str(s["above"]))), bool(s["strict"])
+        found += [(str(s["kind"]), str(name), above, strict) for name in of]
     return found or None
 
 
@@ -121,11 +119,6 @@ def floor_of(parts: Parts, name: str, *, same_items: bool) -> tuple[float, str] 
     return max(floors)
 
 
-def resting_on(parts: Parts, names: Iterable[str]) -> Guarantee:
-    """The joint promise of the accuracies of these systems."""
-    return functools.reduce(operator.and_, (parts.accuracies[name].guarantee for name in names))
-
-
 def span(low: float, high: float) -> str:
     """An interval for a sentence."""
     return f"[{low:.3f}, {high:.3f}]"
@@ -134,6 +127,10 @@ def span(low: float, high: float) -> str:
 def _finding(name: str, agrees: bool, statement: str, subject: str = "") -> Finding:
     between = ("accuracy", *(step for step in _OTHERS if step.removesuffix("s") in name))
     return Finding(name=name, agrees=agrees, statement=statement, between=between, subject=subject)
+
+
+def _contradiction(said: str, assumed: str) -> str:
+    return f"CONTRADICTION: {said}. These cannot all be true: {assumed}."
 
 
 def named_in(guarantee: Guarantee) -> str:
@@ -232,8 +229,9 @@ def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
         agrees = both[0] <= both[1] + _SLACK
         if not agrees:
             logic = "" if parts.logic is None else f"; and, for the range, {named_in(parts.logic)}"
-            said = f"CONTRADICTION: the labels put the accuracy of {name} into {interval}, but no answer key that fits the answers "
-            said += f"and judgements gives it a value outside {possible}. These cannot all be true: {named_in(estimate.guarantee)}{logic}."
+            said = f"the labels put the accuracy of {name} into {interval}, but no answer key that fits the answers "
+            said += f"and judgements gives it a value outside {possible}"
+            said = _contradiction(said, f"{named_in(estimate.guarantee)}{logic}")
         elif low > estimate.low + _SLACK or high < estimate.high - _SLACK:
             said = f"The labels put the accuracy of {name} into {interval}, and every possible answer key into {possible}. Both "
             said += f"together: {span(*both)}, with the confidence of the interval."
@@ -260,9 +258,9 @@ def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
         low, high = a.low - b.high, a.high - b.low
         if max(low, d.low) > min(high, d.high) + _SLACK:
             broken = True
-            said = f"CONTRADICTION: compared on the same labels {d.first} minus {d.second} is in {span(d.low, d.high)}, but their "
-            said += f"accuracies, {span(a.low, a.high)} and {span(b.low, b.high)}, allow {span(low, high)} only. These cannot all be true: "
-            said += f"{named_in(a.guarantee & b.guarantee & comparison.guarantee)}."
+            said = f"compared on the same labels {d.first} minus {d.second} is in {span(d.low, d.high)}, but their "
+            said += f"accuracies, {span(a.low, a.high)} and {span(b.low, b.high)}, allow {span(low, high)} only"
+            said = _contradiction(said, named_in(a.guarantee & b.guarantee & comparison.guarantee))
             yield _finding(name, False, said, f"{d.first} and {d.second}")
     if not broken:
         n = len(comparison.systems)
@@ -287,17 +285,14 @@ def _alarm_against_rest(parts: Parts, *, same_items: bool) -> Iterator[Finding]:
         if any(kind != "grade" for kind, _, _, _ in claims):
             return
         floors = {who: floor_of(parts, who, same_items=same_items) for _, who, _, _ in claims}
-        kept = [
-            floor is not None and (floor[0] > p + _SLACK or (not strict and floor[0] >= p))
-            for (_, who, p, strict) in claims
-            for floor in (floors[who],)
-        ]
-        if kept and all(kept):
+        lowest = {who: -1.0 if floor is None else floor[0] for who, floor in floors.items()}
+        if all(lowest[c] > p + _SLACK or (not s and lowest[c] >= p) for _, c, p, s in claims):
             known = sorted((who, floor) for who, floor in floors.items() if floor is not None)
             lows = ", ".join(f"{who} at least {low:.3f} ({how})" for who, (low, how) in known)
-            said = f"CONTRADICTION: no answer key lets all graders keep '{proof.claim}', but the other parts put every one of them "
-            said += f"above it: {lows}. These cannot all be true: {named_in(resting_on(parts, floors) & proof.guarantee)}."
-            yield _finding(name, False, said)
+            promised = (parts.accuracies[who].guarantee for who in floors)
+            said = f"no answer key lets all graders keep '{proof.claim}', but the other parts put every one of them above it: {lows}"
+            together = functools.reduce(operator.and_, promised) & proof.guarantee
+            yield _finding(name, False, _contradiction(said, named_in(together)))
         return
     highest = {who: max(p for _, of, p, _ in claims if of == who) for _, who, _, _ in claims}
     for who, p in highest.items():
@@ -322,9 +317,9 @@ def _annotators_against_accuracy(parts: Parts) -> Iterator[Finding]:
         if estimate is None or math.isnan(estimate.low):
             continue
         if certificate.certified and estimate.high <= certificate.margin:
-            said = f"CONTRADICTION: {name} is certified to beat its annotators by more than {certificate.margin:g}, so that its "
-            said += f"accuracy exceeds that, but the labels put it into {span(estimate.low, estimate.high)}. These cannot all be true: "
-            said += f"{named_in(certificate.guarantee & estimate.guarantee)}."
+            said = f"{name} is certified to beat its annotators by more than {certificate.margin:g}, so that its "
+            said += f"accuracy exceeds that, but the labels put it into {span(estimate.low, estimate.high)}"
+            said = _contradiction(said, named_in(certificate.guarantee & estimate.guarantee))
             yield _finding("certificate against accuracy", False, said, name)
     if parts.ceiling is None or math.isnan(parts.ceiling.high):
         return
@@ -405,14 +400,8 @@ _MISSING = {
     "budget": "Write down what a score of each rater costs",
     "alarm": "Add a second grader",
 }
-_ABSENT = (
-    "There are no scores",
-    "There are no ratings",
-    "There are no answers",
-    "There is one system",
-    "Answers are graded",
-    NO_CLAIM,
-)
+_ABSENT = tuple(f"There are no {kind}" for kind in ("scores", "ratings", "answers"))
+_ABSENT += ("There is one system", "Answers are graded", NO_CLAIM)
 
 
 def next_steps(
@@ -439,15 +428,8 @@ def next_steps(
     'Collect labels: judgements of items that the systems answered'
     """
     of = {step.name: step for step in steps}
-    found = [
-        *_repairs(of, findings),
-        *_alarms(of),
-        *_errors(of),
-        *_training(of),
-        *_missing(of),
-        *_separate(inventory, of),
-        *_narrow(inventory, of),
-    ]
+    found = [*_repairs(of, findings), *_alarms(of), *_errors(of), *_training(of), *_missing(of)]
+    found += [*_separate(inventory, of), *_narrow(inventory, of)]
     unique = {f.statement: f for f in reversed(found)}
     return tuple(f for f in found if unique[f.statement] is f)
 
@@ -486,10 +468,9 @@ def _alarms(of: Mapping[str, Step]) -> Iterator[NextStep]:
 
 
 def _errors(of: Mapping[str, Step]) -> Iterator[NextStep]:
-    for step in of.values():
-        if step.status == "failed":
-            said = f"Repair what stopped '{step.question}'"
-            yield NextStep(statement=said, reason=step.reason, command=step.command)
+    for step in [step for step in of.values() if step.status == "failed"]:
+        said = f"Repair what stopped '{step.question}'"
+        yield NextStep(statement=said, reason=step.reason, command=step.command)
 
 
 def _training(of: Mapping[str, Step]) -> Iterator[NextStep]:
@@ -521,7 +502,6 @@ def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
 
 
 def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
-    """Labels that separate the two leading systems."""
     comparison = first_of(of, "comparison", Comparison)
     if comparison is None or len(comparison.leaders) < 2:
         return
@@ -555,12 +535,10 @@ def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
     widest = max(wide, key=lambda e: (e.high - e.low, e.subject))
     now = f"The widest, that of {widest.subject}, is ± {(widest.high - widest.low) / 2:.3f}."
     if not plan.buy:
+        said = f"Bring more items: no label is left that could narrow an interval to ± {wanted:g}"
+        why, command = f"{now} {plan.reason[:1].upper()}{plan.reason[1:]}.", _command(of, "labels")
         if plan.reason:
-            yield NextStep(
-                statement=f"Bring more items: no label is left that could narrow an interval to ± {wanted:g}",
-                reason=f"{now} {plan.reason[:1].upper()}{plan.reason[1:]}.",
-                command=_command(of, "labels"),
-            )
+            yield NextStep(statement=said, reason=why, command=command)
         return
     buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
     there = sum(plan.inputs.get("have", {}).values())
@@ -583,9 +561,8 @@ def _most_classes(plan: Plan) -> int:
     """The largest number of classes; ordinary labels, which separate best, do not depend on it."""
     told = plan.inputs.get("n_classes")
     if told is None:
-        rows = plan.inputs["evidence"]["population"]
-        return max((int(row["n_classes"]) for row in rows), default=2)
-    return max(map(int, told)) if isinstance(told, Mapping) else int(told)
+        told = [row["n_classes"] for row in plan.inputs["evidence"]["population"]] or 2
+    return int(told) if isinstance(told, int) else max(map(int, told))
 
 
 def _questions(of: Mapping[str, Step]) -> str:

@@ -14,30 +14,15 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import narwhals as nw
 
-from noracle.counts import (
-    AccuracyCounts,
-    Counted,
-    JudgementCounts,
-    Partition,
-    PatternCounts,
-    RatingCounts,
-    Sketch,
-    count_accuracy,
-    count_decisions,
-    count_judgements,
-    count_partitions,
-    count_patterns,
-    count_ratings,
-    pair_partitions,
-)
+from noracle import counts
 from noracle.counts.totals import remember
-from noracle.errors import EvidenceError, EvidenceWarning
+from noracle.errors import EvidenceError, EvidenceWarning, require_evidence
 from noracle.evidence import Evidence, Ratings
 from noracle.evidence.classes import no_answers
 from noracle.evidence.frames import fetch, open_frames
@@ -47,9 +32,9 @@ from noracle.evidence.tables import TABLES, kind_of
 from noracle.oversight.model import Inventory, Source
 from noracle.results.base import encode
 
-C = TypeVar("C", AccuracyCounts, RatingCounts)
+C = TypeVar("C", counts.AccuracyCounts, counts.RatingCounts)
 LABEL_KINDS = ("ordinary", "complementary", "question", "targeted", "grades")
-COUNTS: dict[str, Any] = {"counts/1": AccuracyCounts, "rating-counts/1": RatingCounts}
+COUNTS: dict[str, Any] = {"counts/1": counts.AccuracyCounts, "rating-counts/1": counts.RatingCounts}
 """Stored counts, by their schema."""
 _PRICE_COLUMNS = (("name", "rater"), ("price", "price"))
 
@@ -109,14 +94,6 @@ def price_table(path: str, source: Source) -> dict[str, float]:
     return found
 
 
-def joined_prices(file: Prices, told: Mapping[str, float]) -> Prices:
-    """The prices of a file and those that were told beside it, which win."""
-    labels = {k: float(v) for k, v in told.items() if is_label(k)}
-    raters = {k: float(v) for k, v in told.items() if not is_label(k)}
-    labels, raters = {**file.labels, **labels}, {**file.raters, **raters}
-    return dataclasses.replace(file, labels=labels, raters=raters)
-
-
 def is_label(name: str) -> bool:
     """Whether a price is that of a kind of label, and not of a rater."""
     kind, mark, number = name.partition("-")
@@ -132,9 +109,9 @@ def read_counts_file(path: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         came = f"{path!r} ({type(error).__name__})"
         raise EvidenceError.of("counts", "must be a readable JSON file", came) from None
-    if not isinstance(data, dict):
-        raise EvidenceError.of("counts", "must hold a JSON object", f"something else in {path!r}")
-    return data
+    came = f"something else in {path!r}"
+    require_evidence(isinstance(data, dict), "counts", "must hold a JSON object", came)
+    return data  # type: ignore[no-any-return]
 
 
 def flags(**given: Any) -> list[str]:
@@ -154,17 +131,12 @@ def flags(**given: Any) -> list[str]:
         elif isinstance(value, Mapping):
             words += [w for key, entry in value.items() for w in (flag, f"{key}={entry}")]
         elif isinstance(value, (list, tuple)):
-            words += [flag, _csv(value)] if value else []
+            text = io.StringIO()  # a name that holds a comma or a quote is quoted
+            csv.writer(text, lineterminator="").writerow(map(str, value))
+            words += [flag, text.getvalue()] if value else []
         elif value is not None:
             words += [flag, str(value)]
     return words
-
-
-def _csv(names: Iterable[object]) -> str:
-    """Names separated by commas; one that holds a comma or a quote is quoted."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow([str(n) for n in names])
-    return text.getvalue()
 
 
 _UNNAMED = "\0"
@@ -174,16 +146,8 @@ STORE = "store: "
 """Notes about the store begin so."""
 _MOST_COMPARED_ITEMS = 2_000_000
 _MOST_LABELS = 200
-_READING = (
-    "n_classes",
-    "classes",
-    "conflicts",
-    "repeats",
-    "wide",
-    "columns",
-    "no_answer",
-    "invalid",
-)
+_READING = ["n_classes", "classes", "conflicts", "repeats", "wide"]
+_READING += ["columns", "no_answer", "invalid"]
 """Settings that say how tables are read."""
 
 
@@ -240,12 +204,14 @@ class Loaded:
             told = {**price_table(_single(priced), priced), **told}
         self.told_prices: Mapping[str, float] = told
         file = Prices() if self.price_file is None else read_prices(self.price_file)
-        self.prices = joined_prices(file, told)
-        self.stored_paths: list[str] = []
-        self.stored_rating_paths: list[str] = []
-        self.stored: AccuracyCounts | None = self._stored(AccuracyCounts, self.stored_paths)
-        paths = self.stored_rating_paths
-        self.stored_ratings: RatingCounts | None = self._stored(RatingCounts, paths)
+        labels, raters = dict(file.labels), dict(file.raters)
+        for name, price in told.items():
+            (labels if is_label(name) else raters)[name] = float(price)
+        self.prices = dataclasses.replace(file, labels=labels, raters=raters)
+        self.stored: counts.AccuracyCounts | None
+        self.stored_ratings: counts.RatingCounts | None
+        self.stored, self.stored_paths = self._stored(counts.AccuracyCounts)
+        self.stored_ratings, self.stored_rating_paths = self._stored(counts.RatingCounts)
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", EvidenceWarning)
             self.evidence = self._open_evidence()
@@ -273,16 +239,15 @@ class Loaded:
         """Whether answers can be read beside ratings: wide tables need a named item column."""
         if self.answers is None or self.rated is None:
             return False
-        tables = (self.answers, self.rated)
-        named = [s.form != "wide" or s.options.get("item") is not None for s in tables]
-        return all(named) and not (self.rated.form == "wide" and self.rated.options.get("systems"))
+        own = self.rated.form == "wide" and self.rated.options.get("systems")
+        return _names_items(self.answers) and _names_items(self.rated) and not own
 
     @property
     def ratings_name_clusters(self) -> bool:
         """Whether the table of items names clusters that the rated items can be joined with."""
         if self.rated is None or self.items is None or "cluster" not in self.items.columns:
             return False
-        return self.rated.form != "wide" or self.rated.options.get("item") is not None
+        return _names_items(self.rated)
 
     @property
     def grader_names(self) -> list[str]:
@@ -367,7 +332,6 @@ class Loaded:
 
     @property
     def _tables(self) -> list[Source]:
-        """The tables of the evidence."""
         tables = (self.answers, self.judgements, self.grades, self.items)
         return [source for source in tables if source is not None]
 
@@ -400,12 +364,10 @@ class Loaded:
     def _open_evidence(self, *, from_one: bool | None = None) -> Evidence | None:
         if self.answers is None and self.judgements is None and self.grades is None:
             return None
-        s = self.settings
-        return self.evidence_with(n_classes=s.n_classes, classes=s.classes, from_one=from_one)
+        return self.evidence_with(self.settings.n_classes, self.settings.classes, from_one)
 
     def evidence_with(
         self,
-        *,
         n_classes: int | None,
         classes: Sequence[int | str] | None,
         from_one: bool | None = None,
@@ -419,25 +381,17 @@ class Loaded:
             no_answer=no_answers(s.no_answer),
             **{name: wide.get(name) for name in ("systems", "label", "ruled_out")},
         )
-        evidence = Evidence._made(
-            given,
-            shape,
-            n_classes=n_classes,
-            classes=classes,
-            conflicts=s.conflicts,
-            invalid=s.invalid,
-            from_one=from_one,
-        )
-        return evidence.with_repeats(s.repeats)
+        about: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "from_one": from_one}
+        about |= {"conflicts": s.conflicts, "invalid": s.invalid}
+        return Evidence._made(given, shape, **about).with_repeats(s.repeats)
 
     def _open_ratings(self) -> Ratings | None:
         if self.rated is None:
             return None
         path, s, o = self.table(self.rated), self.settings, self.rated.options
         beside = self.answers if self.answers_join_ratings else None
-        answers = None if beside is None else self.table(beside)
-        named = self.items is not None and self.ratings_name_clusters
-        items = self.table(self.items) if self.items is not None and named else None
+        about = self.items if self.ratings_name_clusters else None
+        answers, items = (None if x is None else self.table(x) for x in (beside, about))
         if self.rated.form == "votes":
             return Ratings.from_votes(path, answers, items=items, labels=s.classes)
         columns, systems = {**s.columns, **_item_column("ratings", o)}, o.get("systems", ())
@@ -455,15 +409,14 @@ class Loaded:
             no_answer=s.no_answer,
         )
 
-    def _stored(self, kind: Any, paths: list[str]) -> Any:
+    def _stored(self, kind: Any) -> tuple[Any, list[str]]:
         """Stored counts of this kind, added, and their paths; None where there are none."""
-        total = None
+        total, paths = None, []
         for path in [p for s in self.inventory.of("counts") for p in s.paths]:
             data = read_counts_file(path)
             schema = str(data.get("schema"))
-            if schema not in COUNTS:
-                rule = "must have schema counts/1 or rating-counts/1"
-                raise EvidenceError.of("counts", rule, f"{schema!r} in {path!r}")
+            rule = "must have schema counts/1 or rating-counts/1"
+            require_evidence(schema in COUNTS, "counts", rule, f"{schema!r} in {path!r}")
             if COUNTS[schema] is not kind:
                 continue
             try:
@@ -473,13 +426,13 @@ class Loaded:
                 raise EvidenceError.of("counts", f"must have the shape of {schema}", came) from None
             total = read if total is None else total + read
             paths.append(path)
-        return total
+        return total, paths
 
     # partitions
 
     def _count_partitions(
         self, store: str | os.PathLike[str], progress: Callable[[str], None] | None
-    ) -> Counted | None:
+    ) -> counts.Counted | None:
         """The counts of all partitions; None, with a note, where the tables are counted as one."""
         evidence, sources = self.evidence, (self.answers, self.judgements, self.items)
         why = self._why_whole()
@@ -487,13 +440,13 @@ class Loaded:
             self.notes.append(f"{STORE}not used, since {why}")
             return None
         files = [() if source is None else source.paths for source in sources]
-        parts = pair_partitions(*files)
+        parts = counts.pair_partitions(*files)
         # Patterns of answers add where the labels are the same in every partition; with very many
         # no proof looks at them.
         known = evidence.class_kind == "whole" or evidence.classes is not None
         few = known and (evidence.n_classes or 0) <= _MOST_LABELS
         try:
-            counted = count_partitions(
+            counted = counts.count_partitions(
                 parts,
                 sketch="decisions" if few else False,
                 by_cluster=self._names_clusters,
@@ -539,10 +492,9 @@ class Loaded:
 
     @property
     def _parted(self) -> list[Source]:
-        """The tables that partitions have."""
         return [source for source in self._tables if source.kind != "grades"]
 
-    def _open_partition(self, part: Partition) -> Evidence:
+    def _open_partition(self, part: counts.Partition) -> Evidence:
         """The evidence of a partition, opened as the whole is."""
         mine = copy.copy(self)
         mine.notes = []
@@ -552,17 +504,15 @@ class Loaded:
             setattr(mine, name, dataclasses.replace(source, paths=paths) if there else None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # the whole has said it already
-            evidence = mine._open_evidence(
-                from_one=self.evidence._from_one if self.evidence else None
-            )
-        if evidence is None or self.evidence is None:
+            whole = self.evidence
+            evidence = mine._open_evidence(from_one=whole._from_one if whole else None)
+        if evidence is None or whole is None:
             raise EvidenceError.of("partition", "must have answers or judgements", "neither")
         evidence._unmet.clear()  # the items of the whole were compared when it was opened
         for source in mine._parted:
             self._require_same_kinds(source)
-        if evidence.class_kind != self.evidence.class_kind:
-            came = f"{evidence.class_kind} here"
-            raise EvidenceError.of("classes", "must have one type in all partitions", came)
+        same, rule = evidence.class_kind == whole.class_kind, "must have one type in all partitions"
+        require_evidence(same, "classes", rule, f"{evidence.class_kind} here")
         return evidence
 
     @functools.cached_property
@@ -591,7 +541,7 @@ class Loaded:
     # counting
 
     @functools.cached_property
-    def accuracy(self) -> AccuracyCounts | None:
+    def accuracy(self) -> counts.AccuracyCounts | None:
         """How answers met labels, stored counts included; None without answers or grades."""
         return _added(self.stored, self._counted if self.has_systems else None)
 
@@ -602,19 +552,19 @@ class Loaded:
         return e is not None and (e.answers is not None or e.grades is not None)
 
     @functools.cached_property
-    def _counted(self) -> AccuracyCounts:
+    def _counted(self) -> counts.AccuracyCounts:
         if self.evidence is None:
             raise EvidenceError.of("evidence", "must have answers", "none")
         known = None if self.partitions is None else self.partitions.accuracy
-        return count_accuracy(self.evidence) if known is None else known.without_clusters()
+        return counts.count_accuracy(self.evidence) if known is None else known.without_clusters()
 
     @functools.cached_property
-    def accuracy_by_cluster(self) -> AccuracyCounts | None:
+    def accuracy_by_cluster(self) -> counts.AccuracyCounts | None:
         """The same by cluster, where the items name clusters."""
         if self.evidence is None or not self.has_systems or not self._names_clusters:
             return self.accuracy
         known = None if self.partitions is None else self.partitions.accuracy
-        counted = count_accuracy(self.evidence, by_cluster=True) if known is None else known
+        counted = counts.count_accuracy(self.evidence, by_cluster=True) if known is None else known
         return _added(self.stored, counted)
 
     @property
@@ -623,32 +573,32 @@ class Loaded:
         return items is not None and "cluster" in items.columns
 
     @functools.cached_property
-    def asked(self) -> JudgementCounts | None:
+    def asked(self) -> counts.JudgementCounts | None:
         """What was asked and what was said; None without judgements."""
         if self.evidence is None or self.evidence.judgements is None:
             return None
         if self.partitions is not None and self.partitions.judgements is not None:
             return self.partitions.judgements.without_raters()
         counted = self._counted if self.has_systems else None
-        return count_judgements(self.evidence, by_rater=False, counts=counted)
+        return counts.count_judgements(self.evidence, by_rater=False, counts=counted)
 
     @functools.cached_property
-    def patterns(self) -> PatternCounts:
+    def patterns(self) -> counts.PatternCounts:
         """How systems met the same labels together."""
         if self.evidence is None:
             raise EvidenceError.of("evidence", "must have answers and judgements", "neither")
         if self.partitions is not None and self.partitions.patterns is not None:
             return self.partitions.patterns
-        return count_patterns(self.evidence, by_cluster=self._names_clusters)
+        return counts.count_patterns(self.evidence, by_cluster=self._names_clusters)
 
     @functools.cached_property
-    def sketch(self) -> Sketch:
+    def sketch(self) -> counts.Sketch:
         """How often each pattern of answers was given, with what judgements rule out."""
         if self.graders is None:
             raise EvidenceError.of("evidence", "must have answers", "none")
         if self.partitions is not None and self.partitions.decisions is not None:
             return self.partitions.decisions
-        return count_decisions(self.graders, judgements="use")
+        return counts.count_decisions(self.graders, judgements="use")
 
     @functools.cached_property
     def graders(self) -> Evidence | None:
@@ -668,13 +618,13 @@ class Loaded:
             )
 
     @functools.cached_property
-    def votes(self) -> RatingCounts | None:
+    def votes(self) -> counts.RatingCounts | None:
         """Votes and answers beside them, stored counts included; None without ratings."""
-        counted = None if self.ratings is None else count_ratings(self.ratings)
+        counted = None if self.ratings is None else counts.count_ratings(self.ratings)
         return _added(self.stored_ratings, counted)
 
     @property
-    def votes_alone(self) -> RatingCounts | None:
+    def votes_alone(self) -> counts.RatingCounts | None:
         """The votes without the answers beside them, where no system is in question."""
         if self.votes is None or self.ratings is None or self.ratings.answers is None:
             return self.votes
@@ -710,8 +660,9 @@ class Loaded:
     def free_text(self) -> bool:
         """Whether answers may be any text: they are graded, and nothing names their classes."""
         e = self.evidence
-        graded = e is not None and e.grades is not None
-        return graded and e is not None and e.n_classes is None and not e.has_own_n_classes
+        if e is None or e.grades is None:
+            return False
+        return e.n_classes is None and not e.has_own_n_classes
 
     @property
     def weighted(self) -> bool:
@@ -732,10 +683,14 @@ class Loaded:
         if e is None or e.answers is None or self.ratings is None or self.stored is not None:
             return False
         frames = [frame.select("item").unique() for frame in (e.answers, self.ratings.used)]
-        if any(count(frame) > _MOST_COMPARED_ITEMS for frame in frames):
+        if max(map(count, frames)) > _MOST_COMPARED_ITEMS:
             return False
         ours, theirs = ({str(row[0]) for row in fetch(frame)} for frame in frames)
         return ours == theirs
+
+
+def _names_items(source: Source) -> bool:
+    return source.form != "wide" or source.options.get("item") is not None
 
 
 def _is_guessed(source: Source) -> bool:
@@ -744,7 +699,6 @@ def _is_guessed(source: Source) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in nested settings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):

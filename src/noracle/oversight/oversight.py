@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noracle._version import __version__
-from noracle.errors import EvidenceError
+from noracle.errors import require_evidence
 from noracle.oversight.findings import find_contradictions, joint_guarantee, left_out, next_steps
 from noracle.oversight.load import Loaded
 from noracle.oversight.model import (
@@ -83,8 +83,7 @@ class Oversight(Result):
         """JSON-ready values with ``"schema"`` first; results inside carry their own schema."""
         plain = _values(self)
         plain["steps"] = [
-            {**_values(step), "results": [result.to_dict() for result in step.results]}
-            for step in self.steps
+            _values(s) | {"results": [r.to_dict() for r in s.results]} for s in self.steps
         ]
         found = {"schema": self.schema, **encode(plain)}
         told = found["inventory"]["settings"]
@@ -220,11 +219,10 @@ def oversee(
     told = dataclasses.replace(inventory.settings, **changes)
     inventory = dataclasses.replace(inventory, settings=told)
     check_confidence(told.confidence)
-    if not inventory.sources:
-        remedy = "Add tables of answers, judgements, ratings or scores; 'noracle init' writes an example."
-        raise EvidenceError.of(
-            "place", "must hold evidence", f"none in {inventory.place!r}", remedy=remedy
-        )
+    rule, came = "must hold evidence", f"none in {inventory.place!r}"
+    remedy = "Add tables of answers, judgements, ratings or scores"
+    remedy += "; 'noracle init' writes an example."
+    require_evidence(inventory.sources, "place", rule, came, remedy=remedy)
     if progress is not None:
         progress("Reading the evidence")
     loaded = Loaded(inventory, store=store, progress=progress)
@@ -261,11 +259,8 @@ def _findings(loaded: Loaded, steps: Sequence[Step]) -> tuple[Finding, ...]:
     others = {"comparison", "ranges", "alarm"} if mixed else set()
     done = {step.name for step in steps if step.status == "done"}
     both = "accuracy" in done and bool(done & {"certificate", "ceiling"})
-    return find_contradictions(
-        [step for step in steps if step.name not in others],
-        weighted=loaded.weighted,
-        same_items=both and loaded.same_items,
-    )
+    kept, same = [s for s in steps if s.name not in others], both and loaded.same_items
+    return find_contradictions(kept, weighted=loaded.weighted, same_items=same)
 
 
 def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,7 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
     not_said = [s for s in oversight.steps if s.status != "done"]
     following = oversight.next_steps
     template = templates().get_template("oversight.html")
+    unused = [(u.path, u.reason) for u in oversight.inventory.unused]
     text = template.render(
         title=oversight.title,
         lead=lead(oversight),
@@ -167,7 +169,7 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
         joint=joint_sentence(oversight),
         inventory=oversight.inventory,
         found=_found_table(oversight.inventory),
-        unused=_unused_table(oversight.inventory),
+        unused=_text_table("Left aside", ("file", "why"), unused),
         shown=shown,
         findings=_findings_table(oversight.findings),
         against=oversight.contradictions,
@@ -275,9 +277,8 @@ def _system(line: SystemLine, shown: Sequence[_Shown]) -> dict[str, Any]:
     if line.guarantee is not None:
         promise = plain.promised(line.guarantee).replace(" %", "\u00a0%")
     source = _source(line, shown)
-    command = source.command_id if source else ""
     found = {"line": line, "value": value, "interval": interval, "promise": promise}
-    return {**found, "command_id": command}
+    return {**found, "command_id": source.command_id if source else ""}
 
 
 def _source(line: SystemLine, shown: Sequence[_Shown]) -> _Shown | None:
@@ -292,20 +293,15 @@ def _source(line: SystemLine, shown: Sequence[_Shown]) -> _Shown | None:
 
 def _facts(shown: Sequence[_Shown]) -> list[tuple[str, str]]:
     """Headlines of the answers and where they are, for a page that judges no system."""
-    return [
-        (one.anchor, f"{s.said.title}: {', '.join(s.said.headline[1:])}")
-        for one in shown
-        for s in one.sections[:2]
-    ][:6]
+    said = [(one.anchor, s.said) for one in shown for s in one.sections[:2]]
+    return [(at, f"{x.title}: {', '.join(x.headline[1:])}") for at, x in said[:6]]
 
 
 def _shown(steps: Sequence[Step]) -> list[_Shown]:
-    names: dict[str, int] = {}
-    shown = []
-    for step in steps:
-        if step.status != "done":
-            continue
-        place = names[step.name] = names.get(step.name, 0) + 1
+    names, shown = Counter[str](), []
+    for step in [step for step in steps if step.status == "done"]:
+        names[step.name] += 1
+        place = names[step.name]
         shown.append(_show(step, f"{step.name}-{place}" if place > 1 else step.name))
     return shown
 
@@ -357,13 +353,11 @@ def _text_table(
 
 def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
     """Every assumption and status once, with its meaning and the questions that it carries."""
-    told = [
-        dataclasses.replace(
-            s, anchor=one.anchor, said=dataclasses.replace(s.said, headline=(one.step.question,))
-        )
-        for one in shown
-        for s in one.sections
-    ]
+    told = []
+    for one in shown:
+        for s in one.sections:
+            said = dataclasses.replace(s.said, headline=(one.step.question,))
+            told.append(dataclasses.replace(s, anchor=one.anchor, said=said))
     rows = assumptions_of(told)
     for row in rows:
         row["plain"] = plain.meaning(row["assumption"].name)
@@ -382,11 +376,6 @@ def _found_table(inventory: Inventory) -> ContentTable:
     # Only some formats know how many rows they have before they are read.
     kept = [(what, files, why) for what, files, _, why in rows]
     return _text_table("Evidence", ("what", "files", "recognised by"), kept)
-
-
-def _unused_table(inventory: Inventory) -> ContentTable:
-    rows = ((u.path, u.reason) for u in inventory.unused)
-    return _text_table("Left aside", ("file", "why"), rows)
 
 
 def _findings_table(findings: Sequence[Finding]) -> ContentTable:

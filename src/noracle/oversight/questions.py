@@ -41,13 +41,8 @@ from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
 from noracle.superhuman.certify import certify_superhuman
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """Results and the command that makes them again."""
-
-    results: tuple[Result, ...]
-    command: str
+StepOutcome = tuple[tuple[Result, ...], str]
+"""Results and the command that makes them again."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -84,7 +79,7 @@ class Asking:
             "seed": flags(seed=self.seed),
         }
         command = self.loaded.command(verb, words, *(known[name] for name in said))
-        return StepOutcome(tuple(results), command)
+        return tuple(results), command
 
     @functools.cached_property
     def label_checks(self) -> tuple[Check, ...]:
@@ -93,13 +88,8 @@ class Asking:
         about = loaded.evidence if loaded.evidence is not None else loaded.accuracy
         if about is None:
             return ()
-        return label_checks(
-            about,
-            counts=loaded.accuracy,
-            judgements=loaded.asked,
-            protocol=loaded.protocol,
-            seed=self.seed,
-        )
+        known: dict[str, Any] = {"counts": loaded.accuracy, "judgements": loaded.asked}
+        return label_checks(about, protocol=loaded.protocol, seed=self.seed, **known)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,15 +140,9 @@ def accuracy(asking: Asking) -> StepOutcome | str:
     counts = loaded.accuracy_by_cluster
     if counts is None:
         return needs_labels(loaded)
-    results = [
-        estimate_accuracy(
-            counts.of(name),
-            confidence=asking.level,
-            checks=checks_for(asking.label_checks, name),
-            classes=loaded.settings.classes,
-        )
-        for name in loaded.systems
-    ]
+    about: dict[str, Any] = {"confidence": asking.level, "classes": loaded.settings.classes}
+    checked = {name: checks_for(asking.label_checks, name) for name in loaded.systems}
+    results = [estimate_accuracy(counts.of(s), checks=c, **about) for s, c in checked.items()]
     words = loaded.evidence_words(stored=True)
     return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
 
@@ -195,9 +179,8 @@ def needs_judgements(loaded: Loaded) -> str:
     """Judgements, or stored counts of them."""
     e = loaded.evidence
     said = e is not None and (e.judgements is not None or e.grades is not None)
-    if said or loaded.stored is not None:
-        return ""
-    return "There are no judgements to check. Add a table with columns item, class, verdict."
+    none = "There are no judgements to check. Add a table with columns item, class, verdict."
+    return "" if said or loaded.stored is not None else none
 
 
 def unsure_systems(loaded: Loaded) -> tuple[str, ...]:
@@ -282,7 +265,7 @@ def ranges(asking: Asking) -> StepOutcome | str:
     grades = [name for (_, label), name in quantities(sketch).items() if label is None]
     found = [range_accuracies(sketch, only=name, exact=False, time_limit=limit) for name in grades]
     lines = [loaded.command("ranges", words, ["--outer", "--only", name]) for name in grades]
-    return StepOutcome(tuple(found), "\n".join(lines))
+    return tuple(found), "\n".join(lines)
 
 
 def needs_claim(loaded: Loaded) -> str:
@@ -294,10 +277,8 @@ def needs_claim(loaded: Loaded) -> str:
         return f'{NO_CLAIM} Or pass it: noracle report --claim "accuracy > 1/2".'
     e = loaded.evidence
     n = len(loaded.systems if e is not None and e.answers is not None else loaded.grader_names)
-    if n < 2 and (e is None or e.judgements is None):
-        other = "Add the answers of another system, or judgements."
-        return f"One grader alone contradicts nobody. {other}"
-    return ""
+    alone = "One grader alone contradicts nobody. Add the answers of another system, or judgements."
+    return alone if n < 2 and (e is None or e.judgements is None) else ""
 
 
 def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcome:
@@ -306,13 +287,11 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcom
     """
     loaded, evidence = asking.loaded, asking.loaded.graders
     sketch, words = loaded.sketch, loaded.grader_words()
-    side = (
-        evidence is not None and evidence.judgements is not None and not evidence.has_own_n_classes
-    )
+    judged = evidence is not None and evidence.judgements is not None
+    side = judged and evidence is not None and not evidence.has_own_n_classes
     if side and _size(sketch) > _LARGE:
-        sketch = Sketch.from_arrays(
-            sketch.patterns, labels=sketch.labels, classifiers=sketch.classifiers, n=sketch.n
-        )
+        about: Any = {name: getattr(sketch, name) for name in ("labels", "classifiers", "n")}
+        sketch = Sketch.from_arrays(sketch.patterns, **about)
         words = [*words, "--ignore-judgements"]
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove(sketch, claim, time_limit=limit)
@@ -337,7 +316,6 @@ def _size(sketch: Sketch) -> int:
 
 
 def _too_large(loaded: Loaded) -> str:
-    """Why a proof would be too large, if it would."""
     k, n = loaded.n_classes or 0, len(loaded.systems)
     if k > _MOST_LABELS:
         return f"There are {k} classes: proofs from answers are made for up to {_MOST_LABELS}. Group the classes, or ask about fewer items."
@@ -370,16 +348,17 @@ def mean(asking: Asking) -> StepOutcome:
     scores, target = asking.loaded.scores, asking.loaded.settings.target
     raters = list(asking.loaded.score_raters) or None
     options: dict[str, Any] = {"confidence": asking.level, "seed": asking.seed}
-    result = estimate_mean(None, scores, target=target, raters=raters, **options)
+    result = estimate_mean(scores, target=target, raters=raters, **options)
     words = flags(data=scores, target=target, raters=raters)
     return asking.outcome([result], "mean", words, "level", "seed")
 
 
 def needs_classes(loaded: Loaded) -> str:
     """A number of classes, unless answers are graded."""
-    if loaded.n_classes is None and not loaded.free_text:
-        return "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
-    return ""
+    unknown = (
+        "The number of classes is not known. Add answers, or write n_classes = K into noracle.toml."
+    )
+    return unknown if loaded.n_classes is None and not loaded.free_text else ""
 
 
 def labels(asking: Asking) -> StepOutcome:
@@ -420,15 +399,13 @@ def budget(asking: Asking) -> StepOutcome:
     if p.model == "cascade":
         costs = Cascade(lengths=p.lengths, output=p.output, input=p.input, **common)
     goal = {"half_width": float(s.half_width)} if s.budget is None else {"budget": float(s.budget)}
+    classes: Any = {"n_classes": loaded.n_classes, "epsilon": 0.05}
     plan = plan_budget(
         loaded.scores,
         target=s.target,
         costs=costs,
         caps={name: float(n) for name, n in p.caps.items()} or None,
-        labels=tuple(
-            make_label(name, n_classes=loaded.n_classes, price=price, epsilon=0.05)
-            for name, price in p.labels.items()
-        ),
+        labels=[make_label(name, price=price, **classes) for name, price in p.labels.items()],
         have="pilot",
         confidence=asking.level,
         half_width=goal.get("half_width"),
@@ -462,11 +439,11 @@ def route(asking: Asking) -> StepOutcome | str:
     loaded, counts, evidence = asking.loaded, asking.loaded.accuracy, asking.loaded.evidence
     if evidence is not None and evidence.grades is not None:
         return _route_grades(asking, evidence)
-    items = 0
-    if counts is not None:
-        places = {c._replace(system="") for c in counts.items}
-        for c in places:
-            items += max(counts.items.get(c._replace(system=s), 0) for s in loaded.systems)
+    places: dict[Any, int] = {}
+    for c, size in counts.items.items() if counts is not None else ():
+        place = c._replace(system="")
+        places[place] = max(places.get(place, 0), size)
+    items = sum(places.values())
     k, classes = None, None if evidence is None else evidence.classes
     if evidence is not None and classes is None:
         k = loaded.settings.n_classes if evidence.has_own_n_classes else evidence.n_classes
@@ -572,28 +549,17 @@ def certificate(asking: Asking) -> StepOutcome | str:
 
 # Every question.
 
+_UNSURE, _JUDGED = lambda x: len(unsure_systems(x)), lambda x: len(x.judged_systems)
 _QUESTIONS: tuple[tuple[Any, ...], ...] = (
     ("accuracy", "How accurate is each system?", needs_labels, accuracy, lambda x: len(x.systems)),
     ("comparison", "Which system is better?", needs_pairs, comparison, lambda _: 1),
-    (
-        "checks",
-        "Were the labels collected fairly?",
-        needs_judgements,
-        checks,
-        lambda x: len(unsure_systems(x)),
-    ),
+    ("checks", "Were the labels collected fairly?", needs_judgements, checks, _UNSURE),
     ("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
     ("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
     ("conflict", "Who cannot all be right?", needs_claim, conflict),
     ("ceiling", "How accurate can the average annotator be?", needs_two, ceiling, lambda _: 1),
     ("agreement", "How much do the raters agree?", needs_two, agreement, lambda _: len(STATISTICS)),
-    (
-        "certificate",
-        "Is a system better than its annotators?",
-        needs_judged,
-        certificate,
-        lambda x: len(x.judged_systems),
-    ),
+    ("certificate", "Is a system better than its annotators?", needs_judged, certificate, _JUDGED),
     ("mean", "What is the mean of the gold rater?", needs_target, mean, lambda _: 1),
     ("labels", "How many labels are still needed?", needs_classes, labels),
     ("budget", "Which raters should be paid?", needs_prices, budget),
@@ -628,6 +594,9 @@ def take_steps(asking: Asking, progress: Callable[[str], None] | None = None) ->
     return tuple(asking.done.values())
 
 
+_STOPS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError)
+
+
 def _take_step(analysis: Analysis, asking: Asking) -> Step:
     """One question: done, not possible, or failed."""
     step = functools.partial(Step, name=analysis.name, question=analysis.question)
@@ -638,12 +607,11 @@ def _take_step(analysis: Analysis, asking: Asking) -> Step:
         kinds = (EvidenceWarning, GuaranteeWarning)
         told = [w.message for w in heard if issubclass(w.category, kinds)]
         asking.heard += [f"{analysis.name}: {message}" for message in told]
-    except NoracleError as error:
-        return step(status="failed", reason=f"It stopped with an error: {error}")
-    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, OSError) as error:
-        said = f"{type(error).__name__}: {error}"
-        return step(status="failed", reason=f"It stopped with an error: {said}")
-    if isinstance(outcome, str) or not outcome.results:
+    except (NoracleError, *_STOPS) as error:
+        kind = "" if isinstance(error, NoracleError) else f"{type(error).__name__}: "
+        return step(status="failed", reason=f"It stopped with an error: {kind}{error}")
+    if isinstance(outcome, str) or not outcome[0]:
         return step(status="not possible", reason=outcome if isinstance(outcome, str) else "")
-    spent = sum(promise.error_rate for promise in promises(outcome.results))
-    return step(status="done", results=outcome.results, command=outcome.command, error_rate=spent)
+    results, command = outcome
+    spent = sum(promise.error_rate for promise in promises(results))
+    return step(status="done", results=results, command=command, error_rate=spent)

@@ -121,10 +121,9 @@ def read_settings(path: str | PathLike[str]) -> FolderSettings:
     known = {field.name for field in dataclasses.fields(FolderSettings)}
     faults = [_unknown(SETTINGS_FILE, key, known) for key in data if key not in known]
     values: dict[str, Any] = {}
-    for key, value in data.items():
-        if key in known:
-            values[key], problems = _read(key, value)
-            faults += problems
+    for key in [key for key in data if key in known]:
+        values[key], problems = _read(key, data[key])
+        faults += problems
     n_classes, classes = values.get("n_classes"), values.get("classes")
     if not faults and n_classes is not None and classes is not None and n_classes != len(classes):
         rule = f"must be the number of classes, {len(classes)}"
@@ -157,9 +156,8 @@ def _parsed(path: str | PathLike[str]) -> dict[str, Any]:
         rule, remedy = "must be UTF-8 text", "Save it as UTF-8."
         raise EvidenceError.of(f"file {name!r}", rule, "other bytes", remedy=remedy) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise EvidenceError.of(
-            f"file {name!r}", "must be TOML", str(error).rstrip(".")[:200]
-        ) from None
+        came = str(error).rstrip(".")[:200]
+        raise EvidenceError.of(f"file {name!r}", "must be TOML", came) from None
 
 
 def _fault(key: str, rule: str, value: object, remedy: str = "") -> str:
@@ -228,39 +226,38 @@ def _classes(value: Any) -> tuple[Any, list[str]]:
     return tuple(value), []
 
 
-def _table(key: str, value: Any) -> tuple[Mapping[str, Any], list[str]]:
-    if isinstance(value, dict):
-        return value, []
-    return {}, [_fault(key, f"must be a table: [{key}]", value)]
+def _table(
+    key: str, value: Any, known: Sequence[str] | None = None
+) -> tuple[Mapping[str, Any], list[str]]:
+    """The entries of a table that are ``known``, and what is wrong with the others."""
+    if not isinstance(value, dict):
+        return {}, [_fault(key, f"must be a table: [{key}]", value)]
+    there = list(value) if known is None else [name for name in value if name in known]
+    others = [name for name in value if name not in there]
+    faults = [_unknown(f"{SETTINGS_FILE}: [{key}]", name, known or ()) for name in others]
+    return {name: value[name] for name in there}, faults
 
 
 def _files(value: Any) -> tuple[Any, list[str]]:
-    table, faults = _table("files", value)
+    table, faults = _table("files", value, SOURCE_KINDS)
     found: dict[str, tuple[str, ...]] = {}
     for kind, paths in table.items():
-        if kind not in SOURCE_KINDS:
-            faults.append(_unknown(f"{SETTINGS_FILE}: [files]", kind, SOURCE_KINDS))
-            continue
         found[kind], problems = _texts(f"files.{kind}", paths, "a path or glob")
         faults += problems
     return found, faults
 
 
 def _wide(value: Any) -> tuple[Any, list[str]]:
-    table, faults = _table("wide", value)
+    table, faults = _table("wide", value, list(WIDE))
     found: dict[str, dict[str, Any]] = {}
     for kind, columns in table.items():
-        if kind not in WIDE:
-            faults.append(_unknown(f"{SETTINGS_FILE}: [wide]", kind, WIDE))
-            continue
-        named, problems = _table(f"wide.{kind}", columns)
-        faults += problems
+        named, unknown = _table(f"wide.{kind}", columns, WIDE[kind])
+        faults += unknown
+        problems = [] if isinstance(columns, dict) else unknown
         found[kind] = {}
         for key, column in named.items():
             place = f"wide.{kind}.{key}"
-            if key not in WIDE[kind]:
-                faults.append(_unknown(f"{SETTINGS_FILE}: [wide.{kind}]", key, WIDE[kind]))
-            elif key in _LISTS:
+            if key in _LISTS:
                 found[kind][key], problems = _texts(place, column, "a column")
                 faults += problems
             elif isinstance(column, str) and column:

@@ -7,8 +7,9 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import PurePath
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import narwhals as nw
@@ -125,16 +126,13 @@ class Seen:
     separator: str = ""
 
 
-class Recogniser:
+class Recogniser(AbstractContextManager["Recogniser"]):
     """Looks at files, one after the other, on one engine; ``close`` it, or use it as a context."""
 
     def __init__(self, settings: FolderSettings) -> None:
         self._settings = settings
         self._connection = connect()
         self._headers: dict[bytes, tuple[int, dict[str, str]]] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
@@ -265,8 +263,11 @@ def told_by_columns(
     if len(wide) == 1 and not candidates:
         why = f"columns named in [wide.{wide[0]}] of noracle.toml"
         return known(wide[0], why, "wide", **settings.wide[wide[0]])
-    if len(candidates) + len(wide) > 1:
-        return Seen(path, None, _ambiguous(path, [*candidates, *wide]), columns=columns)
+    fits = [*candidates, *wide]
+    if len(fits) > 1:
+        as_in = f'as in [files] {fits[0]} = "{PurePath(path).name}"'
+        why = f"fits {' and '.join(fits)}; not guessed. Say which it is in noracle.toml, {as_in}"
+        return Seen(path, None, why, columns=columns)
     stem = stem_of(path)
     by_name = (kind for kind in WIDE_TABLES if kind in TABLES and stem.startswith(kind[:-1]))
     told: Any = named or next(by_name, None)
@@ -375,12 +376,6 @@ def _score_options(types: Mapping[str, str]) -> dict[str, Any]:
     return {**item, "raters": raters} if raters else {}
 
 
-def _ambiguous(path: str, kinds: Sequence[str]) -> str:
-    first = f'[files] {kinds[0]} = "{PurePath(path).name}"'
-    fits = " and ".join(kinds)
-    return f"fits {fits}; not guessed. Say which it is in noracle.toml, as in {first}"
-
-
 def _unknown(types: Mapping[str, str]) -> str:
     columns = list(types)
     listed = ", ".join(shown(columns)) + (", …" if len(columns) > 12 else "")
@@ -425,16 +420,15 @@ def kind_fault(seen: Seen, kind: SourceKind) -> str:
 
 def _no_table(name: PurePath) -> str:
     suffix = name.suffix.lower()
-    for suffixes, reason in _OTHERS.items():
-        if suffix in suffixes:
-            return reason
+    known = [reason for suffixes, reason in _OTHERS.items() if suffix in suffixes]
+    if known:
+        return known[0]
     if suffix in _PEOPLE or name.stem.lower() in ("readme", "license", "licence", "changelog"):
         return "a text for people, not a table"
     return f"not a table ({', '.join(SUFFIXES)}), a log or stored counts"
 
 
 def _toml(path: str) -> Seen:
-    """Prices in TOML, or something else."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 (the path may be a text)
             tables = set(tomllib.load(file))

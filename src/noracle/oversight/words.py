@@ -146,16 +146,12 @@ def system_lines(
     """One line for each system, in their order."""
     of = {step.name: step for step in steps}
     first = next_steps[0].statement if next_steps else ""
+    subjects = [f.subject for f in findings if not f.agrees]
     lines = []
     for name in systems:
-        broken = [f for f in findings if not f.agrees and _is_about(f, name)]
-        lines.append(_line(name, of, first, settings, broken=bool(broken)))
+        broken = any(not s or name in (s, *s.split(" and ")) for s in subjects)
+        lines.append(_line(name, of, first, settings, broken=broken))
     return tuple(lines)
-
-
-def _is_about(finding: Finding, name: str) -> bool:
-    subject = finding.subject
-    return not subject or name == subject or name in subject.split(" and ")
 
 
 def _line(
@@ -235,11 +231,10 @@ def _next(
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:
-    for result in results_of(of, "ranges", Ranges):
-        for r in result.ranges:
-            if r.name in (f"grade of {name}", f"grade of {name!r}") and not math.isnan(r.low):
-                return r.low, r.high, result.guarantee
-    return None
+    names = (f"grade of {name}", f"grade of {name!r}")
+    found = [(r, x.guarantee) for x in results_of(of, "ranges", Ranges) for r in x.ranges]
+    known = ((r.low, r.high, g) for r, g in found if r.name in names and not math.isnan(r.low))
+    return next(known, None)
 
 
 def _percent(share: float) -> str:

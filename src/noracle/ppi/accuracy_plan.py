@@ -6,13 +6,22 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from noracle.counts.count import count_accuracy
-from noracle.counts.tally import AccuracyCounts, Cell, Tally
-from noracle.errors import ArgumentError
+from noracle.counts.tally import AccuracyCounts, Tally
+from noracle.errors import ArgumentError, require
 from noracle.evidence import Evidence
-from noracle.ppi.expected import GRADES, Expected, Place, Voted, held_votes, model_votes, strata_of
+from noracle.ppi.expected import (
+    GRADES,
+    Expected,
+    Place,
+    Voted,
+    by_cell,
+    held_votes,
+    model_votes,
+    strata_of,
+)
 from noracle.ppi.labels import KINDS, LabelKind, as_plan, check_costs, check_half_width, option
 from noracle.results import Plan, check_confidence, choose
 
@@ -107,17 +116,18 @@ def plan_accuracy(
     limits = dict(caps or {})
     fitting = [name for name in prices if _fits(name, counts, len(worlds), held)]
     needs = {name: _needed(worlds, name, half_width, limits) for name in fitting}
-    if chosen not in needs:
-        raise ArgumentError(
-            f"kind must fit the labels that are there ({_NAMES.get(str(held), held)}), as they can be estimated together; got {chosen!r}."
-        )
+    rule = f"kind must fit the labels that are there ({_NAMES.get(str(held), held)})"
+    require(chosen in needs, f"{rule}, as they can be estimated together; got {chosen!r}.")
     need = needs[chosen]
     rows = need.by_system
     best = max(rows, key=lambda s: (rows[s]["n"], rows[s]["predicted"], s))
     world = worlds[best]
     buy = {chosen: need.n} if need.n else {}
     estimator = {way: rows[best][way] for way in ("method", "interval")}
-    options = [n.option(name, prices[name]) for name, n in needs.items()]
+    options = [
+        option({name: n.n} if n.n else {}, n.predicted, prices[name] * n.n, why=n.why)
+        for name, n in needs.items()
+    ]
     inputs = {
         "planner": "evidence",
         "kind": chosen,
@@ -148,7 +158,6 @@ def plan_accuracy(
 
 
 def _known(counts: AccuracyCounts) -> bool:
-    """Whether numbers of classes are known."""
     return all(c.n_classes for c in counts.items)
 
 
@@ -200,26 +209,23 @@ def _worlds(
     counts: AccuracyCounts, epsilon: float, confidence: float, seed: int
 ) -> dict[str, Expected]:
     """Every system's labels and what more of them would say."""
-    if not any(counts.items.values()):
-        raise ArgumentError("evidence must have items with answers to plan labels for; got none.")
+    rule = "evidence must have items with answers to plan labels for; got none."
+    require(any(counts.items.values()), rule)
     many, model = 10**9, model_votes(len(counts.systems), epsilon)
+    if not _known(counts):  # grades of a system are about its own answers
+        model = lambda _, accuracy: [Voted(1.0, 1.0, accuracy)]  # noqa: E731
     found = {}
     for name in counts.systems:
         own = counts.of(name)
-        asked: Counter[Cell] = Counter()
-        for t, n in own.tallies.items():
-            asked[Cell(name, t.n_classes, t.stratum, t.weight)] += n
-        places = tuple(
-            Place(c, n, own.answered.get(c, 0), min(n, asked[c]))
-            for c, n in sorted(own.items.items())
-        )
+        asked, there = by_cell(own.tallies), sorted(own.items.items())
+        places = tuple(Place(c, n, own.answered.get(c, 0), min(n, asked[c])) for c, n in there)
         each = many // len(places)
         endless = tuple(p._replace(items=each, answered=each) for p in places)
         found[name] = Expected(
             places=places if counts.whole else endless,
             accuracy=_guess(own, confidence, seed),
             confidence=confidence,
-            votes=held_votes(own.tallies, model if _known(counts) else _its_own),
+            votes=held_votes(own.tallies, model),
             held=own.tallies,
             whole=counts.whole,
             recorded=counts.propensities == "recorded",
@@ -227,11 +233,6 @@ def _worlds(
             seed=seed,
         )
     return found
-
-
-def _its_own(_: int, accuracy: float) -> list[Voted]:
-    """Grades of a system are about its own answers."""
-    return [Voted(1.0, 1.0, accuracy)]
 
 
 def _guess(counts: AccuracyCounts, confidence: float, seed: int) -> float:
@@ -267,24 +268,17 @@ def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> 
         return kind == GRADES
     if held in ("targeted", GRADES):
         return kind in (held, "ordinary")
-    return kind != "targeted" or (
-        counts.propensities == "none" and (systems == 1 or held in (None, "ordinary"))
-    )
+    alone = systems == 1 or held in (None, "ordinary")
+    return kind != "targeted" or (counts.propensities == "none" and alone)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Need:
+class _Need(NamedTuple):
     """Labels of one kind: how many, and what every system gets."""
 
     n: int
     predicted: float
     by_system: dict[str, dict[str, Any]]
     why: str = ""
-
-    def option(self, kind: str, price: float) -> dict[str, Any]:
-        """As an alternative of the plan."""
-        buy = {kind: self.n} if self.n else {}
-        return option(buy, self.predicted, price * self.n, why=self.why)
 
 
 def _needed(
@@ -314,22 +308,17 @@ def _needed(
         widest = max(short, key=lambda s: rows[s]["predicted"])
         n, width = most[widest], f"± {rows[widest]['predicted']:.3g}"
         limit = "the cap" if n == caps.get(kind) else "every item without a label"
-        why = f"± {half_width:g} is out of reach: {limit}, {n:,} {kind} labels, gives {width} for {widest}"
-        if grades:
-            why = f"± {half_width:g} is out of reach: all {n:,} grades that can be had of {widest} give {width}"
-    return _Need(
-        n=sum(wanted.values()) if grades else max(wanted.values()),
-        predicted=max(row["predicted"] for row in rows.values()),
-        by_system=rows,
-        why=why,
-    )
+        gives = f"{limit}, {n:,} {kind} labels, gives {width} for {widest}"
+        gives = f"all {n:,} grades that can be had of {widest} give {width}" if grades else gives
+        why = f"± {half_width:g} is out of reach: {gives}"
+    n = sum(wanted.values()) if grades else max(wanted.values())
+    return _Need(n, max(row["predicted"] for row in rows.values()), rows, why)
 
 
 def _have(counts: AccuracyCounts, worlds: Mapping[str, Expected]) -> dict[str, int]:
     """Items that were asked about, by what they got, of the system with the most of them."""
     name = max(worlds, key=lambda s: (sum(worlds[s].held.values()), s))
-    told: Counter[str] = Counter()
-    question = held_kind(counts) == "question"
+    told, question = Counter[str](), held_kind(counts) == "question"
     for t, n in worlds[name].held.items():
         told[_kind_of(t, question=question)] += n
     return dict(told)
@@ -382,11 +371,7 @@ def _notes(
         cheaper = not own["feasible"] or other["cost"] < _CHEAPER * own["cost"]
         if other is not own and other["feasible"] and cheaper:
             ((kind, n),) = other["buy"].items() or ((chosen, 0),)
-            notes.append(
-                f"{n:,} {kind} labels would do, at {prices[kind]:g} each: cost {other['cost']:g} instead of {own['cost']:g}"
-            )
-    if world.strata:
-        notes.append(
-            "strata were labelled at different rates: the least labelled get labels first, so that strata need not be kept apart"
-        )
-    return notes
+            saved = f"cost {other['cost']:g} instead of {own['cost']:g}"
+            notes.append(f"{n:,} {kind} labels would do, at {prices[kind]:g} each: {saved}")
+    rates = "strata were labelled at different rates: the least labelled get labels first"
+    return [*notes, f"{rates}, so that strata need not be kept apart"] if world.strata else notes

@@ -70,14 +70,11 @@ def solve_columns(
     while True:
         rounds += 1
         sets = tuple(columns)
-        measured = [
-            Measurement(
-                name="", observes=tuple(at[i] for i in s), cost=tuple(p.of(s) for p in prices)
-            )
-            for s in sets
-        ]
-        information, costs = information_of(measured, covariance), [m.cost for m in measured]
-        program = DesignProgram(information, np.array(costs), budgets, prior, target)
+        named = tuple(tuple(at[i] for i in s) for s in sets)
+        measured = [Measurement(name="", observes=seen, cost=()) for seen in named]
+        costs = np.array([[p.of(s) for p in prices] for s in sets])
+        information = information_of(measured, covariance)
+        program = DesignProgram(information, costs, budgets, prior, target)
         answer = solve(program, tolerance=min(1e-8, tolerance / 10))
         seen = answer._replace(y=answer.y[at])
         if k <= sweep_to:
@@ -102,7 +99,6 @@ def solve_columns(
     gap = max(0.0, answer.variance / best_lower - 1) if best_lower > 0 else np.inf
     lower = min(best_lower, answer.variance)
     best = answer._replace(lower_bound=lower, gap=gap, y=best_y, prices=best_u)
-    named = tuple(tuple(at[i] for i in s) for s in sets)
     return Columns(named, best, float(ratio), rounds, nodes)
 
 
@@ -374,9 +370,6 @@ def _take(block: _Nodes, i: NDArray[np.intp], costs: _Costs) -> _Nodes:
     still[at, i], taken[at, i] = False, True
     S = block.S - share[:, :, None] * column[:, None, :]
     S[at, i, :] = S[at, :, i] = 0.0
-    rest, worth = (
-        block.rest - share * first[:, None],
-        block.worth + first**2 / pivot - costs.sums[i],
-    )
+    rest, gain = block.rest - share * first[:, None], first**2 / pivot - costs.sums[i]
     most = np.maximum(block.most, costs.peaks[:, i].T) if len(costs.peaks) else block.most
-    return _Nodes(S, rest, still, taken, worth, most, block.start)
+    return _Nodes(S, rest, still, taken, block.worth + gain, most, block.start)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, require_evidence
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -188,10 +188,9 @@ def pilot_covariance(
     _check_pilot(rows, called)
     moments = pilot_moments(rows)
     apart = np.argwhere(np.triu(moments.n < 2, 1))
-    if len(apart):
-        pairs = ", ".join(f"{called[a]} and {called[b]}" for a, b in apart[:5])
-        rule = "must have at least two rows for every pair of raters"
-        raise EvidenceError.of("pilot", rule, f"none for {pairs}")
+    pairs = ", ".join(f"{called[a]} and {called[b]}" for a, b in apart[:5])
+    rule = "must have at least two rows for every pair of raters"
+    require_evidence(not pairs, "pilot", rule, f"none for {pairs}")
     found = moments.covariance(shrink=shrink)
     return found.mean, found.cov, int(moments.n.min())
 
@@ -203,19 +202,17 @@ def as_rows(table: object, names: Sequence[str] | None, what: str) -> Array:
     except (TypeError, ValueError):
         rule = "must be rows of numbers, NaN where not observed"
         raise EvidenceError.of(what, rule, type(table).__name__) from None
-    if rows.ndim != 2:
-        raise EvidenceError.of(what, "must be a table of rows and columns", f"shape {rows.shape}")
-    if names is not None and len(names) != rows.shape[1]:
-        raise EvidenceError.of("names", f"must be {rows.shape[1]}, one for each column", len(names))
+    rule, shape = "must be a table of rows and columns", f"shape {rows.shape}"
+    require_evidence(rows.ndim == 2, what, rule, shape)
+    k = rows.shape[1]
+    n, rule = k if names is None else len(names), f"must be {k}, one for each column"
+    require_evidence(n == k, "names", rule, n)
     return rows
 
 
 def _check_pilot(rows: Array, names: Sequence[str]) -> None:
-    """Say all faults of a pilot at once."""
-    if not rows.size:
-        raise EvidenceError.of(
-            "pilot", "must be a table of rows and columns", f"shape {rows.shape}"
-        )
+    rule = "must be a table of rows and columns"
+    require_evidence(rows.size, "pilot", rule, f"shape {rows.shape}")
     faults = []
     if np.isinf(rows).any():
         where = np.flatnonzero(np.isinf(rows).any(axis=1)).tolist()
@@ -248,6 +245,5 @@ def pilot_moments(rows: Array) -> Moments:
             chosen = rows[which.ravel() == number][:, columns]
             part = Moments.of(chosen[None], np.ones((1, len(chosen))), columns.tolist(), origin)
             parts.append(part.each(lambda a: a[0]))
-    if not parts:
-        raise EvidenceError.of("pilot", "must have values", "NaN everywhere")
+    require_evidence(parts, "pilot", "must have values", "NaN everywhere")
     return reduce(add, parts)

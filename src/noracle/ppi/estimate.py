@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ from noracle.errors import (
     GuaranteeWarning,
     fault,
     refuse,
+    require,
+    require_evidence,
 )
 from noracle.ppi import intervals, table
 from noracle.ppi.covariance import Array
@@ -35,8 +36,10 @@ from noracle.results import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+Wanted = str | Mapping[str, float] | None
+Shared = Mapping[str, str] | None
 Interval = Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"]
 INTERVALS = ("crossfit-t", "jackknife-t", "paper", "anytime", "classical")
 
@@ -76,10 +79,8 @@ class MeanTask(NamedTuple):
         for name, c in self.coefficients.items():
             rater = name.split("/", 1)[1] if self.by_stratum else name
             wanted[rater] = round(wanted.get(rater, 0.0) + c, 12) if self.by_stratum else c
-        parts = [
-            ("− " if c < 0 else "+ ") + ("" if abs(c) == 1 else f"{abs(c):g}·") + n
-            for n, c in wanted.items()
-        ]
+        sizes = {n: "" if abs(c) == 1 else f"{abs(c):g}·" for n, c in wanted.items()}
+        parts = [f"{'−' if c < 0 else '+'} {sizes[n]}{n}" for n, c in wanted.items()]
         return " ".join(parts).removeprefix("+ ")
 
     def problem(
@@ -97,8 +98,8 @@ class MeanTask(NamedTuple):
 
 
 def estimate_mean(
-    plan: Plan | None,
     data: object,
+    plan: Plan | None = None,
     *,
     target: str | Mapping[str, float] | None = None,
     interval: Interval = "crossfit-t",
@@ -128,11 +129,11 @@ def estimate_mean(
 
     Parameters
     ----------
-    plan
-        The plan that the data were collected by (it names target and raters), or None.
     data
         A table with a column per rater (null: not observed), a long table ``item, rater, value``, a
         list of files of both forms, or a 2-D array. A row is an item.
+    plan
+        The plan that the data were collected by (it names target and raters), if there is one.
     target
         The gold rater, or a mapping of names to coefficients: ``{"a": 1, "b": -1}`` is a difference
         of means.
@@ -202,7 +203,7 @@ def estimate_mean(
     >>> truth = rng.random(2000) < 0.7
     >>> judge = np.where(rng.random(2000) < 0.9, truth, ~truth)
     >>> human = [float(t) if i < 200 else None for i, t in enumerate(truth)]
-    >>> found = estimate_mean(None, {"human": human, "judge": judge.astype(float)}, target="human")
+    >>> found = estimate_mean({"human": human, "judge": judge.astype(float)}, target="human")
     >>> found
     Estimate(mean of 'human': 0.69... [0.64..., 0.73...] at 0.95, crossfit-t, asymptotic)
     >>> found.width < found.diagnostics["classical"]["high"] - found.diagnostics["classical"]["low"]
@@ -210,7 +211,7 @@ def estimate_mean(
     """
     choose("interval", interval, INTERVALS)
     check_confidence(confidence)
-    hints = _hints(plan)
+    hints = _hints(data, plan)
     data = table.one_table(data, columns=columns)
     if strata is None:
         wanted = target if target is not None else hints.get("target")
@@ -218,22 +219,25 @@ def estimate_mean(
         task, rows = _known_to_plan(*read, wanted, same_mean, hints)
     else:
         task, rows = _read_strata(data, target, raters, same_mean, strata, shares, hints)
-    plain_rows = interval in ("crossfit-t", "classical") and cov is None and strata is None
-    of_cluster = _clusters_of(data, clusters, interval, allowed=plain_rows)
+    of_cluster = None if clusters is None else table.read_clusters(data, clusters)
+    simple = interval in ("crossfit-t", "classical") and cov is None and strata is None
+    rule = "interval must be 'crossfit-t' or 'classical', without cov and strata, where rows come in clusters"
+    remedy = "Pass clusters=None to take rows as independent."
+    require(simple or of_cluster is None, f"{rule}; got {interval!r}. {remedy}")
     if interval == "anytime":
         from noracle.ppi.sequential import MeanStream, estimate_in_batches
 
-        if cov is not None or measurements is not None or side != "two-sided":
-            raise ArgumentError(
-                "interval 'anytime' takes no cov, measurements or side; got one of them. Use interval='crossfit-t'."
-            )
+        alone = cov is None and measurements is None and side == "two-sided"
+        rule = "interval 'anytime' takes no cov, measurements or side; got one of them"
+        require(alone, f"{rule}. Use interval='crossfit-t'.")
         _check_columns(table.group_samples(rows, task.labels, least=1).samples, task)
         stream = MeanStream(task, confidence, shrink, drop_useless)
         return estimate_in_batches(stream, rows, batches)
     known = None if cov is None else _known_covariance(cov, task)
-    allowed = _allowed(measurements, task)
-    grouped = table.group_samples(rows, task.labels, allowed, clusters=of_cluster)
-    samples = _covering(grouped, task)
+    sets = _allowed(measurements, task)
+    grouped = table.group_samples(rows, task.labels, sets, clusters=of_cluster)
+    samples = grouped.samples
+    _check_coverage(samples, task)
     _check_columns(samples, task)
     plain = task.problem(guard=False, shrink=shrink, cov=known)
     usual, spread, n = (float(v) for v in intervals.classical(samples, plain))
@@ -241,9 +245,8 @@ def estimate_mean(
     if of_cluster is not None:
         held, freedom, added = _by_cluster(samples, task, plain)
         spread = float((added**2).sum())
-    if n < FEWEST:
-        rule = f"must have at least {FEWEST} rows with {task.subject}"
-        raise EvidenceError.of("data", rule, f"{n:g}", remedy="Label more items.")
+    rule = f"must have at least {FEWEST} rows with {task.subject}"
+    require_evidence(n >= FEWEST, "data", rule, f"{n:g}", remedy="Label more items.")
     used = [j for j in task.raters if any(j in s.columns for s in samples)]
     guard = drop_useless and interval not in ("paper", "classical")
     problem = task.problem(guard=guard, shrink=shrink, cov=known, used=used)
@@ -255,11 +258,10 @@ def estimate_mean(
     elif interval == "jackknife-t":
         fit = intervals.jackknife(samples, problem)
     elif of_cluster is not None:
-        n_folds, rng = max(2, min(folds, held // 2)), np.random.default_rng(seed)
-        dealt = table.split_clusters(samples, n_folds, rng)
+        dealt = table.split_clusters(samples, max(2, min(folds, held // 2)), seed)
         fit, added = intervals.cross_fit_clusters(dealt, problem)
     else:
-        fit = intervals.cross_fit(_folded(samples, folds, seed), problem)
+        fit = intervals.cross_fit(table.split_rows(samples, folds, seed), problem)
     parts = 1
     if strata is not None:  # they are independent, each with a mean of its own
         parts = int(np.count_nonzero(task.target))
@@ -275,18 +277,16 @@ def estimate_mean(
     for note, kind in _warnings(samples, task, n, interval):
         notes.append(note)
         warnings.warn(note, kind, stacklevel=2)
-    found = _tails(samples, fit, plain, n) if added is None else _cluster_tails(added, held)
+    by_cluster = added is not None and intervals.tails_of([np.ones(len(added))], [added], held)
+    found = by_cluster or _tails(samples, fit, plain, n)
     apart = f"rows come in clusters, {held} of them with labels: the cluster is the unit"
     notes += [apart] if held else []
     if not found.light:
         notes.append(_heavy(found))
         warnings.warn(_heavy(found), GuaranteeWarning, stacklevel=2)
     beside = _limits(usual, math.sqrt(spread), max(1.0, free), confidence, side)
-    counts: dict[str, Any] = {
-        "items": int(sum(float(s.n) for s in samples)) + grouped.unused,
-        "labelled": int(n),
-        "unused": {"rows": grouped.unused},
-    }
+    n_rows, unused = int(sum(float(s.n) for s in samples)), grouped.unused
+    counts = {"items": n_rows + unused, "labelled": int(n), "unused": {"rows": unused}}
     weights = {
         task.name(s): {task.columns[c]: float(x) for c, x in zip(s.columns, w, strict=True)}
         for s, w in zip(samples, fit.weights, strict=False)
@@ -303,9 +303,7 @@ def estimate_mean(
         interval=interval,
         side=side,
         se=half,
-        guarantee=guarantee_of(
-            held or n, confidence, anytime=False, found=found, clusters=bool(held)
-        ),
+        guarantee=guarantee_of(held or n, confidence, found=found, clusters=bool(held)),
         notes=tuple(notes),
         counts=counts | ({"clusters": held} if held else {}),
         diagnostics={
@@ -325,48 +323,27 @@ def estimate_mean(
     )
 
 
-def _clusters_of(
-    data: object, column: str | None, interval: str, *, allowed: bool
-) -> NDArray[np.int64] | None:
-    """The cluster of each row; None where every row is alone."""
-    found = None if column is None else table.read_clusters(data, column)
-    if found is None or len(np.unique(found)) == len(found):
-        return None
-    if not allowed:
-        raise ArgumentError(
-            "interval must be 'crossfit-t' or 'classical', without cov and strata, where rows come in clusters; "
-            f"got {interval!r}. Pass clusters=None to take rows as independent."
-        )
-    return found
-
-
 def _by_cluster(samples: Samples, task: MeanTask, problem: MeanProblem) -> tuple[int, float, Array]:
     """Clusters with labels, degrees of freedom, and what each cluster adds classically."""
     mine = [s for s in samples if set(s.columns) & set(task.labels)]
     held, freedom = intervals.cluster_freedom(mine)
-    if held < FEWEST:
-        rule = f"must have at least {FEWEST} clusters with {task.subject}"
-        raise EvidenceError.of("data", rule, f"{held}", remedy="Label items of more clusters.")
+    rule, remedy = f"must have at least {FEWEST} clusters with", "Label items of more clusters."
+    require_evidence(held >= FEWEST, "data", f"{rule} {task.subject}", held, remedy=remedy)
     rows = intervals.classical_influences(samples, problem)[2]
     return held, freedom, intervals.clusters_added(samples, rows)
 
 
 def _tails(samples: Samples, fit: MeanFit, plain: MeanProblem, n: float) -> Tails:
-    rows = intervals.influences(samples, fit.weights) if fit.weights else None
-    return intervals.tails_of(samples, rows or intervals.classical_influences(samples, plain)[2], n)
-
-
-def _cluster_tails(added: Array, held: int) -> Tails:
-    """How far the estimate is from normal, cluster by cluster."""
-    one = ScoreSample(columns=(0,), values=np.zeros((len(added), 1)), counts=np.ones(len(added)))
-    return intervals.tails_of([one], [added], held)
+    rows = intervals.influences(samples, fit.weights) if fit.weights else ()
+    rows = rows or intervals.classical_influences(samples, plain)[2]
+    return intervals.tails_of([s.counts for s in samples], rows, n)
 
 
 def guarantee_of(
     n: float,
     confidence: float,
     *,
-    anytime: bool,
+    anytime: bool = False,
     found: Tails | None = None,
     clusters: bool = False,
 ) -> Guarantee:
@@ -399,14 +376,16 @@ def _heavy(found: Tails) -> str:
     )
 
 
-def _hints(plan: Plan | None) -> dict[str, Any]:
+def _hints(data: object, plan: Plan | None) -> dict[str, Any]:
     """What a plan says about the data: target and names of raters and of further label kinds."""
+    now = "The data come first: estimate_mean(data, target=…) or estimate_mean(data, plan)."
+    came, beside = type(data).__name__, type(plan).__name__
+    is_data = not (data is None or isinstance(data, Plan))
+    require(is_data, f"data must be scores; got {came}. {now}")
+    is_plan = plan is None or isinstance(plan, Plan)
+    require(is_plan, f"plan must be a Plan or None; got {beside}. {now}")
     if plan is None:
         return {}
-    if not isinstance(plan, Plan):
-        raise ArgumentError(
-            f"plan must be a Plan or None; got {type(plan).__name__}. The data come second: estimate_mean(plan, data)."
-        )
     problem = plan.diagnostics.get("problem") or plan.inputs.get("problem") or {}
     names = [str(n) for n in problem.get("names", ())]
     if not names or "target" not in problem:
@@ -421,11 +400,7 @@ def _hints(plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def make_task(
-    columns: Sequence[str],
-    target: str | Mapping[str, float] | None,
-    same_mean: Mapping[str, str] | None = None,
-) -> MeanTask:
+def make_task(columns: Sequence[str], target: Wanted, same_mean: Shared = None) -> MeanTask:
     """Check names and write the target in numbers."""
     shared = dict(same_mean or {})
     known = list(columns)
@@ -451,11 +426,7 @@ def make_task(
 
 
 def _known_to_plan(
-    rows: Array,
-    names: tuple[str, ...],
-    target: Any,
-    same_mean: Mapping[str, str] | None,
-    hints: Mapping[str, Any],
+    rows: Array, names: tuple[str, ...], target: Any, same_mean: Shared, hints: Mapping[str, Any]
 ) -> tuple[MeanTask, Array]:
     """Keep the columns that the plan speaks of; kinds of label share the mean of the target."""
     if hints:
@@ -472,9 +443,9 @@ def _known_to_plan(
 
 def _read_strata(
     data: object,
-    target: str | Mapping[str, float] | None,
+    target: Wanted,
     raters: Sequence[str] | None,
-    same_mean: Mapping[str, str] | None,
+    same_mean: Shared,
     strata: str,
     shares: Mapping[str, float] | None,
     hints: Mapping[str, Any],
@@ -490,13 +461,9 @@ def _read_strata(
     names = tuple(f"{g}/{n}" for g in groups for n in scores.names)
     wanted: Any = hints.get("target")
     if target is not None or wanted is None:
-        if shares is None or set(shares) != set(groups) or not all(v > 0 for v in shares.values()):
-            raise ArgumentError(
-                f"shares must be positive and name the strata {', '.join(groups)}; got {shares}."
-            )
-        whole = sum(shares.values())
+        parts = table.stratum_shares(groups, shares)
         plain = {target: 1.0} if isinstance(target, str) else dict(target or {})
-        wanted = {f"{g}/{n}": shares[g] / whole * c for g in groups for n, c in plain.items()}
+        wanted = {f"{g}/{n}": part * c for g, part in parts.items() for n, c in plain.items()}
     shared = {f"{g}/{c}": f"{g}/{m}" for g in groups for c, m in (same_mean or {}).items()}
     task, kept = _known_to_plan(wide, names, wanted, shared, hints)
     return task._replace(by_stratum=True), kept
@@ -510,24 +477,19 @@ def _allowed(
     allowed = []
     for one in measurements:
         names = [one] if isinstance(one, str) else list(one)
-        strange = [n for n in names if n not in task.columns]
-        if strange or not names:
-            raise ArgumentError(
-                f"measurements must be sets of names among {list(task.columns)}; got {names}."
-            )
+        rule = f"measurements must be sets of names among {list(task.columns)}"
+        require(names and set(names) <= set(task.columns), f"{rule}; got {names}.")
         allowed.append(tuple(sorted(task.columns.index(n) for n in names)))
     return allowed
 
 
-def _covering(grouped: table.Grouped, task: MeanTask) -> tuple[ScoreSample, ...]:
-    """The samples, if they observe every part of the target."""
-    seen = {c for s in grouped.samples for c in s.columns}
+def _check_coverage(samples: Samples, task: MeanTask) -> None:
+    """Refuse samples that leave a part of the target without rows."""
+    seen = [task.design[c] for s in samples for c in s.columns]
     for j in np.flatnonzero(task.target):
-        if not any(task.design[c, j] for c in seen):
-            rule = f"must have rows that observe {task.means[j]!r}"
-            remedy = "Label some items, or check the name of the target."
-            raise EvidenceError.of("data", rule, "none", remedy=remedy)
-    return grouped.samples
+        rule = f"must have rows that observe {task.means[j]!r}"
+        remedy = "Label some items, or check the name of the target."
+        require_evidence(any(row[j] for row in seen), "data", rule, "none", remedy=remedy)
 
 
 def _check_columns(samples: Samples, task: MeanTask) -> None:
@@ -552,22 +514,12 @@ def _known_covariance(cov: ArrayLike, task: MeanTask) -> Array:
     except (TypeError, ValueError):
         raise ArgumentError(f"cov must be a matrix of numbers; got {type(cov).__name__}.") from None
     d, names = len(task.columns), ", ".join(task.columns)
-    if known.shape != (d, d) or not np.isfinite(known).all() or not np.allclose(known, known.T):
-        raise ArgumentError(
-            f"cov must be a symmetric matrix of {d} columns ({names}); got shape {known.shape}."
-        )
-    if np.linalg.eigvalsh(known)[0] <= 0:
-        raise ArgumentError("cov must be positive definite. Leave a rater out.")
+    sound = known.shape == (d, d) and np.isfinite(known).all() and np.allclose(known, known.T)
+    rule = f"cov must be a symmetric matrix of {d} columns ({names})"
+    require(sound, f"{rule}; got shape {known.shape}.")
+    definite = np.linalg.eigvalsh(known)[0] > 0
+    require(definite, "cov must be positive definite. Leave a rater out.")
     return known
-
-
-def _folded(samples: Samples, folds: int, seed: int) -> list[ScoreSample]:
-    if folds < 2:
-        raise ArgumentError(f"folds must be at least 2; got {folds}.")
-    rng = np.random.default_rng(seed)
-    n_folds = min(folds, int(max(float(s.n) for s in samples if s.pilot)) // 2)
-    large = [s if float(s.n) >= n_folds else dataclasses.replace(s, pilot=False) for s in samples]
-    return [table.split(s, n_folds, rng) if s.pilot else s for s in large]
 
 
 def _limits(
@@ -586,12 +538,9 @@ def _notes(
     samples: Samples, task: MeanTask, dropped: Sequence[str], interval: str, known: bool
 ) -> list[str]:
     unseen = [c for j, c in enumerate(task.columns) if not any(j in s.columns for s in samples)]
-    paper, useless = (
-        interval == "paper",
-        f"they save less than 1/(N − p − 1) of the variance: {', '.join(dropped)}",
-    )
+    paper, useless = interval == "paper", ", ".join(dropped)
     notes = {
-        f"dropped, since {useless}": dropped,
+        f"dropped, since they save less than 1/(N − p − 1) of the variance: {useless}": dropped,
         "the published interval: residuals are in-sample, so that it is too narrow for few labelled rows or many raters": paper,
         "the covariance was given: nothing about it was estimated from these rows": known,
         f"without a usable row: {', '.join(unseen)}": unseen,
@@ -604,14 +553,12 @@ def _without_pilot(plan: Plan | None, task: MeanTask, rows: Array) -> list[str]:
     held = {} if plan is None else plan.inputs.get("in_hand") or {}
     if plan is None or not held:
         return []
-    labels = {task.columns[c].rpartition("/")[2] for c in task.labels} | {
-        task.columns[c] for c in task.labels
-    }
+    names = [task.columns[c] for c in task.labels]
+    labels = {*names, *(name.rpartition("/")[2] for name in names)}
 
     def labelled(counts: Mapping[str, int]) -> int:
-        return sum(
-            n for name, n in counts.items() if labels & {name, *name.rpartition("/")[2].split("+")}
-        )
+        parts = {name: {name, *name.rpartition("/")[2].split("+")} for name in counts}
+        return sum(n for name, n in counts.items() if labels & parts[name])
 
     hand, bought = labelled(held), labelled(plan.buy)
     there = int((~np.isnan(rows[:, list(task.labels)])).any(axis=1).sum())

@@ -19,7 +19,7 @@ import numpy as np
 
 from noracle.bounds.binomial import gammaln, ndtri
 from noracle.counts.tally import AccuracyCounts, Cell, Tally, Verdict, tally
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.measurements import LabelType, complementary, ordinary
 from noracle.results import Estimate
 
@@ -77,8 +77,8 @@ def question(
     >>> round(0.21 + asked.noise(0.7), 4), round(0.21 + ruled_out.noise(0.7), 4)
     (0.4725, 0.81)
     """
-    if not n_classes >= 2 or not 1 <= n_asked < n_classes:
-        raise ArgumentError(f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}.")
+    rule = f"n_asked must be in [1, n_classes); got {n_asked} of {n_classes}."
+    require(n_classes >= 2 and 1 <= n_asked < n_classes, rule)
     called = name or ("question" if n_asked == 1 else f"question-{n_asked}")
     price = ordinary(price=price, name=called).price
     return QuestionLabel(name=called, price=price, n_classes=n_classes, n_asked=n_asked)
@@ -98,10 +98,8 @@ def targeted(
     >>> round(targeted(n_classes=10, epsilon=0.5, price=1.0).noise(0.5), 4)
     0.2045
     """
-    if not n_classes >= 2 or not 0 < epsilon <= 1:
-        raise ArgumentError(
-            f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
-        )
+    rule = f"epsilon must be in (0, 1] and n_classes at least 2; got {epsilon} and {n_classes}."
+    require(n_classes >= 2 and 0 < epsilon <= 1, rule)
     price = ordinary(price=price, name=name).price
     return TargetedLabel(name=name, price=price, n_classes=n_classes, epsilon=epsilon)
 
@@ -114,10 +112,8 @@ def make_label(
     if name == "ordinary":
         return ordinary(price=price)
     sound = kind in ("complementary", "question") and several.isdecimal() == bool(mark)
-    if not sound and name != "targeted":
-        raise ArgumentError(
-            f"labels must be ordinary, complementary, complementary-J, question, question-J or targeted; got {name!r}."
-        )
+    kinds = "ordinary, complementary, complementary-J, question, question-J or targeted"
+    require(sound or name == "targeted", f"labels must be {kinds}; got {name!r}.")
     if n_classes is None:
         raise ArgumentError(f"n_classes must be given with the label {name!r}; got none.")
     n = int(several or 1)
@@ -180,13 +176,10 @@ def model_votes(systems: int, epsilon: float) -> Votes:
         others = np.arange(systems)
         agree = (accuracy, (1 - accuracy) / (n_classes - 1))
         right, wrong = (_binomial(others, systems - 1, p) for p in agree)
-        rows = []
-        for m in others:
-            both = accuracy * right[m], (1 - accuracy) * wrong[m]
-            if sum(both) > 0:
-                propensity = (1 - epsilon) * (m + 1) / systems + epsilon / n_classes
-                rows.append(Voted(float(propensity), float(sum(both)), float(both[0] / sum(both))))
-        return rows
+        right, wrong = accuracy * right, (1 - accuracy) * wrong
+        asked = (1 - epsilon) * (others + 1) / systems + epsilon / n_classes
+        rows = zip(asked.tolist(), (right + wrong).tolist(), right.tolist(), strict=True)
+        return [Voted(p, share, good / share) for p, share, good in rows if share > 0]
 
     return votes
 
@@ -215,10 +208,8 @@ def held_votes(held: Mapping[Tally, int], fallback: Votes, *, least: int = 100) 
         old = pooled.get(p, [0.0, 0.0])
         pooled[p] = [old[0] + row[0], old[1] + row[1]]
     total = sum(sum(row) / p for p, row in pooled.items())
-    rows = [
-        (p, sum(row) / p / total, (row[1] + 0.5) / (sum(row) + 1))
-        for p, row in sorted(pooled.items())
-    ]
+    seen_of = [(p, sum(row), row[1]) for p, row in sorted(pooled.items())]
+    rows = [(p, n / p / total, (yes + 0.5) / (n + 1)) for p, n, yes in seen_of]
     return lambda _, accuracy: _moved(rows, accuracy)
 
 
@@ -226,10 +217,8 @@ def _moved(rows: Sequence[tuple[float, float, float]], accuracy: float) -> list[
     """The shares that are right, moved so that together they are the accuracy."""
 
     def at(shift: float) -> list[Voted]:
-        return [
-            Voted(p, share, 1 / (1 + math.exp(-(math.log(r / (1 - r)) + shift))))
-            for p, share, r in rows
-        ]
+        odds = [(p, share, math.log(r / (1 - r)) + shift) for p, share, r in rows]
+        return [Voted(p, share, 1 / (1 + math.exp(-x))) for p, share, x in odds]
 
     low, high = -40.0, 40.0
     for _ in range(60):
@@ -316,10 +305,7 @@ class Expected:
                 for i, (t, share) in enumerate(self._law(kind, place)):
                     expected.setdefault(i, []).append((t, new * share))
             tallies.update(_whole(row for rows in expected.values() for row in rows))
-        most = Counter[Cell]()
-        for t, n in tallies.items():
-            if t.answered:
-                most[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+        most = by_cell({t: n for t, n in tallies.items() if t.answered})
         answered = {p.cell: max(p.answered, most[p.cell]) for p in self.places}
         return AccuracyCounts(
             tallies=dict(+tallies),
@@ -381,19 +367,16 @@ class Expected:
         """What to buy; by stratum where strata were labelled at different rates."""
         if not self.strata:
             return dict(buy)
-        return {
-            f"{s}/{name}" if s else name: n
-            for name, total in buy.items()
-            for s, n in self.by_stratum(total).items()
-            if n
-        }
+        parts = [
+            (s, name, n) for name, all_ in buy.items() for s, n in self.by_stratum(all_).items()
+        ]
+        return {f"{s}/{name}" if s else name: n for s, name, n in parts if n}
 
     @property
     def aims(self) -> bool:
         """Whether the questions that are there were aimed at this system."""
-        return self.recorded and all(
-            len(self.votes(k, 0.5)) == 1 for k in {p.cell.n_classes for p in self.places}
-        )
+        classes = {p.cell.n_classes for p in self.places}
+        return self.recorded and all(len(self.votes(k, 0.5)) == 1 for k in classes)
 
     def _law(self, kind: str, place: Place) -> list[tuple[Tally, float]]:
         """What one label of a kind says in a place: tallies with their probabilities."""
@@ -417,6 +400,14 @@ class Expected:
         inverse = 0.0 if kind == "targeted" else None
         silent = tally(cell, verdict, hit=False, answered=False, inverse=inverse)
         return [*((t, there * p) for t, p in rows), (silent, 1 - there)]
+
+
+def by_cell(tallies: Mapping[Tally, int]) -> Counter[Cell]:
+    """How many labels every part of the population has."""
+    found: Counter[Cell] = Counter()
+    for t, n in tallies.items():
+        found[Cell(t.system, t.n_classes, t.stratum, t.weight)] += n
+    return found
 
 
 def strata_of(places: Iterable[Place]) -> dict[str, tuple[int, int]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.covariance import Array, Mask, Moments, block
 
 if TYPE_CHECKING:
@@ -67,16 +67,13 @@ def blue_weights(
         try:
             inverse = np.asarray(np.linalg.inv(block(cov, columns)), dtype=np.float64)
         except np.linalg.LinAlgError:
-            raise ArgumentError(
-                f"cov must be positive definite; got a singular block of columns {list(columns)}. Leave a rater out."
-            ) from None
+            came = f"a singular block of columns {list(columns)}. Leave a rater out"
+            raise ArgumentError(f"cov must be positive definite; got {came}.") from None
         M = M + size[..., None, None] * (h.T @ inverse @ h)
         inverses.append(inverse)
     y = _solve(M, target)
-    weights = tuple(
-        size[..., None] * _times(inverse, y @ h.T)
-        for size, inverse, h in zip(sizes, inverses, seen, strict=True)
-    )
+    parts = zip(sizes, inverses, seen, strict=True)
+    weights = tuple(size[..., None] * _times(inverse, y @ h.T) for size, inverse, h in parts)
     return Weights(weights, y @ target)
 
 
@@ -99,11 +96,9 @@ def _solve(information: Array, target: Array) -> Array:
         inverse = np.linalg.pinv(scaled, rcond=1e-10, hermitian=True)
         y = _times(np.asarray(inverse, dtype=np.float64), wanted)
     off = np.abs(_times(scaled, y) - wanted).max(axis=-1)
-    if not np.all(off <= 1e-7 * np.abs(wanted).max(axis=-1)):
-        raise ArgumentError(
-            "target must be covered by the measurements; some of its means is observed by none of them, so that no weights are unbiased. "
-            "Add rows that observe it."
-        )
+    blind_to = "some of its means is observed by none of them, so that no weights are unbiased"
+    rule = f"target must be covered by the measurements; {blind_to}. Add rows that observe it."
+    require(np.all(off <= 1e-7 * np.abs(wanted).max(axis=-1)), rule)
     return np.asarray(y * scale)
 
 
@@ -128,9 +123,8 @@ def drop_useless(
     d, lead = cov.shape[-1], cov.shape[:-2]
     flat = np.array(cov).reshape(-1, d, d)
     dropped = np.zeros((len(flat), d), dtype=bool)
-    size, *numbers = (
-        np.broadcast_to(np.asarray(m, dtype=np.float64), lead).ravel() for m in (labelled, *n)
-    )
+    given = [np.asarray(m, dtype=np.float64) for m in (labelled, *n)]
+    size, *numbers = (np.broadcast_to(m, lead).ravel() for m in given)
     mask = np.eye(d, dtype=bool)[list(raters)]
     without = (mask[:, :, None] | mask[:, None, :]) & ~np.eye(d, dtype=bool)
     still = np.arange(len(flat))
@@ -382,14 +376,11 @@ def classical_influences(
     influences = [np.zeros(()) for _ in samples]
     values, numbers = [], []
     for j in np.flatnonzero(wanted):
-        held = [
-            (i, s, s.values[..., s.columns.index(j)])
-            for i, s in enumerate(samples)
-            if j in s.columns
-        ]
-        n = reduce(add, [s.n for _, s, _ in held])
-        m = reduce(add, [(x * s.counts).sum(axis=-1) for _, s, x in held]) / np.maximum(n, 1)
-        for i, _, x in held:
+        mine = [(i, s) for i, s in enumerate(samples) if j in s.columns]
+        seen = {i: s.values[..., s.columns.index(j)] for i, s in mine}
+        n = reduce(add, [s.n for _, s in mine])
+        m = reduce(add, [(seen[i] * s.counts).sum(axis=-1) for i, s in mine]) / np.maximum(n, 1)
+        for i, x in seen.items():
             more = wanted[j] * (x - m[..., None]) / np.maximum(n, 1)[..., None]
             influences[i] = influences[i] + more
         values.append(wanted[j] * m)
@@ -433,9 +424,9 @@ def influences(samples: Samples, weights: Sequence[Array]) -> tuple[Array, ...]:
     )
 
 
-def tails_of(samples: Samples, rows: Sequence[Array], n: float) -> Tails:
+def tails_of(counts: Sequence[Array], rows: Sequence[Array], n: float) -> Tails:
     """Skewness Σ u³/(Σ u²)^(3/2) of the estimate, and the largest u²/Σ u², for the influences u of
-    all rows.
+    all rows, which occur ``counts`` times.
 
     The limits are chosen by simulation with N = 100 to 500: at most 5 % of normal, uniform, t(5)
     and right-or-wrong rows (.1 to .9) are called heavy, and most of lognormal (σ = 1.5 and 2) and
@@ -443,9 +434,10 @@ def tails_of(samples: Samples, rows: Sequence[Array], n: float) -> Tails:
     it says. What no row shows is not seen. See Cochran (1977), section 2.15 (N > 25·γ²), and Hall
     (1992), section 2.6.
     """
-    second = sum(float((u**2 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
-    third = sum(float((u**3 * s.counts).sum()) for s, u in zip(samples, rows, strict=True))
-    largest = max(float((u**2 * (s.counts > 0)).max()) for s, u in zip(samples, rows, strict=True))
+    parts = list(zip(counts, rows, strict=True))
+    second = sum(float((u**2 * c).sum()) for c, u in parts)
+    third = sum(float((u**3 * c).sum()) for c, u in parts)
+    largest = max(float((u**2 * (c > 0)).max()) for c, u in parts)
     if second <= 0:
         return Tails(skewness=0.0, largest=0.0, n=n)
     return Tails(skewness=abs(third) / second**1.5, largest=largest / second, n=n)
@@ -472,10 +464,8 @@ def covariance_of(
     sizes = [s.n.reshape((*s.n.shape, *(1,) * (len(lead) - s.n.ndim))) for s in samples]
     labels = np.flatnonzero(problem.design @ problem.target)
     held = np.diagonal(moments.n, axis1=-2, axis2=-1)[..., labels].min(axis=-1)
-    columns, raters, design = [s.columns for s in samples], problem.raters, problem.design
-    cov, dropped = drop_useless(
-        found.cov, columns, sizes, problem.target, raters, held, design=design
-    )
+    about = [s.columns for s in samples], sizes, problem.target, problem.raters, held
+    cov, dropped = drop_useless(found.cov, *about, design=problem.design)
     return cov, dropped, found.intensity
 
 

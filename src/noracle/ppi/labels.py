@@ -9,11 +9,12 @@ population (:class:`Widths`), and by the estimate of the expected labels otherwi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR
 from noracle.bounds.binomial import BinomialCell, betaincinv
 from noracle.counts.tally import check_n_classes
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.expected import (
     UNKNOWN,
     Expected,
@@ -136,16 +137,14 @@ def plan_labels(
     >>> few.buy["ordinary"] < plan.buy["ordinary"], few.inputs["estimator"]["interval"]
     (True, 'hypergeometric')
     """
-    place = _Place.of(n_classes, n_items, strata, have, systems)
+    place = _Place(n_classes, n_items, strata, have, systems)
     check_confidence(confidence)
     given = {"half_width": half_width, "budget": budget, "match": match, "difference": difference}
     goals = [name for name, value in given.items() if value is not None]
     several = f"{len(place.n_classes)} of them" if len(place.n_classes) > 1 else ""
-    if not 0 <= accuracy <= 1:
-        raise ArgumentError(f"accuracy must be in [0, 1]; got {accuracy}.")
-    if len(goals) != 1:
-        rule, got = "half_width, budget, match or difference", ", ".join(goals) or "none"
-        raise ArgumentError(f"one goal must be given: {rule}; got {got}.")
+    require(0 <= accuracy <= 1, f"accuracy must be in [0, 1]; got {accuracy}.")
+    rule, got = "half_width, budget, match or difference", ", ".join(goals) or "none"
+    require(len(goals) == 1, f"one goal must be given: {rule}; got {got}.")
     choose("kind", kind, (*KINDS, "cheapest"))
     prices = _prices(costs, kind)
     inputs: dict[str, Any] = {
@@ -164,40 +163,34 @@ def plan_labels(
         "n_systems": systems,
         "have": dict(have or {}),
     }
-    if several and (match is not None or difference is not None):
-        raise ArgumentError(f"n_classes must be one number for {goals[0]}; got {several}.")
+    mixed = several and (match is not None or difference is not None)
+    require(not mixed, f"n_classes must be one number for {goals[0]}; got {several}.")
     if match is not None:
         return _match(match, inputs, confidence)
     if difference is not None:
         return _plan_difference(inputs, confidence)
+    money, k = float(budget or 0), place.typical
     if half_width is not None:
         check_half_width(half_width)
-    elif not (float(budget or 0) > 0 and math.isfinite(float(budget or 0))):
-        raise ArgumentError(f"budget must be positive; got {budget}.")
+    else:
+        require(money > 0 and math.isfinite(money), f"budget must be positive; got {budget}.")
     market = _Market(
-        labels={
-            name: make_label(name, n_classes=place.typical, price=price, epsilon=epsilon)
-            for name, price in prices.items()
-        },
+        labels={s: make_label(s, n_classes=k, price=p, epsilon=epsilon) for s, p in prices.items()},
         caps={name: most for name, most in (caps or {}).items() if name in prices},
         guess=min(max(accuracy, _EDGE), 1 - _EDGE),
         confidence=confidence,
         widths=place.widths(accuracy, confidence, epsilon, seed),
         left=place.left,
     )
-    options = [
-        market.most(group, float(budget or 0))
-        if half_width is None
-        else market.fewest(group, half_width)
-        for group in _groups(list(prices), systems, mixed=not place.by_stratum)
-    ]
+    groups = _groups(list(prices), systems, mixed=not place.by_stratum)
+    options = [market.most(group, money) for group in groups if half_width is None]
+    options += [market.fewest(group, half_width) for group in groups if half_width is not None]
     best = _best(options, "predicted" if half_width is None else "cost", goals[0])
     estimator = market.widths.estimator(best["buy"])
     notes = ["the plan rests on the guessed accuracy; the interval you get does not"]
+    wider = "one bound for their sum is about 1.4 times as wide as an interval without parts"
     if estimator["interval"] == "parts":
-        notes.append(
-            "parts of the items must be kept apart: one bound for their sum is about 1.4 times as wide as an interval without parts"
-        )
+        notes.append(f"parts of the items must be kept apart: {wider}")
     bought = [o["buy"] for o in options]
     return as_plan(
         {**best, "buy": market.widths.told(best["buy"])},
@@ -216,26 +209,26 @@ def as_plan(
 ) -> Plan:
     """One option as a plan."""
     told = {name: best[name] for name in ("predicted", "buy", "cost")}
-    promised = promise(confidence)
+    names = ("guessed accuracy", "iid items", "uniform routing", "right verdicts")
+    rests_on = tuple(Assumption(name=name) for name in names)
+    # Nothing beyond its guesses is promised.
+    promised = Guarantee(kind=Kind.HEURISTIC, error_rate=1 - confidence, assumptions=rests_on)
     return Plan(**told, **estimator, confidence=confidence, guarantee=promised, **rest)
 
 
 def check_half_width(half_width: float) -> None:
     """Refuse what is no half-width of a share."""
-    if not 0 < half_width < 0.5:
-        raise ArgumentError(
-            f"half_width must be in (0, 0.5); got {half_width}. For plus or minus 2 points pass 0.02."
-        )
+    rule, remedy = "half_width must be in (0, 0.5)", "For plus or minus 2 points pass 0.02."
+    require(0 < half_width < 0.5, f"{rule}; got {half_width}. {remedy}")
 
 
 def check_costs(costs: Mapping[str, float], kinds: Sequence[str]) -> None:
     """Refuse prices of unknown kinds of label, and prices that are not positive."""
     for name, price in costs.items():
         choose("costs", name, kinds)
-        if not (price > 0 and math.isfinite(price)):
-            raise ArgumentError(
-                f"costs must be positive; got {price} for {name}. A free kind of label needs no plan."
-            )
+        rule = f"costs must be positive; got {price} for {name}"
+        free = "A free kind of label needs no plan."
+        require(price > 0 and math.isfinite(price), f"{rule}. {free}")
 
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
@@ -250,71 +243,46 @@ def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
     return [*alone, *(group for group in together if mixed and len(group) > 1)]
 
 
-def promise(confidence: float) -> Guarantee:
-    """What a plan of labels promises: nothing beyond its guesses."""
-    names = ("guessed accuracy", "iid items", "uniform routing", "right verdicts")
-    return Guarantee(
-        kind=Kind.HEURISTIC,
-        error_rate=1 - confidence,
-        assumptions=tuple(Assumption(name=name) for name in names),
-    )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The population as the arguments say it."""
+    """The population as the arguments say it, if they agree."""
 
-    n_classes: Mapping[int, int]
-    n_items: int | None
-    strata: Mapping[str, int] | None
-    have: Mapping[str, int]
-    systems: int
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         n_classes: int | Mapping[int, int],
         n_items: int | None,
         strata: Mapping[str, int] | None,
         have: Mapping[str, int] | None,
         systems: int,
-    ) -> Self:
-        """The population, if the arguments agree."""
+    ) -> None:
         sizes = {"n_classes": sum(n_classes.values())} if isinstance(n_classes, Mapping) else {}
         sizes |= {"n_items": n_items} if n_items is not None else {}
         sizes |= {"strata": sum(strata.values())} if strata else {}
         counts = all(isinstance(n, int) and n > 0 for n in sizes.values())
-        if len(set(sizes.values())) > 1 or not counts:
-            told = ", ".join(f"{n} in {name}" for name, n in sizes.items())
-            raise ArgumentError(
-                f"n_items must be positive and the sum of n_classes and of strata; got {told}."
-            )
+        told = ", ".join(f"{n} in {name}" for name, n in sizes.items())
+        rule = f"n_items must be positive and the sum of n_classes and of strata; got {told}."
+        require(counts and len(set(sizes.values())) <= 1, rule)
         total = next(iter(sizes.values()), None)
         mix = n_classes if isinstance(n_classes, Mapping) else {n_classes: total or 1}
-        mix = {check_n_classes(k): int(n) for k, n in mix.items()}
-        if not isinstance(systems, int) or systems < 1:
-            raise ArgumentError(f"systems must be a whole number of at least 1; got {systems}.")
-        for name, n in (have or {}).items():
+        self.n_classes = {check_n_classes(k): int(n) for k, n in mix.items()}
+        whole = isinstance(systems, int) and systems >= 1
+        require(whole, f"systems must be a whole number of at least 1; got {systems}.")
+        self.n_items, self.strata, self.systems = total, strata, systems
+        self.have, parts = dict(have or {}), strata or {}
+        for name, n in self.have.items():
             stratum, _, kind = name.rpartition("/")
             choose("have", kind, KINDS)
-            if stratum and stratum not in (strata or {}):
-                raise ArgumentError(
-                    f"have must name strata that are given; got {stratum!r}. Pass strata={{{stratum!r}: …}}."
-                )
-            most = [x for x in ((strata or {}).get(stratum), total) if x is not None]
-            if not isinstance(n, int) or n < 0 or n > min(most, default=n):
-                raise ArgumentError(
-                    f"have must be whole numbers that are not larger than their population; got {n} for {name!r}."
-                )
-        held = dict(have or {})
-        return cls(n_classes=mix, n_items=total, strata=strata, have=held, systems=systems)
+            rule = f"have must name strata that are given; got {stratum!r}"
+            require(not stratum or stratum in parts, f"{rule}. Pass strata={{{stratum!r}: …}}.")
+            most = [x for x in (parts.get(stratum), total) if x is not None]
+            sound = isinstance(n, int) and 0 <= n <= min(most, default=n)
+            rule = "have must be whole numbers that are not larger than their population"
+            require(sound, f"{rule}; got {n} for {name!r}.")
 
     @property
     def told(self) -> int | dict[str, int]:
         """The numbers of classes as a plan stores them."""
-        if len(self.n_classes) == 1:
-            return next(iter(self.n_classes))
-        return {str(k): n for k, n in self.n_classes.items()}
+        mix = {str(k): n for k, n in self.n_classes.items()}
+        return mix if len(mix) > 1 else next(iter(self.n_classes))
 
     @property
     def typical(self) -> int:
@@ -355,11 +323,9 @@ def _prices(costs: Mapping[str, float] | None, kind: str) -> dict[str, float]:
     usual = ("ordinary", "complementary") if kind == "cheapest" else (kind,)
     prices = dict.fromkeys(usual, 1.0) if costs is None else dict(costs)
     check_costs(prices, KINDS)
-    if kind == "cheapest":
-        return prices
-    if kind not in prices:
-        raise ArgumentError(f"costs must have a price for {kind!r}; got {sorted(prices)}.")
-    return {kind: prices[kind]}
+    known = kind == "cheapest" or kind in prices
+    require(known, f"costs must have a price for {kind!r}; got {sorted(prices)}.")
+    return prices if kind == "cheapest" else {kind: prices[kind]}
 
 
 def option(
@@ -431,13 +397,10 @@ class _Market:
     def _order(self, kinds: Sequence[str], half_width: float) -> list[str]:
         """The kinds that plan_budget buys, the cheapest information first; then the others."""
         bought: Mapping[str, int] = {}
-        try:
+        # What is out of reach for a normal interval may not be so for one that ends at 0 and 1.
+        with contextlib.suppress(ArgumentError):
             bought = self.planned(kinds, half_width=half_width) if len(kinds) > 1 else {}
-        except ArgumentError:
-            pass  # out of reach for a normal interval, perhaps not for one that ends at 0 and 1
-        return sorted(
-            kinds, key=lambda name: (name not in bought, self._price_of_information(name))
-        )
+        return sorted(kinds, key=lambda s: (s not in bought, self._price_of_information(s)))
 
     def _price_of_information(self, name: str) -> float:
         label = self.labels[name]
@@ -451,29 +414,27 @@ class _Market:
 
 def _best(options: Sequence[dict[str, Any]], key: str, goal: str) -> dict[str, Any]:
     """The best option; one with several kinds only if that saves something worth the trouble."""
-    usable = [o for o in options if o["feasible"]]
-    if not usable:
-        raise ArgumentError(
-            f"{goal} cannot be met: {options[0]['why']}. Raise the caps, widen the goal or allow other kinds of label."
-        )
+    remedy = "Raise the caps, widen the goal or allow other kinds of label."
+    usable = _usable(options, f"{goal} cannot be met", f" {remedy}")
     usable.sort(key=lambda o: (o[key], o["cost"], o["predicted"]))
     simple = next((o for o in usable if len(o["buy"]) <= 1), usable[0])
     return usable[0] if usable[0][key] < _PAYS * simple[key] else simple
+
+
+def _usable(options: Sequence[dict[str, Any]], rule: str, remedy: str = "") -> list[dict[str, Any]]:
+    usable = [o for o in options if o["feasible"]]
+    require(usable, f"{rule}: {options[0].get('why')}.{remedy}")
+    return usable
 
 
 class Widths:
     """Expected half-width of the exact interval for labels of each kind beside those there."""
 
     def __init__(
-        self,
-        k: int,
-        accuracy: float,
-        confidence: float,
-        epsilon: float,
-        have: Mapping[str, int] | None = None,
+        self, k: int, accuracy: float, confidence: float, epsilon: float, have: Mapping[str, int]
     ) -> None:
         self.k, self.accuracy, self.tail = k, accuracy, (1 - confidence) / 2
-        self.have, self.aimed, self.slope = dict(have or {}), aimed(k, epsilon), 1 / (k - 1)
+        self.have, self.aimed, self.slope = dict(have), aimed(k, epsilon), 1 / (k - 1)
 
     def of(self, buy: Mapping[str, int]) -> float:
         """Half-width, expected over the labels; of a mixture over quantiles of small counts."""
@@ -486,13 +447,13 @@ class Widths:
             return self._expected(ordinary, 0.0, 1.0)
         if not ordinary:
             return self._expected(complementary, a, b)
-        return sum(
-            share
-            * other
-            * self._pair(BinomialCell(ordinary, s_o), BinomialCell(complementary, s_c, a, b))
-            for s_o, share in _quantiles(ordinary, self.accuracy)
-            for s_c, other in _quantiles(complementary, 1 - self.slope * (1 - self.accuracy))
-        )
+        total, hit = 0.0, 1 - self.slope * (1 - self.accuracy)
+        for s_o, share in _quantiles(ordinary, self.accuracy):
+            for s_c, other in _quantiles(complementary, hit):
+                cells = BinomialCell(ordinary, s_o), BinomialCell(complementary, s_c, a, b)
+                limits = linear.exact(cells, self.tail, self.tail)
+                total += share * other * ((limits.high - limits.low) / 2)
+        return total
 
     def fewest(
         self, kind: str, half_width: float, most: int, *, beside: Mapping[str, int]
@@ -507,10 +468,6 @@ class Widths:
     def told(self, buy: Mapping[str, int]) -> dict[str, int]:
         """What to buy."""
         return dict(buy)
-
-    def _pair(self, *cells: BinomialCell) -> float:
-        limits = linear.exact(cells, self.tail, self.tail)
-        return (limits.high - limits.low) / 2
 
     def _expected(self, n: int, a: float, b: float) -> float:
         if n < 1:
@@ -552,10 +509,8 @@ def smallest(enough: Callable[[int], bool], most: int) -> int | None:
 
 def _match(match: int, inputs: Mapping[str, Any], confidence: float) -> Plan:
     k, accuracy = int(inputs["n_classes"]), float(inputs["accuracy"])
-    if match < 1 or accuracy <= 0:
-        raise ArgumentError(
-            f"match must be at least 1, accuracy positive; got {match}, {accuracy}."
-        )
+    rule = f"match must be at least 1, accuracy positive; got {match}, {accuracy}."
+    require(match >= 1 and accuracy > 0, rule)
     n = math.ceil((1 + (k - 2) / accuracy) * match - 1e-9)
     variance = (accuracy + k - 2) * (1 - accuracy) / n
     best = option({"complementary": n}, variance, n * inputs["costs"].get("complementary", 1.0))
@@ -577,29 +532,22 @@ def _plan_difference(inputs: Mapping[str, Any], confidence: float) -> Plan:
     common = min(accuracy, 1 - accuracy + difference)
     share = inputs["disagreement"]
     share = common + max(0.0, common - difference) if share is None else float(share)
-    if not 0 < difference <= min(share, accuracy) or share > 1:
-        raise ArgumentError(
-            f"difference must be positive, at most the disagreement and at most the accuracy; got {difference} with disagreement {share:g}."
-        )
-    if not 0 < power < 1:
-        raise ArgumentError(f"power must be in (0, 1); got {power}.")
+    rule = "difference must be positive, at most the disagreement and at most the accuracy"
+    sound = 0 < difference <= min(share, accuracy) and share <= 1
+    require(sound, f"{rule}; got {difference} with disagreement {share:g}.")
+    require(0 < power < 1, f"power must be in (0, 1); got {power}.")
     k, seed, options = inputs["n_classes"], inputs["seed"], []
     for kind, price in inputs["costs"].items():
-        if kind not in ("ordinary", "complementary"):
-            raise ArgumentError(f"kind must be 'ordinary' or 'complementary' here; got {kind!r}.")
+        known = kind in ("ordinary", "complementary")
+        require(known, f"kind must be 'ordinary' or 'complementary' here; got {kind!r}.")
 
         def reached(n: int, kind: str = kind) -> float:
             return simulated_power(k, difference, share, kind, n, confidence, seed)
 
-        def enough(n: int, reached: Callable[[int], float] = reached) -> bool:
-            return reached(n) >= power
-
-        n = smallest(enough, _MOST)
+        n = smallest(lambda n, of=reached: of(n) >= power, _MOST)  # type: ignore[misc]
         none = option({kind: _MOST}, why=f"10 million {kind} labels are not enough")
         options.append(none if n is None else option({kind: n}, reached(n), n * price))
-    usable = [o for o in options if o["feasible"]]
-    if not usable:
-        raise ArgumentError(f"difference cannot be found: {options[0]['why']}.")
+    usable = _usable(options, "difference cannot be found")
     best = min(usable, key=lambda o: float(o["cost"]))
     way = {"method": "simulated power of the paired betting test", "interval": "betting"}
     return as_plan(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 Array = NDArray[np.float64]
 PriceFunction = Callable[[tuple[str, ...]], float | None]
@@ -35,11 +35,8 @@ class SetPrices:
 
     def of(self, chosen: Sequence[int]) -> float:
         """The price of one item on which the variables ``chosen`` are observed."""
-        return (
-            self.per_item
-            + sum(self.sums[i] for i in chosen)
-            + max((self.largest[i] for i in chosen), default=0.0)
-        )
+        most = max((self.largest[i] for i in chosen), default=0.0)
+        return self.per_item + sum(self.sums[i] for i in chosen) + most
 
     def among(self, chosen: Sequence[int]) -> SetPrices:
         """The same prices for some of the variables."""
@@ -62,8 +59,8 @@ class Additive:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        sums, none = _priced(self.prices, names), (0.0,) * len(names)
-        return SetPrices(per_item=self.per_item, sums=sums, largest=none)
+        sums = _priced(self.prices, names)
+        return SetPrices(per_item=self.per_item, sums=sums, largest=(0.0,) * len(sums))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +112,9 @@ class Cascade:
 
     def set_prices(self, names: Sequence[str]) -> SetPrices:
         """The same prices in the order of ``names``."""
-        both = set(self.lengths) & set(self.prices)
-        if both:
-            raise ArgumentError(
-                f"costs must price a variable once; got {', '.join(sorted(both))} in lengths and in prices."
-            )
+        both = ", ".join(sorted(set(self.lengths) & set(self.prices)))
+        rule = f"costs must price a variable once; got {both} in lengths and in prices."
+        require(not both, rule)
         sums = {**{v: self.input * n for v, n in self.lengths.items()}, **self.prices}
         largest = {v: self.output * n for v, n in self.lengths.items()}
         largest |= dict.fromkeys(self.prices, 0.0)
@@ -159,18 +154,15 @@ CostModel = Additive | Maximum | Cascade | Table | PriceFunction | Mapping[str, 
 def check_names(what: str, names: Iterable[str], known: Sequence[str]) -> None:
     """Refuse names that are no variables."""
     strange = ", ".join(repr(name) for name in names if name not in known)
-    if strange:
-        raise ArgumentError(
-            f"{what} must name variables; got {strange}. Variables are {', '.join(known)}."
-        )
+    there = f"Variables are {', '.join(known)}."
+    require(not strange, f"{what} must name variables; got {strange}. {there}")
 
 
 def _priced(prices: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
     """The prices in order; a variable without a price is infinite, which means: not for sale."""
     check_names("costs", prices, names)
     for name, price in prices.items():
-        if not (price >= 0 and math.isfinite(price)):
-            raise ArgumentError(f"costs must be finite and not negative; got {price} for {name!r}.")
+        _check_price("costs", name, price)
     return tuple(float(prices.get(name, math.inf)) for name in names)
 
 
@@ -212,11 +204,8 @@ class Measurement:
 
     def rows(self, k: int) -> Array:
         """H as an array (r, k)."""
-        return (
-            np.eye(k)[list(self.observes)]
-            if self.matrix is None
-            else np.asarray(self.matrix, dtype=np.float64)
-        )
+        plain = self.matrix is None
+        return np.eye(k)[list(self.observes)] if plain else np.array(self.matrix, dtype=np.float64)
 
     def seen(self, covariance: Array) -> Array:
         """The covariance of what is seen, H Σ Hᵀ + noise."""
@@ -303,7 +292,7 @@ def ordinary(*, price: float, name: str = "ordinary") -> LabelType:
     >>> ordinary(price=1.0).noise(0.7)
     0.0
     """
-    return LabelType(name=name, price=_label_price(name, price))
+    return LabelType(name=name, price=_check_price("price", name, price))
 
 
 def complementary(
@@ -320,18 +309,16 @@ def complementary(
     >>> round(complementary(n_classes=4, price=0.25).noise(0.7), 9)
     0.6
     """
-    if not n_classes >= 2 or not 1 <= n_ruled_out < n_classes:
-        raise ArgumentError(
-            f"n_ruled_out must be in [1, n_classes); got {n_ruled_out} of {n_classes}."
-        )
+    rule = f"n_ruled_out must be in [1, n_classes); got {n_ruled_out} of {n_classes}."
+    require(n_classes >= 2 and 1 <= n_ruled_out < n_classes, rule)
     called = name or ("complementary" if n_ruled_out == 1 else f"complementary-{n_ruled_out}")
-    price = _label_price(called, price)
+    price = _check_price("price", called, price)
     return LabelType(name=called, price=price, n_classes=n_classes, n_ruled_out=n_ruled_out)
 
 
-def _label_price(name: str, price: float) -> float:
-    if not (price >= 0 and math.isfinite(price)):
-        raise ArgumentError(f"price must be finite and not negative; got {price} for {name!r}.")
+def _check_price(what: str, name: str, price: float) -> float:
+    sound = price >= 0 and math.isfinite(price)
+    require(sound, f"{what} must be finite and not negative; got {price} for {name!r}.")
     return float(price)
 
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from noracle.bounds.binomial import ndtri
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import CostModel, LabelType, Measurement
 from noracle.ppi.planner import FoundPlan, Planner
 from noracle.ppi.problem import (
     Population,
     Problem,
+    ProblemBuilder,
     Target,
-    make_problem,
     priced_raters,
     read_budgets,
     read_costs,
@@ -172,18 +172,17 @@ def plan_budget(
     (0.77, True)
     """
     check_confidence(confidence)
-    if half_width is None and (
-        budgets is None or (isinstance(budgets, Mapping) and None in budgets.values())
-    ):
-        raise ArgumentError("budgets must be given, or a half_width; got neither.")
-    if half_width is not None and not (half_width > 0 and math.isfinite(half_width)):
-        raise ArgumentError(f"half_width must be positive; got {half_width}.")
+    open_ = None in (budgets.values() if isinstance(budgets, Mapping) else [budgets])
+    neither = half_width is None and open_
+    wrong = half_width is not None and not (half_width > 0 and math.isfinite(half_width))
+    require(not neither, "budgets must be given, or a half_width; got neither.")
+    require(not wrong, f"half_width must be positive; got {half_width}.")
     limits, free = read_budgets(budgets)
     models = read_costs(costs, tuple(limits))
     called = names if names is not None else priced_raters(models, target, labels)
     population = read_population(pilot, cov, called, labels, strata, shares, shrink)
-    sold = labels, accuracy, measurements, caps
-    problem = make_problem(population, target, models, limits, *sold, have)
+    sold = ProblemBuilder(population, target, models, limits, labels, accuracy, caps or {})
+    problem = sold.problem(measurements, have)
     if half_width is not None and free is None:
         raise ArgumentError("budgets must leave one budget open (None) for a half_width.")
     z = float(ndtri((1 + confidence) / 2))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.ppi.columns import SWEEP_TO, solve_columns
 from noracle.ppi.covariance import Array
 from noracle.ppi.measurements import Measurement
@@ -77,9 +77,8 @@ def round_counts(
         filled = [_fill(small, seed[near]) for seed in seeds if within(program, seed)]
         best = _best_end(small, filled)
     if best is None:
-        raise ArgumentError(
-            "budgets must buy at least two measurements of every part of the target; nothing within them covers it."
-        )
+        rule = "budgets must buy at least two measurements of every part of the target"
+        raise ArgumentError(f"{rule}; nothing within them covers it.")
     counts = np.zeros(len(program.costs), dtype=np.int64)
     counts[near] = best
     return counts
@@ -259,6 +258,7 @@ _MANY_RATERS = 8
 _FACTORS = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)
 _FEW_FACTORS = (0.25, 1.0, 4.0)
 _NOTHING = 1e-6
+_COVERED = "target must be covered by what is for sale or in hand"
 Chosen = Sequence[Measurement] | None
 """Some measurements, or None for all of the problem."""
 
@@ -330,37 +330,34 @@ class Planner:
     def _cover(self, chosen: Chosen, prior: Array) -> list[Measurement]:
         """The cheapest measurements that cover what is not in hand; an error if none do."""
         problem = self.problem
-        if np.isfinite(target_variance(prior[None], problem.target[None])[0]):
+        if np.isfinite(target_variance(prior, problem.target)):
             return []
         missing = np.where(np.diag(prior) > 0, 0.0, problem.target)
         if chosen is not None and not missing.any():
             return self._completion(chosen, prior)
         missing = missing if missing.any() else problem.target
-        measurements = list(chosen) if chosen is not None else self._small_sets(missing)
+        measurements = self._listing(chosen, np.flatnonzero(missing).tolist())
         cover: list[Measurement] = []
         for place in range(len(self.given)):
             least, which = least_cover(measurements, missing, place, LEAST)
-            if not math.isfinite(least):
-                hidden = ", ".join(problem.names[i] for i in np.flatnonzero(missing))
-                raise ArgumentError(
-                    f"target must be covered by what is for sale or in hand; nothing observes all of {hidden}."
-                )
-            self._affordable(least, place, [measurements[j] for j in which])
-            cover = cover or [measurements[j] for j in which]
+            hidden = ", ".join(problem.names[i] for i in np.flatnonzero(missing))
+            rule = f"{_COVERED}; nothing observes all of {hidden}."
+            require(math.isfinite(least), rule)
+            found = [measurements[j] for j in which]
+            self._affordable(least, place, found)
+            cover = cover or found
         return cover
 
     def _completion(self, chosen: Sequence[Measurement], prior: Array) -> list[Measurement]:
         """As few measurements as make the target known beside what is in hand."""
 
         def known(some: Sequence[Measurement]) -> bool:
-            M = prior + sum(
-                (LEAST * m.information(self.problem.covariance) for m in some), np.zeros_like(prior)
-            )
-            return bool(np.isfinite(target_variance(M[None], self.problem.target[None])[0]))
+            more = [LEAST * m.information(self.problem.covariance) for m in some]
+            M = prior + sum(more, np.zeros_like(prior))
+            return bool(np.isfinite(target_variance(M, self.problem.target)))
 
         cover = list(chosen)
-        if not known(cover):
-            raise ArgumentError("target must be covered by what is for sale or in hand.")
+        require(known(cover), f"{_COVERED}.")
         for one in sorted(chosen, key=lambda m: -sum(m.cost)):
             fewer = [m for m in cover if m is not one]
             cover = fewer if known(fewer) else cover
@@ -369,31 +366,18 @@ class Planner:
         return cover
 
     def _affordable(self, least: float, place: int, cover: Sequence[Measurement]) -> None:
-        limit = self.given[place]
-        if least > limit * (1 + 1e-12):
-            names = ", ".join(m.name for m in cover)
-            raise ArgumentError(
-                f"budgets must be at least {least:g} for {self.names[place]!r}: the cheapest plan takes {LEAST} of {names}; "
-                f"got {limit:g}."
-            )
-
-    def _small_sets(self, missing: Array) -> list[Measurement]:
-        if not self.problem.generated:
-            return list(self.problem.measurements())
-        (family,) = self.problem.families
-        wanted = tuple(i for i in np.flatnonzero(missing).tolist() if i in family.variables)
-        sets = dict.fromkeys([*((i,) for i in wanted), *([wanted] if wanted else [])])
-        return list(self.problem.members(sets))
+        limit, names = self.given[place], ", ".join(m.name for m in cover)
+        rule = f"budgets must be at least {least:g} for {self.names[place]!r}"
+        takes = f"the cheapest plan takes {LEAST} of {names}; got {limit:g}."
+        require(not least > limit * (1 + 1e-12), f"{rule}: {takes}")
 
     def _smallest(
         self, chosen: Chosen, prior: Array, wanted: float, place: int, cover: Sequence[Measurement]
     ) -> FoundPlan:
         budgets = self.given.copy()
         prices = np.array([m.cost[place] for m in self._listing(chosen)])
-        if not (prices > 0).any():
-            raise ArgumentError(
-                f"budgets must leave a budget open that something costs; nothing costs any of {self.names[place]!r}."
-            )
+        rule = f"budgets must leave a budget open that something costs; nothing costs any of {self.names[place]!r}."
+        require((prices > 0).any(), rule)
         cheapest = float(prices[prices > 0].min())
         held = float(target_variance(prior, self.problem.target))
         if held <= wanted:
@@ -404,11 +388,10 @@ class Planner:
         start = max(sum(m.cost[place] for m in cover) * LEAST, 100 * cheapest)
         budgets[place] = 1e7 * start
         best = self.relaxed(chosen, prior, budgets)[2].variance
-        if best > wanted:
-            raise ArgumentError(
-                f"half_width cannot be reached whatever the budget {self.names[place]!r}: the standard error stays above "
-                f"{math.sqrt(best):.4g} where {math.sqrt(wanted):.4g} is needed. Raise the caps, widen the goal or sell more variables."
-            )
+        rule = f"half_width cannot be reached whatever the budget {self.names[place]!r}"
+        above = f"the standard error stays above {math.sqrt(best):.4g} where {math.sqrt(wanted):.4g} is needed"
+        remedy = "Raise the caps, widen the goal or sell more variables."
+        require(best <= wanted, f"{rule}: {above}. {remedy}")
         budgets[place] = start
         # 1/V is concave in the budget: from the left, Newton's steps never pass the solution.
         for _ in range(60):
@@ -428,13 +411,18 @@ class Planner:
         found = _enough(at, least, wanted, cheapest)
         return self._trimmed(found._replace(least=least, real=real), prior, wanted)
 
-    def _listing(self, chosen: Chosen) -> list[Measurement]:
-        if chosen is not None:
-            return list(chosen)
-        if not self.problem.generated:
-            return list(self.problem.measurements())
+    def _listing(self, chosen: Chosen, wanted: Sequence[int] = ()) -> list[Measurement]:
+        """What may be bought; of sets that are generated, the single ones, or those that observe
+        what is ``wanted``: one by one and together.
+        """
+        if chosen is not None or not self.problem.generated:
+            return list(self.problem.measurements() if chosen is None else chosen)
         (family,) = self.problem.families
-        return [family.measurement((i,), self.problem.names) for i in family.variables]
+        if not wanted:
+            return [family.measurement((i,), self.problem.names) for i in family.variables]
+        there = tuple(i for i in wanted if i in family.variables)
+        sets = dict.fromkeys([*((i,) for i in there), *([there] if there else [])])
+        return list(self.problem.members(sets))
 
     def _trimmed(self, found: FoundPlan, prior: Array, wanted: float) -> FoundPlan:
         """Take away what the goal does not need, then exchange measurements for cheaper ones."""
@@ -479,7 +467,8 @@ class Planner:
         if len(others) > 1:
             every = problem.prior()
             yield "PPI++ vector", self._with(_one_of(alone | everyone, everyone)), every
-            left = sorted(others, key=lambda r: -self._price_alone(r))
+            singles = {r: [m.cost[0] for m in self._with(_one_of({r}))] for r in others}
+            left = sorted(others, key=lambda r: -next(iter(singles[r]), 0.0))
             chain = [alone | everyone, *(set(left[drop:]) for drop in range(len(left)))]
             yield "cascade", self._with(_one_of(*chain)), every
 
@@ -501,25 +490,17 @@ class Planner:
         return Measurement(name=name, observes=seen, cost=cost, matrix=matrix, noise=noise)
 
     def _plain_prior(self, wanted: int, rater: int) -> Array:
-        """The information in hand as plain PPI uses it."""
-        M = np.zeros_like(self.problem.covariance)
-        for one, n in self.problem.have:
-            part = self._plain(one, wanted, rater)
-            M += 0.0 if part is None else n * part.information(self.problem.covariance)
-        return M
-
-    def _price_alone(self, rater: int) -> float:
-        return next((one.cost[0] for one in self._with(_one_of({rater}))), 0.0)
+        cov = self.problem.covariance
+        parts = [(self._plain(one, wanted, rater), n) for one, n in self.problem.have]
+        known = [n * part.information(cov) for part, n in parts if part is not None]
+        return sum(known, np.zeros_like(cov))
 
     def _with(self, wanted: Callable[[set[int]], bool]) -> list[Measurement]:
         """The measurements whose set of raters is ``wanted``."""
         problem = self.problem
         if not problem.generated:
-            return [
-                m
-                for m in problem.measurements()
-                if m.matrix is None and wanted({problem.of[i] for i in m.observes})
-            ]
+            plain = [m for m in problem.measurements() if m.matrix is None]
+            return [m for m in plain if wanted({problem.of[i] for i in m.observes})]
         (family,) = problem.families
         at = family.variables
         order = sorted(at, key=lambda i: -family.measurement((i,), problem.names).cost[0])
@@ -623,18 +604,16 @@ def budget_path(plan: Plan, *, budgets: Sequence[float] | None = None) -> tuple[
     ``budgets`` are values of the first budget, or of the one that was to be small; by default from
     an eighth of what the plan spends to eight times as much.
     """
-    if plan.inputs.get("planner") != "budget":
-        raise ArgumentError(
-            "plan must be a plan across raters, made by plan_budget; got another plan."
-        )
+    rule = "plan must be a plan across raters, made by plan_budget; got another plan."
+    require(plan.inputs.get("planner") == "budget", rule)
     problem = Problem.from_dict(plan.diagnostics["problem"])
     planner = Planner(problem, None, None)
     place = int(np.argmax(np.isnan(planner.given)))
     spent = plan.cost if plan.cost > 0 else float(plan.wanted)
     factors = _FEW_FACTORS if problem.generated else _FACTORS
     values = [f * spent for f in factors] if budgets is None else [float(b) for b in budgets]
-    if not all(v > 0 and math.isfinite(v) for v in values):
-        raise ArgumentError(f"budgets must be positive numbers; got {values}.")
+    sound = all(v > 0 and math.isfinite(v) for v in values)
+    require(sound, f"budgets must be positive numbers; got {values}.")
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
     prior, every = problem.prior(), None if problem.generated else problem.measurements()
     points = []

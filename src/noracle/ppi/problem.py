@@ -7,11 +7,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from noracle.errors import ArgumentError, refuse
+from noracle.errors import ArgumentError, refuse, require
 from noracle.ppi.covariance import Array, pilot_covariance
 from noracle.ppi.measurements import (
     Additive,
@@ -27,7 +28,7 @@ from noracle.ppi.measurements import (
     subsets,
 )
 from noracle.ppi.solver import DesignProgram
-from noracle.ppi.table import Scores, patterns, read_scores
+from noracle.ppi.table import Scores, patterns, read_scores, stratum_shares
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -67,14 +68,9 @@ class Family:
     def measurement(self, chosen: tuple[int, ...], names: Sequence[str]) -> Measurement:
         """One set as a measurement."""
         places = [self.variables.index(i) for i in chosen]
-        said = "+".join(
-            self.called if i == self.label else names[i].removeprefix(self.prefix) for i in chosen
-        )
-        noise = None
-        if self.label is not None and self.noise:
-            noise = tuple(
-                tuple(self.noise if i == j == self.label else 0.0 for j in chosen) for i in chosen
-            )
+        words = {i: names[i].removeprefix(self.prefix) for i in chosen}
+        said = "+".join(self.called if i == self.label else words[i] for i in chosen)
+        noise = noise_of([self.noise if i == self.label else 0.0 for i in chosen])
         cost = tuple(p.of(places) for p in self.prices)
         return Measurement(name=self.prefix + said, observes=chosen, cost=cost, noise=noise)
 
@@ -112,13 +108,12 @@ class Problem:
 
     def capped(self, measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
         """The same with the caps on single measurements in their costs."""
-        changed = []
-        for one in measurements:
-            cost = list(one.cost)
-            if one.name in self.set_caps:
-                cost[self.set_caps[one.name]] = 1.0
-            changed.append(dataclasses.replace(one, cost=tuple(cost)))
-        return tuple(changed)
+        found = []
+        for m in measurements:
+            at = self.set_caps.get(m.name)
+            cost = tuple(1.0 if i == at else c for i, c in enumerate(m.cost))
+            found.append(dataclasses.replace(m, cost=cost))
+        return tuple(found)
 
     def prior(self, keep: Iterable[int] | None = None) -> Array:
         """The information in hand, M0; of the variables ``keep`` only, where given."""
@@ -126,14 +121,11 @@ class Problem:
         kept = set(range(len(M))) if keep is None else set(keep)
         for one, n in self.have:
             seen = tuple(i for i in one.observes if i in kept)
-            if not seen:
-                continue
-            part = one
-            if seen != one.observes:
+            if seen and seen != one.observes:
                 at, noise = [one.observes.index(i) for i in seen], one.noise
                 noise = noise and tuple(tuple(noise[a][b] for b in at) for a in at)
-                part = dataclasses.replace(one, observes=seen, noise=noise)
-            M += n * part.information(self.covariance)
+                one = dataclasses.replace(one, observes=seen, noise=noise)
+            M += n * one.information(self.covariance) if seen else 0.0
         return M
 
     def program(
@@ -166,49 +158,49 @@ class Problem:
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The problem that a plan carries, which may come from a file."""
 
+        def made(kind: Any, record: Mapping[str, Any], **known: Any) -> Any:
+            return kind(**{name: _frozen(value) for name, value in record.items()} | known)
+
         def family(f: Mapping[str, Any]) -> Family:
-            prices = tuple(SetPrices(**_tuples(p)) for p in f["prices"])
-            return Family(**{**_tuples(f), "prices": prices})
+            prices = tuple(made(SetPrices, p) for p in f["prices"])
+            return made(Family, f, prices=prices)  # type: ignore[no-any-return]
 
         budgets = {n: math.nan if v is None else float(v) for n, v in stored["budgets"].items()}
-        have = [(entry["measurement"], int(entry["n"])) for entry in stored["have"]]
+        have = [(made(Measurement, one["measurement"]), int(one["n"])) for one in stored["have"]]
         return cls(
             names=tuple(stored["names"]),
             covariance=np.array(stored["covariance"], dtype=np.float64),
             target=np.array(stored["target"], dtype=np.float64),
             budgets=budgets,
-            families=tuple(family(f) for f in stored["families"]),
-            listed=tuple(Measurement(**_tuples(m)) for m in stored["listed"]),
-            have=tuple((Measurement(**_tuples(m)), n) for m, n in have),
+            families=tuple(map(family, stored["families"])),
+            listed=tuple(made(Measurement, m) for m in stored["listed"]),
+            have=tuple(have),
             set_caps=dict(stored["set_caps"]),
         )
 
 
-def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with lists, and lists of lists, as tuples."""
+def _frozen(value: Any) -> Any:
+    """Lists, and lists of lists, as tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
-    def plain(value: Any) -> Any:
-        return tuple(map(plain, value)) if isinstance(value, (list, tuple)) else value
 
-    return {name: plain(value) for name, value in record.items()}
+def noise_of(variances: Sequence[float]) -> tuple[tuple[float, ...], ...] | None:
+    """The covariance of independent noise with these variances; None where there is no noise."""
+    rows = np.diag(variances).tolist() if any(variances) else []
+    return tuple(map(tuple, rows)) or None
 
 
 def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
     """A symmetric positive definite covariance, or one clear error."""
     cov = np.asarray(covariance, dtype=np.float64)
     k = len(names)
-    if cov.shape != (k, k):
-        raise ArgumentError(
-            f"cov must have {k} rows and columns, one for each of {', '.join(names)}; got shape {cov.shape}."
-        )
-    if not np.isfinite(cov).all():
-        raise ArgumentError("cov must be finite numbers; got NaN or infinity.")
+    rule = f"cov must have {k} rows and columns, one for each of {', '.join(names)}"
+    require(cov.shape == (k, k), f"{rule}; got shape {cov.shape}.")
+    require(np.isfinite(cov).all(), "cov must be finite numbers; got NaN or infinity.")
     scale = np.sqrt(np.maximum(np.diag(cov), 0.0))
-    if (scale == 0).any():
-        constant = ", ".join(n for n, s in zip(names, scale, strict=True) if s == 0)
-        raise ArgumentError(
-            f"cov must have positive variances; got 0 for {constant}. A variable that never varies is known: leave it out."
-        )
+    constant = ", ".join(n for n, s in zip(names, scale, strict=True) if s == 0)
+    remedy = "A variable that never varies is known: leave it out."
+    require(not constant, f"cov must have positive variances; got 0 for {constant}. {remedy}")
     correlation = cov / np.outer(scale, scale)
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
     among = " and ".join(names[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:2])
@@ -239,10 +231,8 @@ def least_cover(
         if mask and math.isfinite(price) and (mask not in cheapest or price < cheapest[mask][0]):
             cheapest[mask] = (price, j)
     if len(bit) > 16:  # many strata: each wanted variable by its cheapest set
-        nothing = (math.inf, -1)
-        chosen = [
-            min((p for m, p in cheapest.items() if m & b), default=nothing) for b in bit.values()
-        ]
+        fitting = [[p for m, p in cheapest.items() if m & b] for b in bit.values()]
+        chosen = [min(prices, default=(math.inf, -1)) for prices in fitting]
         return least * sum(price for price, _ in chosen), sorted({j for _, j in chosen})
     everything = (1 << len(bit)) - 1
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
@@ -288,26 +278,22 @@ def read_population(
     shrink: bool,
 ) -> Population:
     """Read and check the pilot, or the covariance that is given instead."""
-    if (pilot is None) == (cov is None):
-        got = "none." if pilot is None else "both."
-        raise ArgumentError(f"one of pilot and cov must be given; got {got}")
+    got = "none" if pilot is None else "both"
+    require((pilot is None) != (cov is None), f"one of pilot and cov must be given; got {got}.")
     raters, scores = tuple(names), None
     column = strata if isinstance(strata, str) else None
     if pilot is not None:
         scores = read_scores(pilot, names=raters or None, strata=column)
         raters, n_rows = scores.names, len(scores.rows)
         if strata is not None and column is None:
-            scores = dataclasses.replace(scores, strata=tuple(str(s) for s in strata))
-            if len(scores.strata) != n_rows:
-                raise ArgumentError(
-                    f"strata must have one entry for each of {n_rows} pilot rows; got {len(scores.strata)}."
-                )
+            named = tuple(str(s) for s in strata)
+            rule = f"strata must have one entry for each of {n_rows} pilot rows"
+            require(len(named) == n_rows, f"{rule}; got {len(named)}.")
+            scores = dataclasses.replace(scores, strata=named)
     joined = ", ".join(n for n in (*raters, *(label.name for label in labels)) if "+" in n)
-    said = ", ".join(raters) or "none"
-    if len(set(raters)) != len(raters) or not raters:
-        raise ArgumentError(f"names must be different and not empty; got {said}.")
-    if joined:
-        raise ArgumentError(f"names must not hold '+', which joins variables; got {joined}.")
+    said, several = ", ".join(raters) or "none", len(set(raters)) == len(raters) > 0
+    require(several, f"names must be different and not empty; got {said}.")
+    require(not joined, f"names must not hold '+', which joins variables; got {joined}.")
     blocks: dict[str, Array] = {}
     means: dict[str, Array | None] = {}
     fewest = []
@@ -325,74 +311,37 @@ def read_population(
     return Population(raters, blocks, means, parts, n_pilot, scores, column)
 
 
-def make_problem(
-    population: Population,
-    target: Target,
-    models: Sequence[Any],
-    limits: Mapping[str, float],
-    labels: Sequence[LabelType],
-    accuracy: float | None,
-    measurements: Literal["auto"] | Sequence[Any],
-    caps: Mapping[str, float] | None,
-    have: object,
-) -> Problem:
-    """Number everything; see :func:`~noracle.ppi.plan.plan_budget` for the arguments."""
-    raters, k = population.raters, len(population.raters)
-    a = _target(target, raters)
-    builder = _Builder(population, a, dict(limits), models, labels, accuracy, caps or {})
-    families, listed = builder.for_sale(measurements)
-    names = tuple(prefix + name for prefix in builder.prefixes for name in raters)
-    covariance = np.zeros((len(names), len(names)))
-    for g, block in enumerate(population.blocks.values()):
-        covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
-    return Problem(
-        names=names,
-        covariance=covariance,
-        target=np.concatenate([share * a for share in population.shares]),
-        budgets=builder.limits,
-        families=families,
-        listed=listed,
-        have=builder.in_hand(have),
-        of=tuple(i % k for i in range(len(names))),
-        set_caps=builder.set_caps,
-    )
-
-
 def read_budgets(
     budgets: float | Mapping[str, float | None] | None,
 ) -> tuple[dict[str, float], str | None]:
     """The budgets, NaN where one is open, and the name of that one."""
     given = budgets if isinstance(budgets, Mapping) else {"budget": budgets}
     free = [name for name, value in given.items() if value is None]
-    if not given:
-        raise ArgumentError("budgets must name at least one budget; got none.")
-    if len(free) > 1:
-        raise ArgumentError(f"budgets must leave at most one budget open; got {', '.join(free)}.")
+    require(given, "budgets must name at least one budget; got none.")
+    several = f"budgets must leave at most one budget open; got {', '.join(free)}."
+    require(len(free) <= 1, several)
     for name, value in given.items():
-        number = isinstance(value, (int, float, np.number)) and value > 0 and math.isfinite(value)
-        if value is not None and not number:
-            raise ArgumentError(f"budgets must be positive numbers; got {value} for {name!r}.")
+        sound = value is None or (_is_number(value) and value > 0 and math.isfinite(value))
+        require(sound, f"budgets must be positive numbers; got {value} for {name!r}.")
     limits = {str(n): math.nan if v is None else float(v) for n, v in given.items()}
     return limits, free[0] if free else None
 
 
 def read_costs(costs: object, names: Sequence[str]) -> list[Any]:
     """One price model for each budget."""
-    if (
-        isinstance(costs, Mapping)
-        and costs
-        and not any(isinstance(v, (int, float, np.number)) for v in costs.values())
-    ):
-        if set(names) - set(costs) or len(costs) != len(names):
-            raise ArgumentError(
-                f"costs must have prices for each budget ({', '.join(names)}); got {', '.join(map(str, costs))}."
-            )
+    prices = list(costs.values()) if isinstance(costs, Mapping) else []
+    rule = "costs must have prices for each budget"
+    if isinstance(costs, Mapping) and costs and not any(map(_is_number, prices)):
+        got = ", ".join(map(str, costs))
+        require(set(names) == set(costs), f"{rule} ({', '.join(names)}); got {got}.")
         return [price_model(costs[n]) for n in names]
-    if len(names) > 1:
-        raise ArgumentError(
-            f"costs must have prices for each budget, as {{{names[0]!r}: {{…}}, {names[1]!r}: {{…}}}}; got one set of prices."
-        )
+    form = ", ".join(f"{name!r}: {{…}}" for name in names[:2])
+    require(len(names) == 1, f"{rule}, as {{{form}}}; got one set of prices.")
     return [price_model(costs)]  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number))
 
 
 def priced_raters(models: Sequence[Any], target: Target, labels: Sequence[LabelType]) -> list[str]:
@@ -420,11 +369,11 @@ def _target(target: Target, raters: Sequence[str]) -> Array:
         for name, weight in target.items():
             a[list(raters).index(name)] = weight
     else:
-        if len(target) != len(raters):
-            raise ArgumentError(f"target must have {len(raters)} numbers; got {len(target)}.")
+        n = len(target)
+        require(n == len(raters), f"target must have {len(raters)} numbers; got {n}.")
         a[:] = target
-    if not np.isfinite(a).all() or not a.any():
-        raise ArgumentError(f"target must be finite and not zero; got {a.tolist()}.")
+    sound = np.isfinite(a).all() and a.any()
+    require(sound, f"target must be finite and not zero; got {a.tolist()}.")
     return a
 
 
@@ -433,54 +382,68 @@ def _shares(
 ) -> list[float]:
     if groups == ("",):
         return [1.0]
-    if shares is None:
-        if scores is None:
-            raise ArgumentError("shares must say how large each stratum is; got none.")
+    if shares is None and scores is not None:
         return [sum(s == g for s in scores.strata) / len(scores.strata) for g in groups]
-    if set(groups) != set(shares) or not all(v > 0 for v in shares.values()):
-        raise ArgumentError(
-            f"shares must be positive and name the strata {', '.join(groups)}; got {dict(shares)}."
-        )
-    total = sum(shares.values())
-    return [shares[g] / total for g in groups]
+    require(shares is not None, "shares must say how large each stratum is; got none.")
+    return list(stratum_shares(groups, shares).values())
 
 
-class _Builder:
-    """Sets with one price for each budget, where caps are further budgets; and what is in hand."""
+class ProblemBuilder:
+    """Sets with one price for each budget, where caps are further budgets; and what is in hand. See
+    :func:`~noracle.ppi.plan.plan_budget` for the arguments.
+    """
 
     def __init__(
         self,
         population: Population,
-        a: Array,
-        limits: dict[str, float],
+        target: Target,
         models: Sequence[Any],
+        limits: Mapping[str, float],
         labels: Sequence[LabelType],
         accuracy: float | None,
         caps: Mapping[str, float],
     ) -> None:
         self.population, self.raters, self.models = population, population.raters, models
         self.prefixes = [f"{g}/" for g in population.strata] or [""]
-        self.wanted = int(np.flatnonzero(a)[0])
-        self.limits, self.n_priced = limits, len(limits)
-        self.labels = labels
-        self.kinds = {label.name: label for label in labels}
+        self.limits, self.n_priced = dict(limits), len(limits)
+        self.target = _target(target, self.raters)
+        self.wanted = int(np.flatnonzero(self.target)[0])
+        self.labels, self.kinds = labels, {label.name: label for label in labels}
         self.rater_caps: dict[str, int] = {}  # rater → place among the budgets
         self.label_caps: dict[str, int] = {}
         self.set_caps: dict[str, int] = {}
         self.shut: set[str] = set()
         for name, most in caps.items():
-            number = isinstance(most, (int, float, np.integer))
-            if not (number and most >= 0 and math.isfinite(most)):
-                raise ArgumentError(f"caps must be numbers of at least 0; got {most} for {name!r}.")
+            sound = _is_number(most) and most >= 0 and math.isfinite(most)
+            require(sound, f"caps must be numbers of at least 0; got {most} for {name!r}.")
             if most == 0:
                 self.shut.add(name)
                 continue
             places = self.label_caps if name in self.kinds else self.set_caps
             places = self.rater_caps if name in self.raters else places
-            places[name] = len(limits)
-            limits[f"cap {name}"] = float(most)
-        several = int(np.count_nonzero(a)) != 1
+            places[name] = len(self.limits)
+            self.limits[f"cap {name}"] = float(most)
+        several = int(np.count_nonzero(self.target)) != 1
         self.noises = [self._noises(accuracy, m, several) for m in population.means.values()]
+
+    def problem(self, measurements: Literal["auto"] | Sequence[Any], have: object) -> Problem:
+        """Everything numbered: what may be measured, and what is in hand."""
+        families, listed = self._for_sale(measurements)
+        k, names = len(self.raters), tuple(p + name for p in self.prefixes for name in self.raters)
+        covariance = np.zeros((len(names), len(names)))
+        for g, block in enumerate(self.population.blocks.values()):
+            covariance[g * k : (g + 1) * k, g * k : (g + 1) * k] = block
+        return Problem(
+            names=names,
+            covariance=covariance,
+            target=np.concatenate([share * self.target for share in self.population.shares]),
+            budgets=self.limits,
+            families=families,
+            listed=listed,
+            have=self._in_hand(have),
+            of=tuple(i % k for i in range(len(names))),
+            set_caps=self.set_caps,
+        )
 
     def _noises(
         self, accuracy: float | None, mean: Array | None, several: bool
@@ -504,21 +467,18 @@ class _Builder:
         )
         return {label.name: label.noise(said) for label in self.labels}
 
-    def for_sale(
+    def _for_sale(
         self, measurements: Literal["auto"] | Sequence[Any]
     ) -> tuple[tuple[Family, ...], tuple[Measurement, ...]]:
-        """Families of sets, and sets that are listed."""
         if not isinstance(measurements, str):
             return (), self._chosen_sets(measurements)
-        if measurements != "auto":
-            raise ArgumentError(f"measurements must be 'auto' or a list; got {measurements!r}.")
+        rule = f"measurements must be 'auto' or a list; got {measurements!r}."
+        require(measurements == "auto", rule)
         k = len(self.raters)
         if all(isinstance(m, _MODELS) for m in self.models):
             return self._families(), ()
-        if k > 12:
-            raise ArgumentError(
-                f"costs must be additive, a maximum or a cascade beyond 12 variables; got {k}. Pass a list of measurements."
-            )
+        rule = f"costs must be additive, a maximum or a cascade beyond 12 variables; got {k}. Pass a list of measurements."
+        require(k <= 12, rule)
         every = [tuple(self.raters[i] for i in s) for s in subsets(k)]
         return (), self._chosen_sets(every, skip=True)
 
@@ -529,19 +489,16 @@ class _Builder:
                 sold, prices = self._prices(kind)
                 if not sold or (kind is not None and self.wanted not in sold):
                     continue
-                plain = Family(
-                    variables=tuple(g * k + i for i in sold), prices=prices, prefix=prefix
-                )
+                about: dict[str, Any] = {"prices": prices, "prefix": prefix}
                 if kind is not None:
-                    noise, at = self.noises[g][kind.name], g * k + self.wanted
-                    plain = dataclasses.replace(plain, label=at, noise=noise, called=kind.name)
-                families.append(plain)
+                    about |= {"label": g * k + self.wanted, "called": kind.name}
+                    about["noise"] = self.noises[g][kind.name]
+                families.append(Family(variables=tuple(g * k + i for i in sold), **about))
         total = sum(len(f) for f in families)
-        if total > MOST_SETS and len(families) > 1:
-            raise ArgumentError(
-                f"measurements must be listed beyond {MOST_SETS} sets when there are strata or kinds of label; got {total} sets. "
-                "Pass measurements=[…], or fewer raters."
-            )
+        rule = f"measurements must be listed beyond {MOST_SETS} sets when there are strata or kinds of label"
+        remedy = "Pass measurements=[…], or fewer raters."
+        few = total <= MOST_SETS or len(families) == 1
+        require(few, f"{rule}; got {total} sets. {remedy}")
         return tuple(families)
 
     def _prices(self, kind: LabelType | None) -> tuple[list[int], tuple[SetPrices, ...]]:
@@ -561,18 +518,14 @@ class _Builder:
         for place in range(self.n_priced, len(self.limits)):
             ones = tuple(float(caps.get(place) == i) for i in range(k))
             rows.append(SetPrices(per_item=0.0, sums=ones, largest=(0.0,) * k))
-        sold = [
-            i
-            for i, name in enumerate(self.raters)
-            if (name not in self.shut or (kind is not None and i == at))
-            and all(math.isfinite(p.sums[i] + p.largest[i]) for p in rows)
-        ]
+        priced = [i for i in range(k) if all(math.isfinite(p.of([i])) for p in rows)]
+        stands_in = None if kind is None else at
+        sold = [i for i in priced if self.raters[i] not in self.shut or i == stands_in]
         for i in sold:
-            if all(p.of([i]) == 0 for p in rows):
-                name = kind.name if kind is not None and i == at else self.raters[i]
-                raise ArgumentError(
-                    f"costs must be positive, or capped; got 0 for {name!r}. Give it a cap, or count what is there among have."
-                )
+            name = kind.name if kind is not None and i == at else self.raters[i]
+            rule = f"costs must be positive, or capped; got 0 for {name!r}"
+            remedy = "Give it a cap, or count what is there among have."
+            require(any(p.of([i]) for p in rows), f"{rule}. {remedy}")
         return sold, tuple(p.among(sold) for p in rows)
 
     def _chosen_sets(self, chosen: Sequence[Any], *, skip: bool = False) -> tuple[Measurement, ...]:
@@ -585,36 +538,28 @@ class _Builder:
             words = tuple(entry.split("+")) if isinstance(entry, str) else tuple(entry)
             for g, prefix in enumerate(self.prefixes):
                 cost = self._cost(words)
+                said = "+".join(words)
                 if cost is not None:
-                    found.append(self._measured(prefix + "+".join(words), words, g, cost))
-                elif not skip:
-                    raise ArgumentError(
-                        f"measurements must be for sale; got {'+'.join(words)} without a price."
-                    )
-        if len({m.name for m in found}) != len(found) or not found:
-            raise ArgumentError("measurements must have different names, and there must be some.")
+                    found.append(self._measured(prefix + said, words, g, cost))
+                rule = f"measurements must be for sale; got {said} without a price."
+                require(skip or cost is not None, rule)
+        several = len({m.name for m in found}) == len(found) > 0
+        require(several, "measurements must have different names, and there must be some.")
         for one in found:
-            if not any(one.cost) and one.name not in self.set_caps:
-                raise ArgumentError(
-                    f"costs must be positive, or capped; got 0 for {one.name!r}. Give it a cap, or count it among have."
-                )
+            rule = f"costs must be positive, or capped; got 0 for {one.name!r}"
+            paid = any(one.cost) or one.name in self.set_caps
+            require(paid, f"{rule}. Give it a cap, or count it among have.")
         return tuple(found)
 
     def _measured(
         self, name: str, words: Sequence[str], g: int, cost: tuple[float, ...] = ()
     ) -> Measurement:
         """The raters and kinds of label ``words`` observed together in stratum ``g``."""
+        noises, k = self.noises[g], len(self.raters)
         order = sorted(
-            (self.wanted, self.noises[g][w]) if w in self.kinds else (self._place(w), 0.0)
-            for w in words
+            (self.wanted, noises[w]) if w in self.kinds else (self._place(w), 0.0) for w in words
         )
-        noise = None
-        if any(v for _, v in order):
-            noise = tuple(
-                tuple(v if r == c else 0.0 for c in range(len(order)))
-                for r, (_, v) in enumerate(order)
-            )
-        at = tuple(g * len(self.raters) + i for i, _ in order)
+        at, noise = tuple(g * k + i for i, _ in order), noise_of([v for _, v in order])
         return Measurement(name=name, observes=at, cost=cost, noise=noise)
 
     def _place(self, name: str) -> int:
@@ -622,10 +567,8 @@ class _Builder:
         return self.raters.index(name)
 
     def _own(self, one: Measurement) -> Measurement:
-        if len(one.cost) != self.n_priced:
-            raise ArgumentError(
-                f"measurement {one.name!r} must have {self.n_priced} costs, one for each budget; got {len(one.cost)}."
-            )
+        n, rule = len(one.cost), f"must have {self.n_priced} costs, one for each budget"
+        require(n == self.n_priced, f"measurement {one.name!r} {rule}; got {n}.")
         seen = {self.raters[i % len(self.raters)] for i in one.observes}
         return dataclasses.replace(one, cost=(*one.cost, *self._cap_costs(seen, set())))
 
@@ -639,10 +582,9 @@ class _Builder:
         plain = tuple(w for w in words if w not in self.kinds)
         if set(words) & self.shut:
             return None
-        said = "+".join(words)
-        if len(used) > 1:
-            raise ArgumentError(f"measurements must hold one kind of label at most; got {said}.")
-        cost = []
+        said, cost = "+".join(words), []
+        rule = f"measurements must hold one kind of label at most; got {said}."
+        require(len(used) <= 1, rule)
         for number, model in enumerate(self.models):
             if isinstance(model, _MODELS):
                 price = model.set_prices(self.raters).of([self._place(w) for w in plain])
@@ -650,31 +592,26 @@ class _Builder:
                 price = model(plain) if plain else 0.0
             if price is None or not math.isfinite(price):
                 return None
-            if price < 0:
-                raise ArgumentError(f"costs must not be negative; got {price:g} for {said}.")
+            require(price >= 0, f"costs must not be negative; got {price:g} for {said}.")
             cost.append(float(price) + (used[0].price if used and number == 0 else 0.0))
         return (*cost, *self._cap_costs(set(plain), {label.name for label in used}))
 
-    def in_hand(self, have: object) -> tuple[tuple[Measurement, int], ...]:
-        """What is in hand as measurements with counts."""
+    def _in_hand(self, have: object) -> tuple[tuple[Measurement, int], ...]:
         if have is None:
             return ()
         scores = self.population.scores
-        if isinstance(have, Mapping) and all(
-            isinstance(v, (int, np.integer)) for v in have.values()
-        ):
+        if isinstance(have, Mapping) and all(isinstance(v, Integral) for v in have.values()):
             return self._counted(have)
         if not (isinstance(have, str) and have == "pilot"):
             column = self.population.column
             scores = read_scores(have, names=self.raters, strata=column, what="have")
-            if self.prefixes != [""] and not scores.strata:
-                raise ArgumentError(
-                    "have must name the stratum of each row, in a column as the pilot does; got rows without strata."
-                )
+            rule = "have must name the stratum of each row, in a column as the pilot does"
+            named = self.prefixes == [""] or scores.strata
+            require(named, f"{rule}; got rows without strata.")
         if scores is None:
             raise ArgumentError("have='pilot' needs a pilot; got cov.")
-        if np.isinf(scores.rows).any():
-            raise ArgumentError("have must be finite, NaN where not observed; got infinity.")
+        finite = not np.isinf(scores.rows).any()
+        require(finite, "have must be finite, NaN where not observed; got infinity.")
         found = []
         for g, prefix in enumerate(self.prefixes):
             for seen, n in patterns(scores.of(prefix[:-1])).items():
@@ -683,11 +620,9 @@ class _Builder:
         return tuple(found)
 
     def _counted(self, have: Mapping[Any, int]) -> tuple[tuple[Measurement, int], ...]:
-        """Counts by pattern as measurements."""
         found = []
         for key, n in have.items():
-            if n < 0:
-                raise ArgumentError(f"have must be counts of at least 0; got {n} for {key!r}.")
+            require(n >= 0, f"have must be counts of at least 0; got {n} for {key!r}.")
             said = key if isinstance(key, str) else "+".join(key)
             g = next((g for g, p in enumerate(self.prefixes) if p and said.startswith(p)), 0)
             words = said.removeprefix(self.prefixes[g]).split("+")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import EvidenceError, require, require_evidence
 from noracle.ppi.covariance import Array, Moments, block
 from noracle.ppi.estimate import ENOUGH, MeanTask, few_labels, guarantee_of
 from noracle.ppi.intervals import (
@@ -94,8 +94,7 @@ def advance(
     worth = labelled * plain / found.variance
     parts = [Moments.of(s.values, s.counts, s.columns, origin) for s in samples if s.pilot]
     parts = parts if past is None else [past, *parts]
-    if not parts:
-        raise EvidenceError.of("batch", "must have labelled rows", "none")
+    require_evidence(parts, "batch", "must have labelled rows", "none")
     spread = running.spread + worth**2 * variance
     return RunningMean(
         moments=reduce(add, parts),
@@ -133,11 +132,9 @@ class MeanStream:
         """Add a batch of rows, NaN where not observed; they wait where labels are missing."""
         rows = np.concatenate([self._waiting, rows])
         samples = group_samples(rows, self.task.labels, least=1).samples
-        of_mean = [self.task.design[:, j].nonzero()[0] for j in np.flatnonzero(self.task.target)]
-        labelled = min(
-            sum(float(s.n) for s in samples if set(s.columns) & set(columns.tolist()))
-            for columns in of_mean
-        )
+        means = self.task.design[:, np.flatnonzero(self.task.target)].T.astype(bool)
+        seen = [(float(s.n), list(s.columns)) for s in samples]
+        labelled = min(sum(n for n, columns in seen if own[columns].any()) for own in means)
         # The first batch sets the scale: its labels must vary.
         first = self._running.moments is None
         if labelled < 2 or (first and not float(classical(samples, self._problem)[1]) > 0):
@@ -187,15 +184,12 @@ class MeanStream:
 
 def estimate_in_batches(stream: MeanStream, rows: Array, batches: int) -> Estimate:
     """Deal rows of each kind, in their order, over batches, and look after the last."""
-    if batches < 2:
-        raise ArgumentError(f"batches must be at least 2; got {batches}.")
+    require(batches >= 2, f"batches must be at least 2; got {batches}.")
     which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)[1].ravel()
     place = np.empty(len(rows), dtype=np.int64)
     for number in range(int(which.max()) + 1):
         chosen = np.flatnonzero(which == number)
         place[chosen] = np.arange(len(chosen)) * batches // len(chosen)
-    for batch in range(batches):
-        part = rows[place == batch]
-        if len(part):
-            stream.update(part)
+    for batch in np.unique(place):
+        stream.update(rows[place == batch])
     return stream.estimate()

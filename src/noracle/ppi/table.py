@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault, require, require_evidence
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.shapes import ALIASES, renamed, resolve
 from noracle.evidence.tables import TABLES
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LONG = ("item", "rater", "value")
 _NO_RATERS = ("item", "cluster", *ALIASES["item"])
+_NOT_SEEN = "Use null where a rater did not look."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,12 +53,13 @@ def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | N
     if columns:
         given = tables if isinstance(tables, (list, tuple)) else [tables]
         tables = with_names(given, columns, what)
-    if not isinstance(tables, (list, tuple)) or not tables or not all(_is_table(t) for t in tables):
+    if not isinstance(tables, (list, tuple)) or not tables or not all(map(_is_table, tables)):
         return tables
     if len(tables) == 1:
         return tables[0]
     parts = [_cells(table, what) for table in tables]
-    nameless = [_called(tables[i], i) for i, (_, has_items) in enumerate(parts) if not has_items]
+    unnamed = [i for i, (_, has_items) in enumerate(parts) if not has_items]
+    nameless = [_called(tables[i], f"table {i + 1}") for i in unnamed]
     if nameless:
         note = f"{', '.join(nameless)}: no column item, so that its rows are taken as items of their own, in no other file"
         warnings.warn(note, EvidenceWarning, stacklevel=2)
@@ -84,9 +86,7 @@ def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | N
     for name, values in found.items():
         if any(isinstance(v, str) for v in values):
             found[name] = [None if v is None else str(v) for v in values]
-    if nameless:
-        del found["item"]
-    return found
+    return {name: values for name, values in found.items() if name != "item" or not nameless}
 
 
 def with_names(
@@ -97,21 +97,19 @@ def with_names(
     """
     names = {column: name.removeprefix("scores.") for name, column in columns.items()}
     strange = ", ".join(name for name in names.values() if name not in (*_LONG, "cluster"))
-    if strange:
-        raise ArgumentError(f"columns must name item, rater, value or cluster; got {strange}.")
+    require(not strange, f"columns must name item, rater, value or cluster; got {strange}.")
     found, seen = [], set[str]()
     for table in tables:
         given, rows = _opened(table, what)
         seen.update(given)
         found.append({names.get(c, c): [row[i] for row in rows] for i, c in enumerate(given)})
     missing = ", ".join(column for column in names if column not in seen)
-    if missing:
-        raise EvidenceError.of("columns", f"must be columns of {what}", f"no {missing} there")
+    rule = f"must be columns of {what}"
+    require_evidence(not missing, "columns", rule, f"no {missing} there")
     return found
 
 
 def _opened(table: object, what: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns of a table and its rows."""
     frames, _connection = open_frames({what: table})
     return list(frames[what].columns), fetch(frames[what])
 
@@ -120,8 +118,8 @@ def _is_table(table: object) -> bool:
     return isinstance(table, (str, os.PathLike, Mapping)) or hasattr(table, "columns")
 
 
-def _called(table: object, number: int) -> str:
-    return os.fspath(table) if isinstance(table, (str, os.PathLike)) else f"table {number + 1}"
+def _called(table: object, otherwise: str) -> str:
+    return os.fspath(table) if isinstance(table, (str, os.PathLike)) else otherwise
 
 
 def _key(item: Any) -> str:
@@ -135,9 +133,8 @@ def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], 
     is_long, has_items = set(_LONG) <= set(columns), "item" in columns
     rows = []
     for row in fetched:
-        cells = dict(zip(columns, row, strict=True))
-        for name, v in cells.items():
-            cells[name] = None if isinstance(v, float) and math.isnan(v) else v
+        seen = [None if isinstance(v, float) and math.isnan(v) else v for v in row]
+        cells = dict(zip(columns, seen, strict=True))
         item = cells.pop("item", None)
         if is_long:
             rater, value = str(cells.pop("rater")), cells.pop("value")
@@ -145,8 +142,8 @@ def _cells(table: object, what: str) -> tuple[list[tuple[Any, dict[str, Any]]], 
         rows.append((item, cells))
     again = [item for item, n in Counter(item for item, _ in rows).items() if n > 1]
     if has_items and again and not is_long:
-        shown = repr(os.fspath(table)) if isinstance(table, (str, os.PathLike)) else "a table"
-        rule, came = "must have one row for each item", f"two in {shown}"
+        place, rule = _called(table, ""), "must have one row for each item"
+        came = f"two in {place!r}" if place else "two in a table"
         raise EvidenceError.of(what, rule, came, where=again, total=len(again))
     return rows, has_items
 
@@ -159,8 +156,8 @@ def _score(value: Any, what: str) -> float:
 
 
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
-    """A number for the cluster of each row of :func:`read_scores`, None without that column; a row
-    without a cluster is one of its own.
+    """A number for the cluster of each row of :func:`read_scores`; None without that column, and
+    where every row is alone. A row without a cluster is one of its own.
     """
     if isinstance(table, (np.ndarray, list, tuple)):
         return None
@@ -183,10 +180,9 @@ def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
                 raise EvidenceError.of(column, rule, "two", where=[item], total=1)
         named = list(by_item.values())
     place: dict[Any, int] = {}
-    return np.array(
-        [place.setdefault(("", i) if c is None else c, len(place)) for i, c in enumerate(named)],
-        dtype=np.int64,
-    )
+    keys = [("", i) if c is None else c for i, c in enumerate(named)]
+    found = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+    return None if len(place) == len(found) else found
 
 
 def read_scores(
@@ -219,14 +215,13 @@ def read_scores(
         names = [c for c in columns if c not in left_out and schema[c].is_numeric()]
     chosen = list(names)
     missing = [c for c in (*chosen, *beside) if c not in columns]
-    if missing or not chosen:
-        rule = f"must have columns {', '.join(chosen) or 'of numbers'}"
-        raise EvidenceError.of(what, rule, f"no {', '.join(missing) or 'such column'}")
+    rule = f"must have columns {', '.join(chosen) or 'of numbers'}"
+    came = f"no {', '.join(missing) or 'such column'}"
+    require_evidence(chosen and not missing, what, rule, came)
     for c in chosen:
         kind = schema[c]
-        empty = str(kind) in ("Unknown", "Null")
-        if not (kind.is_numeric() or kind.is_boolean() or empty):
-            raise EvidenceError.of(what, "must hold numbers", f"{kind} in column {c!r}")
+        sound = kind.is_numeric() or kind.is_boolean() or str(kind) in ("Unknown", "Null")
+        require_evidence(sound, what, "must hold numbers", f"{kind} in column {c!r}")
     fetched = fetch(frame.select(*chosen, *beside))
     numbers = [[_number(v) for v in row[: len(chosen)]] for row in fetched]
     rows = np.array(numbers, dtype=np.float64).reshape(-1, len(chosen))
@@ -243,29 +238,34 @@ def _from_long(
 ) -> Scores:
     there = dict.fromkeys(str(row[1]) for row in fetched)
     raters = list(there if names is None else names)
-    missing = sorted(set(raters) - set(there))
-    if missing:
-        rule = f"must have values of {', '.join(raters)}"
-        raise EvidenceError.of(what, rule, f"none of {', '.join(missing)}")
+    missing = ", ".join(sorted(set(raters) - set(there)))
+    rule = f"must have values of {', '.join(raters)}"
+    require_evidence(not missing, what, rule, f"none of {missing}")
     place = {rater: j for j, rater in enumerate(raters)}
     items = {item: i for i, item in enumerate(dict.fromkeys(row[0] for row in fetched))}
     rows = np.full((len(items), len(raters)), np.nan)
-    seen: set[tuple[int, int]] = set()
-    twice: dict[Any, None] = {}
     strata = [""] * len(items)
     for item, rater, value, *stratum in fetched:
         i, j = items[item], place.get(str(rater))
         strata[i] = str(stratum[0]) if stratum else ""
         if j is not None:
-            if (i, j) in seen:
-                twice[item] = None
-            seen.add((i, j))
             rows[i, j] = _number(value)
+    seen = Counter((row[0], str(row[1])) for row in fetched if str(row[1]) in place)
+    twice = list(dict.fromkeys(item for (item, _), n in seen.items() if n > 1))
     if twice:
         rule = "must have one value for each item and rater"
-        raise EvidenceError.of(what, rule, "two", where=list(twice), total=len(twice))
+        raise EvidenceError.of(what, rule, "two", where=twice, total=len(twice))
     groups = tuple(strata) if fetched and len(fetched[0]) > 3 else ()
     return Scores(names=tuple(raters), rows=rows, strata=groups)
+
+
+def stratum_shares(groups: Sequence[str], shares: Mapping[str, float] | None) -> dict[str, float]:
+    """Each stratum's part of the population, which add to 1; or what is wrong with them."""
+    given = {} if shares is None else dict(shares)
+    rule = f"shares must be positive and name the strata {', '.join(groups)}"
+    sound = set(groups) == set(given) and all(v > 0 for v in given.values())
+    require(sound, f"{rule}; got {None if shares is None else given}.")
+    return {g: given[g] / sum(given.values()) for g in groups}
 
 
 def patterns(rows: Array) -> Mapping[tuple[int, ...], int]:
@@ -279,9 +279,8 @@ def read_rows(
     data: object, names: Sequence[str] | None, what: str
 ) -> tuple[Array, tuple[str, ...]]:
     """The rows of any table and the names of its columns, checked."""
-    if isinstance(names, str):
-        raise ArgumentError(f"raters must be a list of names; got {names!r}.")
-    if isinstance(data, Mapping) and not {"item", "rater", "value"} <= {str(k) for k in data}:
+    require(not isinstance(names, str), f"raters must be a list of names; got {names!r}.")
+    if isinstance(data, Mapping) and not {*_LONG} <= {str(k) for k in data}:
         data, names = _stacked(data, names, what)
     scores = read_scores(data, names=names, what=what)
     return check_rows(scores.rows, scores.names), scores.names
@@ -293,21 +292,18 @@ def _stacked(
     """A dict of columns side by side; a column may be empty of values."""
     given = {str(k): v for k, v in data.items()}
     wanted = [k for k in given if k not in ("item", "cluster")] if names is None else list(names)
-    missing = [n for n in wanted if n not in given]
-    said = ", ".join(wanted)
-    if missing or not wanted:
-        came = f"no {', '.join(missing)} in {list(given)}"
-        raise EvidenceError.of(what, f"must have columns {said}", came)
+    missing, said = [n for n in wanted if n not in given], ", ".join(wanted)
+    came = f"no {', '.join(missing)} in {list(given)}"
+    require_evidence(wanted and not missing, what, f"must have columns {said}", came)
     columns, faults = {}, []
-    remedy = "Use null where a rater did not look."
     for name in wanted:
-        values = given[name]
+        values: Any = given[name]
         try:
-            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=np.float64)  # type: ignore[attr-defined]
+            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
         except (TypeError, ValueError):
             if names is not None:
-                at = f"{what}.{name}"
-                faults.append(fault(at, "must hold numbers", "other values", remedy=remedy))
+                about = f"{what}.{name}", "must hold numbers", "other values"
+                faults.append(fault(*about, remedy=_NOT_SEEN))
     lengths = {n: len(c) for n, c in columns.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{n} {size}" for n, size in lengths.items())
@@ -321,8 +317,7 @@ def _stacked(
 
 def check_rows(rows: Array, names: Sequence[str]) -> Array:
     """The rows, or all that is wrong with them at once."""
-    if not rows.size:
-        raise EvidenceError.of("data", "must have rows", "none")
+    require_evidence(rows.size, "data", "must have rows", "none")
     faults = []
     if len(set(names)) != len(names):
         faults.append(fault("raters", "must have different names", list(names)))
@@ -330,9 +325,8 @@ def check_rows(rows: Array, names: Sequence[str]) -> Array:
     if endless.any():
         where = np.flatnonzero(endless.any(axis=1)).tolist()
         at = "data." + ", ".join(names[j] for j in np.flatnonzero(endless.any(axis=0)).tolist())
-        about: dict[str, Any] = {"where": where, "total": len(where)}
-        remedy = "Use null where a rater did not look."
-        faults.append(fault(at, "must be finite", "an infinite value", **about, remedy=remedy))
+        about: dict[str, Any] = {"where": where, "total": len(where), "remedy": _NOT_SEEN}
+        faults.append(fault(at, "must be finite", "an infinite value", **about))
     if np.isnan(rows).all():
         faults.append(fault("data", "must have values", "NaN everywhere"))
     if faults:
@@ -391,10 +385,8 @@ def group_samples(
             counts = times.astype(np.float64)
         else:
             of = clusters[chosen]
-        pilot = bool(set(columns) & set(labels))
-        samples.append(
-            ScoreSample(columns=columns, values=values, counts=counts, pilot=pilot, clusters=of)
-        )
+        about: Any = {"pilot": bool(set(columns) & set(labels)), "clusters": of}
+        samples.append(ScoreSample(columns=columns, values=values, counts=counts, **about))
     note = f"{unused} rows are not used: they observe no usable set of columns"
     return Grouped(_with_pilots(samples), unused, (note,) if unused else ())
 
@@ -440,12 +432,12 @@ def _with_pilots(samples: list[ScoreSample]) -> tuple[ScoreSample, ...]:
     return tuple(result)
 
 
-def split_clusters(samples: Samples, n_folds: int, rng: np.random.Generator) -> list[ScoreSample]:
+def split_clusters(samples: Samples, n_folds: int, seed: int) -> list[ScoreSample]:
     """The samples with whole clusters dealt into folds; a pilot without rows in some fold is none."""
     pilots = [s.clusters for s in samples if s.pilot and s.clusters is not None]
     labelled = np.unique(np.concatenate(pilots))
     of = np.empty(labelled[-1] + 1, dtype=np.int64)
-    of[rng.permutation(labelled)] = np.arange(len(labelled)) % n_folds
+    of[np.random.default_rng(seed).permutation(labelled)] = np.arange(len(labelled)) % n_folds
     found = []
     for sample in samples:
         if sample.pilot and sample.clusters is not None:
@@ -456,14 +448,20 @@ def split_clusters(samples: Samples, n_folds: int, rng: np.random.Generator) -> 
     return found
 
 
-def split(sample: ScoreSample, n_folds: int, rng: np.random.Generator) -> ScoreSample:
-    """The sample with its rows, sorted by value, dealt into folds at random."""
-    rows = sample.counts.astype(np.int64)
-    n = int(rows.sum())
-    sizes = [n // n_folds + (f < n % n_folds) for f in range(n_folds)]
-    folds = []
-    for size in sizes[:-1]:
-        drawn = rng.multivariate_hypergeometric(rows, size, method="marginals")
-        folds.append(drawn)
-        rows = rows - drawn
-    return dataclasses.replace(sample, folds=np.array([*folds, rows], dtype=np.float64))
+def split_rows(samples: Samples, folds: int, seed: int) -> list[ScoreSample]:
+    """The samples with the rows of pilots, sorted by value, dealt into folds at random; a pilot with
+    fewer rows than folds is none.
+    """
+    require(folds >= 2, f"folds must be at least 2; got {folds}.")
+    rng, found = np.random.default_rng(seed), []
+    n_folds = min(folds, int(max(float(s.n) for s in samples if s.pilot)) // 2)
+    for sample in samples:
+        pilot, rows = sample.pilot and float(sample.n) >= n_folds, sample.counts.astype(np.int64)
+        parts, n = [], int(rows.sum())
+        for f in range(n_folds - 1) if pilot else ():
+            size = n // n_folds + (f < n % n_folds)
+            parts.append(rng.multivariate_hypergeometric(rows, size, method="marginals"))
+            rows = rows - parts[-1]
+        dealt = np.array([*parts, rows], dtype=np.float64) if pilot else sample.folds
+        found.append(dataclasses.replace(sample, pilot=pilot, folds=dealt))
+    return found

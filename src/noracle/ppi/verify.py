@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from noracle.results import Plan
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
+Places = Iterable[tuple[int, ...]]
 Measured = Sequence[tuple[Record, int]]
 _MOST_WRITTEN = 1 << 16
 _SAMPLE = 20_000
@@ -32,9 +33,9 @@ def verify_budget_plan(plan: Plan) -> bool:
     cov, a = (np.array(problem[name], dtype=np.float64) for name in ("covariance", "target"))
     held = [(entry["measurement"], entry["n"]) for entry in problem["have"]]
     bought = [(_named(problem, name), n) for name, n in plan.buy.items()]
-    if any(one is None or n < 2 for one, n in bought):
+    measured = [(one, n) for one, n in bought if one is not None and n >= 2]
+    if len(measured) < len(bought):
         return False
-    measured = [(one, n) for one, n in bought if one is not None]
     M0 = _total(held, cov)
     variance = _variance(M0 + _total(measured, cov), a)
     z = NormalDist().inv_cdf((1 + plan.confidence) / 2)
@@ -83,18 +84,17 @@ def _variance(M: Array, a: Array) -> float:
 
 
 def _price(entry: Record, places: Sequence[int]) -> list[float]:
-    sums = [p["per_item"] + sum(p["sums"][i] for i in places) for p in entry["prices"]]
-    most = [max((p["largest"][i] for i in places), default=0.0) for p in entry["prices"]]
-    return [a + b for a, b in zip(sums, most, strict=True)]
+    return [
+        p["per_item"] + sum(p["sums"][i] for i in places) + max(p["largest"][i] for i in places)
+        for p in entry["prices"]
+    ]
 
 
 def _words(problem: Record, family: Record) -> list[str]:
     """What the variables of a family are called in names of sets."""
-    prefix, label = family["prefix"], family["label"]
-    return [
-        family["called"] if i == label else problem["names"][i][len(prefix) :]
-        for i in family["variables"]
-    ]
+    names = {i: problem["names"][i][len(family["prefix"]) :] for i in family["variables"]}
+    names |= {family["label"]: family["called"]} if family["label"] is not None else {}
+    return [names[i] for i in family["variables"]]
 
 
 def _member(problem: Record, family: Record, places: Sequence[int]) -> dict[str, Any]:
@@ -129,6 +129,11 @@ def _named(problem: Record, name: str) -> dict[str, Any] | None:
 
 def _is_free(limit: float | None) -> bool:
     return limit is None or math.isnan(limit)
+
+
+def _other(k: int, than: int, rng: np.random.Generator) -> int:
+    """Another one of k classes, each with the same chance."""
+    return int((than + 1 + rng.integers(k - 1)) % k)
 
 
 def price_of(plan: Plan, name: str) -> float:
@@ -204,9 +209,8 @@ def _largest_ratio(problem: Record, cov: Array, y: Array, u: Array) -> float:
     """The largest yᵀ G y / (cost · u) over all that was for sale."""
     worst = 0.0
     for one in problem["listed"]:
-        used = float(y @ _information(one, cov) @ y)
         paid = float(np.dot(_capped(problem, one["name"], one["cost"]), u))
-        worst = max(worst, _ratio(used, paid))
+        worst = max(worst, _ratio(float(y @ _information(one, cov) @ y), paid))
     for family in problem["families"]:
         size = len(family["variables"])
         if 1 << size <= _MOST_WRITTEN:
@@ -227,14 +231,7 @@ def _ratio(used: float, paid: float) -> float:
     return 0.0 if used <= 0 else used / paid if paid > 0 else math.inf
 
 
-def _over(
-    problem: Record,
-    family: Record,
-    places: Iterable[tuple[int, ...]],
-    cov: Array,
-    y: Array,
-    u: Array,
-) -> float:
+def _over(problem: Record, family: Record, places: Places, cov: Array, y: Array, u: Array) -> float:
     """The largest ratio over some sets of a family; sets of one size are inverted together."""
     by_size: dict[int, list[tuple[int, ...]]] = {}
     label, at = family["label"], family["variables"]
@@ -263,10 +260,7 @@ def _bounded(family: Record, cov: Array, y: Array, u: Array, f: float) -> bool:
     from noracle.ppi.measurements import SetPrices
 
     at = list(family["variables"])
-    prices = [
-        SetPrices(per_item=p["per_item"], sums=tuple(p["sums"]), largest=tuple(p["largest"]))
-        for p in family["prices"]
-    ]
+    prices = [SetPrices(**p) for p in family["prices"]]
     found, _, _ = refute(cov[np.ix_(at, at)], y[at], prices, u, f, most_nodes=50_000)
     return not found
 
@@ -280,11 +274,9 @@ def verify_label_plan(plan: Plan) -> bool:
     cost = sum(float(inputs["costs"].get(kind, 1.0)) * n for kind, n in bought.items())
     systems = len(inputs.get("by_system") or ())
     most = {kind: n * (systems if kind == "grades" else 1) for kind, n in inputs["caps"].items()}
-    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost):
-        return False
-    if any(n > most.get(kind, n) for kind, n in bought.items()):
-        return False
-    if plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9):
+    too_dear = plan.goal == "budget" and cost > plan.wanted * (1 + 1e-9)
+    beyond = any(n > most.get(kind, n) for kind, n in bought.items())
+    if abs(cost - plan.cost) > 1e-6 * max(1.0, cost) or beyond or too_dear:
         return False
     if plan.goal in ("half-width", "budget") and _is_drawn(plan):
         return _drawn_holds(plan)
@@ -421,48 +413,33 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> AccuracyCounts:
         stratum, _, kind = kind_of.rpartition("/")
         fit = [i for i, item in enumerate(pool) if not stratum or item.cell.stratum == stratum]
         mine = [i for i in fit if kind != "grades" or pool[i].answers[0] is not None][: int(n)]
-        for i, label in _labels(pool, mine, kind, epsilon, rng):
-            item, answer = pool[i], pool[i].answers[0]
-            met = label.meet(answer, system=name, chance=_chance(item, answer, epsilon))
-            held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
+        for item in [pool[i] for i in mine]:
+            label, answer = _label(item, kind, epsilon, rng), item.answers[0]
+            if label is not None:
+                met = label.meet(answer, system=name, chance=_chance(item, answer, epsilon))
+                held[met._replace(stratum=item.cell.stratum, weight=item.cell.weight)] += 1
         taken = set(mine)
         pool = [item for i, item in enumerate(pool) if i not in taken]
     recorded = any(t.design == "recorded" for t in held)
-    return AccuracyCounts(
-        tallies=dict(held),
-        items=sizes,
-        answered=answered,
-        whole=whole,
-        propensities="recorded" if recorded else "none",
-    )
+    known: dict[str, Any] = {"items": sizes, "answered": answered, "whole": whole}
+    known["propensities"] = "recorded" if recorded else "none"
+    return AccuracyCounts(tallies=dict(held), **known)
 
 
-def _labels(
-    pool: Sequence[_Item],
-    chosen: Sequence[int],
-    kind: str,
-    epsilon: float,
-    rng: np.random.Generator,
-) -> Iterator[tuple[int, Label]]:
-    """What somebody who knows the truth says about these items."""
-    for i in chosen:
-        item = pool[i]
-        k = item.cell.n_classes
-        if kind == "grades":
-            yield i, Label.grade("yes" if item.answers[0] == item.truth else "no", n_classes=k)
-            continue
-        if kind == "ordinary":
-            asked, propensity = item.truth, None
-        elif kind == "targeted":
-            asked, propensity = _targeted_class(item, epsilon, rng)
-        else:
-            asked, propensity = int(rng.integers(k)), None
-            if kind == "complementary" and asked == item.truth:
-                asked = int((item.truth + 1 + rng.integers(k - 1)) % k)
-        said = [(asked, "yes" if asked == item.truth else "no", propensity)]
-        label = Label.of(said, n_classes=k, recorded=propensity is not None)  # type: ignore[arg-type]
-        if label is not None:
-            yield i, label
+def _label(item: _Item, kind: str, epsilon: float, rng: np.random.Generator) -> Label | None:
+    """What somebody who knows the truth says about an item."""
+    k = item.cell.n_classes
+    if kind == "grades":
+        return Label.grade("yes" if item.answers[0] == item.truth else "no", n_classes=k)
+    asked, propensity = item.truth, None
+    if kind == "targeted":
+        asked, propensity = _targeted_class(item, epsilon, rng)
+    elif kind != "ordinary":
+        asked = int(rng.integers(k))
+        if kind == "complementary" and asked == item.truth:
+            asked = _other(k, item.truth, rng)
+    said = [(asked, "yes" if asked == item.truth else "no", propensity)]
+    return Label.of(said, n_classes=k, recorded=propensity is not None)  # type: ignore[arg-type]
 
 
 def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tuple[int, float]:
@@ -470,7 +447,7 @@ def _targeted_class(item: _Item, epsilon: float, rng: np.random.Generator) -> tu
     if item.propensity is not None and item.answers[0] is not None:
         if rng.random() < item.propensity:
             return item.answers[0], item.propensity
-        return int((item.answers[0] + 1 + rng.integers(k - 1)) % k), (1 - item.propensity) / (k - 1)
+        return _other(k, item.answers[0], rng), (1 - item.propensity) / (k - 1)
     uniform = rng.random() < epsilon or not given
     asked = int(rng.integers(k)) if uniform else given[int(rng.integers(len(given)))]
     return asked, _chance(item, asked, epsilon)
@@ -493,32 +470,25 @@ def _new_items(plan: Plan, rng: np.random.Generator) -> list[_Item]:
     mix = told if isinstance(told, Mapping) else {told: total}
     mix = {int(k): int(n) for k, n in mix.items()}
     strata = inputs.get("strata") or {"": total}
-    classes, names = (
-        rng.permutation(np.repeat(list(of), list(of.values()))) for of in (mix, strata)
-    )
+    each = (np.repeat(list(of), list(of.values())) for of in (mix, strata))
+    classes, names = map(rng.permutation, each)
     accuracy, systems = float(inputs["accuracy"]), int(inputs.get("n_systems") or 1)
     right = rng.random((total, systems)) < accuracy
     right[:, 0] = rng.permutation(np.arange(total) < round(accuracy * total))
     items = []
     for k, name, row in zip(classes.tolist(), names.tolist(), right.tolist(), strict=True):
         truth = int(rng.integers(k))
-        answers = tuple(
-            truth if good else int((truth + 1 + rng.integers(k - 1)) % k) for good in row
-        )
+        answers = tuple(truth if good else _other(k, truth, rng) for good in row)
         items.append(_Item(Cell("system", k, str(name)), answers, truth))
     return items
 
 
 def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generator) -> list[_Item]:
     """The items without a label, their answers right with the probability that was guessed."""
-    from noracle.ppi.expected import aimed_votes, held_votes
+    from noracle.ppi.expected import aimed_votes, by_cell, held_votes
 
-    votes = held_votes(counts.tallies, aimed_votes(0.05))
-    asked, met = Counter[Cell](), Counter[Cell]()
-    for t, n in counts.tallies.items():
-        cell = Cell(t.system, t.n_classes, t.stratum, t.weight)
-        asked[cell] += n
-        met[cell] += n * t.answered
+    votes, asked = held_votes(counts.tallies, aimed_votes(0.05)), by_cell(counts.tallies)
+    met = by_cell({t: n for t, n in counts.tallies.items() if t.answered})
     items = []
     for cell, n in counts.items.items():
         k = max(cell.n_classes, 2)  # of answers that are graded only right and wrong are told apart
@@ -529,6 +499,6 @@ def _left_items(counts: AccuracyCounts, accuracy: float, rng: np.random.Generato
         for i, drawn in enumerate(rng.choice(len(law), size=left, p=chances)):
             truth = int(rng.integers(k))
             good = rng.random() < law[drawn].right
-            answer = truth if good else int((truth + 1 + rng.integers(k - 1)) % k)
+            answer = truth if good else _other(k, truth, rng)
             items.append(_Item(cell, (answer if there[i] else None,), truth, law[drawn].propensity))
     return items

@@ -272,7 +272,7 @@ def test_plan_is_kept_and_read_by_mean(noracle: Run, folder: Path) -> None:
     assert (by_plan.code, by_plan.err) == (0, "")
     assert_valid(by_plan.json)
     assert by_plan.json["value"] == pytest.approx(by_name.json["value"], rel=1e-9)
-    expected = library.estimate_mean(None, folder / "pilot.csv", target="human")
+    expected = library.estimate_mean(folder / "pilot.csv", target="human")
     assert by_plan.json["low"] == pytest.approx(expected.low, rel=1e-9)
 
 

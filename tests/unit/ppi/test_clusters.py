@@ -41,7 +41,7 @@ def test_intervals_by_cluster_cover_where_rows_do_not(interval: Any, worlds: int
         made = table(rng)
         for name, data in (("clusters", made), ("rows", without(made, "cluster"))):
             found = estimate_mean(
-                None, data, target="human", interval=interval, confidence=0.8, seed=seed
+                data, target="human", interval=interval, confidence=0.8, seed=seed
             )
             missed[name] += not found.low <= 1.0 <= found.high
     assert binomtest(missed["clusters"], worlds, 0.22, alternative="greater").pvalue > 1e-3
@@ -51,8 +51,8 @@ def test_intervals_by_cluster_cover_where_rows_do_not(interval: Any, worlds: int
 
 def test_judge_helps_by_cluster() -> None:
     made = table(np.random.default_rng(2))
-    found = estimate_mean(None, made, target="human")
-    classical = estimate_mean(None, made, target="human", interval="classical")
+    found = estimate_mean(made, target="human")
+    classical = estimate_mean(made, target="human", interval="classical")
     assert found.width < classical.width
     assert found.counts["clusters"] == 60
     assert "clusters are a random sample" in [a.name for a in found.guarantee.assumptions]
@@ -65,7 +65,6 @@ def test_classical_variance_is_cr2() -> None:
     cluster = np.repeat(np.arange(60), sizes)
     values = rng.normal(size=60)[cluster] + rng.normal(size=len(cluster))
     found = estimate_mean(
-        None,
         {"human": values.tolist(), "cluster": cluster.tolist()},
         target="human",
         interval="classical",
@@ -87,39 +86,38 @@ def test_long_tables_have_clusters_too_and_text_names_are_the_same() -> None:
                 ):
                     long[name].append(value)
     wide, other = (
-        estimate_mean(None, made, target="human"),
-        estimate_mean(None, long, target="human"),
+        estimate_mean(made, target="human"),
+        estimate_mean(long, target="human"),
     )
     assert (wide.value, wide.se) == pytest.approx((other.value, other.se), rel=0.05)
     long["cluster"][0] = "another"
     with pytest.raises(EvidenceError, match="same in all rows"):
-        estimate_mean(None, long, target="human")
+        estimate_mean(long, target="human")
 
 
 def test_rows_that_are_alone_and_clusters_none_change_nothing() -> None:
     made = table(np.random.default_rng(5))
-    plain = estimate_mean(None, without(made, "cluster"), target="human")
+    plain = estimate_mean(without(made, "cluster"), target="human")
     for cluster in ([None] * 1000, list(range(1000))):
         assert (
-            estimate_mean(None, {**without(made, "cluster"), "cluster": cluster}, target="human")
-            == plain
+            estimate_mean({**without(made, "cluster"), "cluster": cluster}, target="human") == plain
         )
-    assert estimate_mean(None, made, target="human", clusters=None) == plain
+    assert estimate_mean(made, target="human", clusters=None) == plain
 
 
 @pytest.mark.parametrize("interval", ["jackknife-t", "paper", "anytime"])
 def test_other_intervals_are_refused_by_cluster(interval: Any) -> None:
     with pytest.raises(ArgumentError, match="clusters=None"):
-        estimate_mean(None, table(np.random.default_rng(6)), target="human", interval=interval)
+        estimate_mean(table(np.random.default_rng(6)), target="human", interval=interval)
 
 
 def test_few_clusters_are_few() -> None:
     made = table(np.random.default_rng(7), labelled=3)
     with pytest.raises(EvidenceError, match="at least 4 clusters"):
-        estimate_mean(None, made, target="human")
+        estimate_mean(made, target="human")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = estimate_mean(None, table(np.random.default_rng(8), labelled=10), target="human")
+        found = estimate_mean(table(np.random.default_rng(8), labelled=10), target="human")
     assert any(
         "labelled clusters" in a.name and a.status == "failed" for a in found.guarantee.assumptions
     )

@@ -46,29 +46,27 @@ def close(a: Estimate, b: Estimate) -> bool:
 def test_all_forms_of_data_agree(tmp_path: Path) -> None:
     data = world()
     names = list(data)
-    reference = estimate_mean(None, data, target="human")
+    reference = estimate_mean(data, target="human")
     frame = pd.DataFrame(data)
     frame.insert(0, "item", range(len(frame)))
     frame.to_csv(tmp_path / "scores.csv", index=False)
     long = frame.melt(id_vars="item", var_name="rater", value_name="value").dropna()
     array = np.column_stack(list(data.values()))
     for form in (frame, pl.DataFrame(data, nan_to_null=True), long, tmp_path / "scores.csv"):
-        assert close(estimate_mean(None, form, target="human", raters=names), reference)
-    assert close(estimate_mean(None, array, target="human", raters=names), reference)
-    assert close(estimate_mean(None, frame, target="human"), reference)
+        assert close(estimate_mean(form, target="human", raters=names), reference)
+    assert close(estimate_mean(array, target="human", raters=names), reference)
+    assert close(estimate_mean(frame, target="human"), reference)
 
 
 @pytest.mark.parametrize("interval", ["crossfit-t", "jackknife-t", "paper", "classical"])
 def test_order_and_units_change_nothing(interval: Any) -> None:
     data = world()
-    one = estimate_mean(None, data, target="human", interval=interval)
+    one = estimate_mean(data, target="human", interval=interval)
     order = np.random.default_rng(1).permutation(len(data["human"]))
     shuffled = {k: v[order] for k, v in reversed(data.items())}
-    assert close(
-        estimate_mean(None, shuffled, target="human", interval=interval, raters=list(data)), one
-    )
+    assert close(estimate_mean(shuffled, target="human", interval=interval, raters=list(data)), one)
     scaled = {"human": data["human"], "pro": 100 * data["pro"] - 7, "flash": 1 - data["flash"]}
-    found = estimate_mean(None, scaled, target="human", interval=interval)
+    found = estimate_mean(scaled, target="human", interval=interval)
     # Folds are dealt after sorting, so that turning a rater round deals others; without folds
     # nothing changes.
     assert found.value == pytest.approx(one.value, rel=1e-9 if interval != "crossfit-t" else 0.02)
@@ -76,7 +74,7 @@ def test_order_and_units_change_nothing(interval: Any) -> None:
 
 
 def test_result_says_what_it_rests_on() -> None:
-    found = estimate_mean(None, world(), target="human")
+    found = estimate_mean(world(), target="human")
     assert (found.quantity, found.subject, found.method, found.interval) == (
         "mean",
         "human",
@@ -112,9 +110,9 @@ def test_classical_is_the_mean_with_students_t() -> None:
     se = labels.std(ddof=1) / math.sqrt(120)
     half = student.ppf(0.975, 119) * se
     for found in (
-        estimate_mean(None, data, target="human", interval="classical"),
-        estimate_mean(None, {"human": data["human"]}, target="human"),
-        estimate_mean(None, data, target="human", measurements=[("human",)]),
+        estimate_mean(data, target="human", interval="classical"),
+        estimate_mean({"human": data["human"]}, target="human"),
+        estimate_mean(data, target="human", measurements=[("human",)]),
     ):
         assert found.value == pytest.approx(labels.mean())
         assert (found.low, found.high) == pytest.approx(
@@ -126,9 +124,7 @@ def test_scalar_ppi_is_the_published_formula() -> None:
     """λ = N/(n+N)·Cov/Var of equation (2), with the covariance of the labelled rows."""
     data = world()
     sets = [("human", "pro"), ("pro",)]
-    found = estimate_mean(
-        None, data, target="human", measurements=sets, interval="paper", shrink=False
-    )
+    found = estimate_mean(data, target="human", measurements=sets, interval="paper", shrink=False)
     y, x, more = data["human"][:120], data["pro"][:120], data["pro"][120:520]
     weight = 400 / 520 * np.cov(x, y)[0, 1] / np.var(x, ddof=1)
     value = (y - weight * x).mean() + weight * more.mean()
@@ -148,7 +144,7 @@ def test_more_measurements_are_not_wider() -> None:
         [("human", "flash"), ("flash",)],
         [("human", "pro", "flash"), ("pro",), ("flash",)],
     ]
-    widths = [estimate_mean(None, data, target="human", measurements=b).width for b in baselines]
+    widths = [estimate_mean(data, target="human", measurements=b).width for b in baselines]
     assert widths[-1] < min(widths[1:3]) < widths[0]
 
 
@@ -156,7 +152,7 @@ def test_difference_of_means_is_paired() -> None:
     rng = np.random.default_rng(5)
     base = rng.standard_normal(300)
     a, b = base + 0.3 * rng.standard_normal(300) + 0.2, base + 0.3 * rng.standard_normal(300)
-    found = estimate_mean(None, {"a": a, "b": b}, target={"a": 1, "b": -1})
+    found = estimate_mean({"a": a, "b": b}, target={"a": 1, "b": -1})
     assert found.subject == "a − b"
     assert found.value == pytest.approx((a - b).mean())
     assert found.se == pytest.approx((a - b).std(ddof=1) / math.sqrt(300))
@@ -164,7 +160,7 @@ def test_difference_of_means_is_paired() -> None:
         "a": np.where(np.arange(300) < 150, a, np.nan),
         "b": np.where(np.arange(300) < 150, np.nan, b),
     }
-    separate = estimate_mean(None, apart, target={"a": 1, "b": -1})
+    separate = estimate_mean(apart, target={"a": 1, "b": -1})
     assert separate.se > 2 * found.se
     assert separate.diagnostics["classical"]["value"] == pytest.approx(
         a[:150].mean() - b[150:].mean()
@@ -173,7 +169,7 @@ def test_difference_of_means_is_paired() -> None:
 
 def test_a_win_rate_from_two_judges() -> None:
     data = {"first": [1.0, 0.0, 1.0, 1.0] * 20, "second": [0.0, 1.0, 1.0, 0.0] * 20}
-    found = estimate_mean(None, data, target={"first": 0.5, "second": 0.5})
+    found = estimate_mean(data, target={"first": 0.5, "second": 0.5})
     assert found.value == pytest.approx((0.75 + 0.5) / 2)
     assert found.subject == "0.5·first + 0.5·second"
 
@@ -191,8 +187,8 @@ def test_complementary_scores_share_the_mean() -> None:
         "ruled_out": np.where((rows >= 100) & (rows < 2500), score, np.nan),
         "judge": np.where((rows < 100) | (rows >= 2500), judge, np.nan),
     }
-    found = estimate_mean(None, data, target="human", same_mean={"ruled_out": "human"})
-    alone = estimate_mean(None, {k: data[k] for k in ("human", "judge")}, target="human")
+    found = estimate_mean(data, target="human", same_mean={"ruled_out": "human"})
+    alone = estimate_mean({k: data[k] for k in ("human", "judge")}, target="human")
     assert found.low < 0.7 < found.high
     assert found.width < 0.75 * alone.width
     weights = found.diagnostics["weights"]
@@ -226,7 +222,7 @@ def test_plan_names_target_raters_and_label_kinds() -> None:
         for column, values in columns.items():
             values += [float(v) for v in drawn[column]] if column in seen else [math.nan] * count
     assert any("ruled_out" in name for name in plan.buy)
-    found = estimate_mean(plan, columns)
+    found = estimate_mean(columns, plan)
     assert found.subject == "human"
     assert found.se == pytest.approx(plan.diagnostics["standard_error"], rel=0.15)
     assert abs(found.value - 0.7) < 4 * found.se
@@ -235,7 +231,7 @@ def test_plan_names_target_raters_and_label_kinds() -> None:
 def test_known_covariance_spends_no_degrees_of_freedom() -> None:
     data = world()
     cov = np.array([[0.2275, 0.16, 0.14], [0.16, 0.24, 0.11], [0.14, 0.11, 0.24]])
-    found = estimate_mean(None, data, target="human", cov=cov)
+    found = estimate_mean(data, target="human", cov=cov)
     assert found.diagnostics["degrees_of_freedom"] == 119
     assert found.low < 0.35 < found.high
     for bad, said in (
@@ -244,25 +240,23 @@ def test_known_covariance_spends_no_degrees_of_freedom() -> None:
         ("x", "matrix of numbers"),
     ):
         with pytest.raises(ArgumentError, match=said):
-            estimate_mean(None, data, target="human", cov=bad)  # type: ignore[arg-type]
+            estimate_mean(data, target="human", cov=bad)  # type: ignore[arg-type]
 
 
 def test_useless_rater_is_dropped_and_named() -> None:
     data = world()
     rng = np.random.default_rng(8)
     data["coin"] = (rng.random(len(data["human"])) < 0.5).astype(float)
-    found = estimate_mean(None, data, target="human", interval="jackknife-t")
+    found = estimate_mean(data, target="human", interval="jackknife-t")
     assert found.diagnostics["dropped"] == ["coin"]
     assert found.diagnostics["n_raters"] == 2
     assert any("coin" in note for note in found.notes)
-    assert (
-        estimate_mean(None, data, target="human", drop_useless=False).diagnostics["dropped"] == []
-    )
+    assert estimate_mean(data, target="human", drop_useless=False).diagnostics["dropped"] == []
 
 
 def test_few_labels_are_warned_about() -> None:
     with pytest.warns(GuaranteeWarning, match="only 30 labelled rows"):
-        found = estimate_mean(None, world(labelled=30), target="human")
+        found = estimate_mean(world(labelled=30), target="human")
     assert found.guarantee.assumptions[-1].status == "failed"
     assert any("only 30" in note for note in found.notes)
 
@@ -271,8 +265,8 @@ def test_raters_that_agree_everywhere_are_warned_about() -> None:
     data = world()
     data["copy"] = data["pro"].copy()
     with pytest.warns(EvidenceWarning, match="singular pilot: pro and copy"):
-        found = estimate_mean(None, data, target="human")
-    one = estimate_mean(None, world(), target="human")
+        found = estimate_mean(data, target="human")
+    one = estimate_mean(world(), target="human")
     assert found.se == pytest.approx(one.se, rel=0.05)
 
 
@@ -280,22 +274,22 @@ def test_a_lonely_row_does_not_break_the_interval() -> None:
     data = world()
     extra = {"human": [1.0, np.nan], "pro": [np.nan, 1.0], "flash": [np.nan, 1.0]}
     joined = {k: np.append(v, extra[k]) for k, v in data.items()}
-    found = estimate_mean(None, joined, target="human")
+    found = estimate_mean(joined, target="human")
     assert math.isfinite(found.se)
     assert all(n >= 2 for n in found.diagnostics["measurements"].values())
 
 
 def test_sides() -> None:
-    lower = estimate_mean(None, world(), target="human", side="lower")
-    both = estimate_mean(None, world(), target="human", confidence=0.9)
+    lower = estimate_mean(world(), target="human", side="lower")
+    both = estimate_mean(world(), target="human", confidence=0.9)
     assert lower.high == math.inf
     assert lower.low == pytest.approx(both.low)
 
 
 def test_anytime_is_wider_and_says_so() -> None:
     data = world(labelled=400)
-    found = estimate_mean(None, data, target="human", interval="anytime")
-    fixed = estimate_mean(None, data, target="human")
+    found = estimate_mean(data, target="human", interval="anytime")
+    fixed = estimate_mean(data, target="human")
     assert found.guarantee.anytime
     assert fixed.width < found.width < 2.2 * fixed.width
     assert found.low < 0.35 < found.high
@@ -322,7 +316,7 @@ def test_strata_are_weighted_by_their_shares() -> None:
     data = strata_world()
     shares = {"a": 0.75, "b": 0.25}
     found = estimate_mean(
-        None, data, target="human", raters=["human", "judge"], strata="part", shares=shares
+        data, target="human", raters=["human", "judge"], strata="part", shares=shares
     )
     means = [
         np.mean(
@@ -342,7 +336,7 @@ def test_strata_are_weighted_by_their_shares() -> None:
     assert found.se < 0.9 * found.diagnostics["classical"]["se"]
     assert (found.diagnostics["n_labelled"], found.diagnostics["degrees_of_freedom"]) == (200, 196)
     with pytest.raises(ArgumentError, match="shares must be positive and name the strata a, b"):
-        estimate_mean(None, data, target="human", raters=["human", "judge"], strata="part")
+        estimate_mean(data, target="human", raters=["human", "judge"], strata="part")
 
 
 def test_plan_with_strata_is_estimated_within_strata() -> None:
@@ -357,9 +351,9 @@ def test_plan_with_strata_is_estimated_within_strata() -> None:
         budgets=300.0,
         shares=shares,
     )
-    found = estimate_mean(plan, data, raters=["human", "judge"], strata="part")
+    found = estimate_mean(data, plan, raters=["human", "judge"], strata="part")
     same = estimate_mean(
-        None, data, target="human", raters=["human", "judge"], strata="part", shares=shares
+        data, target="human", raters=["human", "judge"], strata="part", shares=shares
     )
     assert found.subject == "human"
     assert close(found, same)
@@ -479,12 +473,20 @@ def test_bad_input_is_one_clear_error(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(error, match=said):
-            estimate_mean(None, data, **{"target": "human", **options})
+            estimate_mean(data, **{"target": "human", **options})
 
 
-def test_data_in_the_place_of_the_plan_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="plan must be a Plan or None"):
+def test_what_is_no_plan_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="plan must be a Plan or None; got dict"):
         estimate_mean(world(), world(), target="human")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first", [None, "plan"])
+def test_a_plan_before_the_data_is_told_the_new_call(first: Any) -> None:
+    cov = [[0.21, 0.1], [0.1, 0.24]]
+    plan = plan_budget(cov=cov, target="human", costs={"human": 5.0, "judge": 0.1}, budgets=500)
+    with pytest.raises(ArgumentError, match=r"estimate_mean\(data, target=…\)"):
+        estimate_mean(plan if first else None, world(), target="human")  # type: ignore[arg-type]
 
 
 def test_classical_estimate_counts_a_shared_mean_once() -> None:
@@ -492,7 +494,7 @@ def test_classical_estimate_counts_a_shared_mean_once() -> None:
     human = (rng.random(200) < 0.7).astype(float)
     ruled_out = np.where(rng.random(200) < 0.9, 1.0, -2.0)
     data = {"h": [*human, *[None] * 200], "c": [*[None] * 200, *ruled_out]}
-    found = estimate_mean(None, data, target="h", same_mean={"c": "h"}, interval="classical")
+    found = estimate_mean(data, target="h", same_mean={"c": "h"}, interval="classical")
     assert found.value == pytest.approx(human.mean())
 
 
@@ -513,21 +515,21 @@ def test_heavy_tails_take_the_promise_away_and_say_what_to_do(interval: Any) -> 
         "judge": scores + rng.normal(size=400),
     }
     with pytest.warns(GuaranteeWarning, match=r"heavy tails.*label more rows.*betting"):
-        found = estimate_mean(None, data, target="human", interval=interval)
+        found = estimate_mean(data, target="human", interval=interval)
     assert (tails_in(found).status, found.guarantee.kind) == ("failed", Kind.HEURISTIC)
     assert any("heavy tails" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("interval", ["crossfit-t", "jackknife-t", "paper", "classical"])
 def test_light_tails_keep_the_promise(interval: Any) -> None:
-    found = estimate_mean(None, world(labelled=120), target="human", interval=interval)
+    found = estimate_mean(world(labelled=120), target="human", interval=interval)
     assert (tails_in(found).status, found.guarantee.kind) == ("checked", Kind.ASYMPTOTIC)
 
 
 def test_skewness_is_that_of_the_mean_and_the_largest_share_is_of_its_variance() -> None:
     rng = np.random.default_rng(5)
     scores = rng.exponential(size=150)
-    found = estimate_mean(None, {"human": scores}, target="human", interval="classical")
+    found = estimate_mean({"human": scores}, target="human", interval="classical")
     away = scores - scores.mean()
     assert found.diagnostics["skewness"] == pytest.approx(abs(float(skew(scores))) / 150**0.5)
     assert found.diagnostics["largest_share"] == pytest.approx(
@@ -538,7 +540,7 @@ def test_skewness_is_that_of_the_mean_and_the_largest_share_is_of_its_variance()
     )  # the bootstrap mean has just this skewness
     assert found.diagnostics["skewness"] == pytest.approx(float(skew(means)), abs=0.04)
     with_judge = estimate_mean(
-        None, {"human": scores, "judge": scores + rng.normal(size=150)}, target="human"
+        {"human": scores, "judge": scores + rng.normal(size=150)}, target="human"
     )
     assert with_judge.diagnostics["skewness"] == pytest.approx(
         found.diagnostics["skewness"], rel=0.1
@@ -550,7 +552,6 @@ def test_tails_do_not_depend_on_units() -> None:
     scores, judge = rng.exponential(size=300), rng.normal(size=300)
     one, other = (
         estimate_mean(
-            None,
             {
                 "human": [float(a * s + b) if i < 150 else None for i, s in enumerate(scores)],
                 "judge": judge,
@@ -564,7 +565,7 @@ def test_tails_do_not_depend_on_units() -> None:
 
 
 def test_stream_assumes_light_tails_and_says_so() -> None:
-    found = estimate_mean(None, world(labelled=200), target="human", interval="anytime")
+    found = estimate_mean(world(labelled=200), target="human", interval="anytime")
     assert tails_in(found).status == "assumed"
 
 
@@ -597,8 +598,8 @@ def test_several_tables_of_any_kind_are_one(kind: str, tmp_path: Path) -> None:
         )
         return path
 
-    expected = estimate_mean(None, whole, target="human")
-    found = estimate_mean(None, [brought(wide, "wide"), brought(long, "long")], target="human")
+    expected = estimate_mean(whole, target="human")
+    found = estimate_mean([brought(wide, "wide"), brought(long, "long")], target="human")
     assert (found.value, found.low, found.high, found.counts) == (
         expected.value,
         expected.low,
@@ -611,17 +612,17 @@ def test_items_are_the_same_whatever_their_type() -> None:
     whole, _, _ = _parts()
     human = {"item": [str(i) for i in range(120)], "human": whole["human"][:120]}
     judge = {"item": [float(i) for i in range(300)], "judge": whole["judge"]}
-    expected = estimate_mean(None, whole, target="human")
-    found = estimate_mean(None, [human, judge], target="human")
+    expected = estimate_mean(whole, target="human")
+    found = estimate_mean([human, judge], target="human")
     assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
 
 
 def test_clusters_and_strata_of_several_tables_are_kept() -> None:
     whole, wide, long = _parts()
     pages = [f"page {i // 3}" for i in range(300)]
-    expected = estimate_mean(None, {**whole, "cluster": pages}, target="human")
+    expected = estimate_mean({**whole, "cluster": pages}, target="human")
     found = estimate_mean(
-        None, [{**wide, "cluster": pages[:120]}, {**long, "cluster": pages[120:]}], target="human"
+        [{**wide, "cluster": pages[:120]}, {**long, "cluster": pages[120:]}], target="human"
     )
     assert (found.low, found.high, found.counts["clusters"]) == (
         expected.low,
@@ -630,18 +631,16 @@ def test_clusters_and_strata_of_several_tables_are_kept() -> None:
     )
     shares, topics = {"a": 0.5, "b": 0.5}, ["a", "b"] * 150
     by_topic = estimate_mean(
-        None, {**whole, "topic": topics}, target="human", strata="topic", shares=shares
+        {**whole, "topic": topics}, target="human", strata="topic", shares=shares
     )
     parts = [{**wide, "topic": topics[:120]}, {**long, "topic": topics[120:]}]
     assert (
-        estimate_mean(None, parts, target="human", strata="topic", shares=shares).value
-        == by_topic.value
+        estimate_mean(parts, target="human", strata="topic", shares=shares).value == by_topic.value
     )
 
 
 def test_one_table_in_a_list_is_that_table() -> None:
     whole, _, _ = _parts()
     assert (
-        estimate_mean(None, [whole], target="human").value
-        == estimate_mean(None, whole, target="human").value
+        estimate_mean([whole], target="human").value == estimate_mean(whole, target="human").value
     )

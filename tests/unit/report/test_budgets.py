@@ -39,7 +39,7 @@ def estimate() -> Estimate:
     truth = rng.normal(size=400)
     judge = truth + rng.normal(scale=0.4, size=400)
     gold = [float(t) if i < 100 else None for i, t in enumerate(truth)]
-    return estimate_mean(None, {"gold": gold, "judge": judge}, target="gold")
+    return estimate_mean({"gold": gold, "judge": judge}, target="gold")
 
 
 def table(result: object, caption: str) -> list[tuple[str, ...]]:

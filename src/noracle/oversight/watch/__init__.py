@@ -11,10 +11,10 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from noracle.counts.tally import AccuracyCounts, Cell
-from noracle.errors import ArgumentError, EvidenceError, refuse
+from noracle.errors import ArgumentError, EvidenceError, refuse, require
 from noracle.evidence.classes import no_answers
 from noracle.evidence.shapes import Shape, shape_of
 from noracle.oversight.model import FolderSettings, Inventory, Source, SourceKind, Step, SystemLine
@@ -94,6 +94,7 @@ PLACE = ".noracle"
 """The folder, inside the one that is watched, where a watch keeps its memory."""
 _FOLLOWED = ("items", "answers", "judgements", "grades", "ratings")
 _CHANGED = ("rewritten", "shrunk")
+_UNPROVED = "a solver says that the claim is broken, but gives no proof that can be checked"
 _FEWER = "SELECT COUNT(*) FROM (SELECT item FROM {} GROUP BY item HAVING COUNT(*) < {})"
 _WAITING = {
     "judged items without an answer of every system": "SELECT COUNT(*) FROM label l WHERE "
@@ -105,7 +106,7 @@ _WAITING = {
 """Evidence that cannot be used yet, and how it is counted; n systems, m ratings of each item."""
 
 
-class Watch:
+class Watch(contextlib.AbstractContextManager["Watch"]):
     r"""Watches one folder.
 
     Parameters
@@ -183,9 +184,6 @@ class Watch:
         """Close the memory."""
         self.memory.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -261,17 +259,13 @@ class Watch:
         try:
             found = find_evidence(self.folder, grades=self.grades)
         except EvidenceError as error:
-            files = [self.folder / path for _, paths in known for path in paths]
-            if not known or not all(path.is_file() for path in files):
+            there = [(kind, tuple(str(self.folder / n) for n in names)) for kind, names in known]
+            if not known or not all(Path(path).is_file() for _, paths in there for path in paths):
                 raise
-            told = self.folder / SETTINGS_FILE
+            told, why = self.folder / SETTINGS_FILE, "known from an earlier look"
             settings = read_settings(told) if told.is_file() else FolderSettings()
-            sources = []
-            for kind, names in known:
-                paths = tuple(str(self.folder / name) for name in names)
-                sources.append(Source(kind=kind, paths=paths, why="known from an earlier look"))
-            place = str(self.folder)
-            found = Inventory(place=place, sources=tuple(sources), settings=settings)
+            sources = tuple(Source(kind=kind, paths=paths, why=why) for kind, paths in there)
+            found = Inventory(place=str(self.folder), sources=sources, settings=settings)
             return found, [f"new files wait: {error}"]
         followed = [s for s in found.sources if _is_followed(s)]
         names = [[s.kind, [self._name(path) for path in s.paths]] for s in followed]
@@ -285,11 +279,9 @@ class Watch:
     def _fix(self, name: str, value: Any) -> None:
         """What is fixed at the first look stays so; another wish later is an error."""
         plan = self.memory.get("plan", {})
-        if name in plan and plan[name] != value:
-            raise ArgumentError(
-                f"{name} must stay {plan[name]!r}, as when the watch began; got {value!r}. "
-                f"To begin again, move {str(self.memory.path)!r} away."
-            )
+        fixed, remedy = plan.get(name, value), f"move {str(self.memory.path)!r} away"
+        rule = f"{name} must stay {fixed!r}, as when the watch began; got {value!r}"
+        require(fixed == value, f"{rule}. To begin again, {remedy}.")
         self.memory.put("plan", {**plan, name: value})
 
     def _arrivals(
@@ -323,17 +315,14 @@ class Watch:
 
     def _accuracy(self, shares: Mapping[str, float]) -> tuple[Estimate, ...]:
         memory, plan, counts = self.memory, self.memory.get("plan"), known_counts(self.memory)
-        found = []
-        for system in memory.get("systems", []):
-            share = shares.get(f"accuracy {system}")
-            if share is None:
-                continue
+        found, systems = [], memory.get("systems", [])
+        for system in [name for name in systems if f"accuracy {name}" in shares]:
             empty = {Cell(system, plan.get("most_classes") or plan.get("n_classes") or 2): 0}
             mine = AccuracyCounts(tallies={}, items=empty, answered=empty)
             mine = counts.of(system) if system in counts.systems else mine
             estimate = sequence_estimate(
                 dataclasses.replace(mine, inferred=tuple(plan.get("inferred", ()))),
-                error=self._error() * share,
+                error=self._error() * shares[f"accuracy {system}"],
                 most_classes=plan["most_classes"] if plan.get("mixed") else None,
                 clustered=bool(memory.get("clustered", False)),
                 asked=self._asked(system) if memory.get("graded", False) else None,
@@ -409,28 +398,23 @@ class Watch:
         if kept is not None or proof.status != "alarm":
             return kept, False, []
         if not proof.verify():
-            why = "a solver says that the claim is broken, but gives no proof that can be checked: no alarm"
-            return None, False, [why]
+            return None, False, [f"{_UNPROVED}: no alarm"]
         memory.put("proof", proof.to_dict())
         memory.note("alarm", f"{proof.claim}, on {sketch.n_items} items")
         return proof, True, []
 
     def _waiting(self) -> dict[str, int]:
-        """Evidence that cannot be used yet."""
         n = len(self.memory.get("systems", []))
         m = int(self.memory.get("plan").get("ratings_per_item", 0))
         found = {name: self.memory.query(sql.format(n=n, m=m)) for name, sql in _WAITING.items()}
         return {name: int(rows[0][0]) for name, rows in found.items() if rows[0][0]}
 
     def _restarts(self) -> list[str]:
-        runs = self.memory.run
-        if runs == 1:
-            return []
-        rate = min(1.0, runs * self._error())
+        runs, rate = self.memory.run, min(1.0, self.memory.run * self._error())
         times = f"{runs - 1} time{'s' if runs > 2 else ''}"
         held = f"each run holds by itself, all {runs} together at error rate {rate:.3g}"
         seen = "nothing is promised if they were changed because of what was seen"
-        return [f"counted files were changed {times}: {held}, and {seen}"]
+        return [f"counted files were changed {times}: {held}, and {seen}"] if runs > 1 else []
 
 
 def _is_followed(source: Source) -> bool:
@@ -442,7 +426,6 @@ def _is_followed(source: Source) -> bool:
 
 
 def _shape(inventory: Inventory, kind: Any) -> Shape:
-    """How the tables of a kind are read."""
     s, wide = inventory.settings, [x for x in inventory.of(kind) if x.form == "wide"]
     o: Mapping[str, Any] = wide[0].options if wide else {}
     named = {f"{kind}.item": o["item"]} if o.get("item") is not None else {}

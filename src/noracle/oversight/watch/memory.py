@@ -18,9 +18,9 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, NamedTuple
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import ArgumentError, EvidenceError, require_evidence
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.shapes import Shape
@@ -184,7 +184,7 @@ CREATE TEMP TABLE IF NOT EXISTS touched (item TEXT PRIMARY KEY) WITHOUT ROWID;
 _FORGOTTEN = ("file", "answer", "label", "grade", "open_label", "item", "rating", "state")
 
 
-class Memory:
+class Memory(contextlib.AbstractContextManager["Memory"]):
     """The memory of one watch.
 
     Examples
@@ -211,16 +211,13 @@ class Memory:
         except sqlite3.DatabaseError as error:
             rule, came = "must be a file that noracle wrote", f"{str(self.path)!r} ({error})"
             raise EvidenceError.of(what, rule, came, remedy=remedy) from None
-        if version not in (0, _VERSION):
-            raise EvidenceError.of(what, f"must be of version {_VERSION}", version, remedy=remedy)
+        known, rule = version in (0, _VERSION), f"must be of version {_VERSION}"
+        require_evidence(known, what, rule, version, remedy=remedy)
         self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -333,11 +330,9 @@ class Memory:
             elif self.query(there, item, system)[0][0] != answer:
                 clashes.append(item)
         if clashes:
-            rule, came = "must have one row for each item and system", "different answers"
+            about = "answers", "must have one row for each item and system", "different answers"
             more: dict[str, Any] = {"where": clashes[:5], "total": len(clashes)}
-            raise EvidenceError.of(
-                "answers", rule, came, **more, remedy="Correct the rows that were added."
-            )
+            raise EvidenceError.of(*about, **more, remedy="Correct the rows that were added.")
         return new
 
     def add_label(self, item: str, rows: list[list[Any]]) -> bool:

@@ -19,23 +19,21 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval
 from noracle.counts.sketch import Sketch
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
-from noracle.errors import EvidenceError
+from noracle.errors import EvidenceError, require_evidence
 from noracle.evidence.tables import VERDICTS
 from noracle.oversight.model import FolderSettings
 from noracle.oversight.watch.memory import Memory, plain
 from noracle.results import Assumption, Estimate, Guarantee, Kind
 
-RANDOM_ORDER = Assumption(
-    name="random order",
-    detail="which items are judged first, and which answers come late, has nothing to do with whether they are right",
-)
-
-DEPENDENT = Assumption(
-    name="iid items",
-    status="failed",
-    detail="items come in clusters, whose items depend on each other, and are counted one by one",
-)
+_ORDER = "which items are judged first, and which answers come late, has nothing to do with whether they are right"
+RANDOM_ORDER = Assumption(name="random order", detail=_ORDER)
+_ONE_BY_ONE = "items come in clusters, whose items depend on each other, and are counted one by one"
+DEPENDENT = Assumption(name="iid items", status="failed", detail=_ONE_BY_ONE)
 _GUESS = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0, anytime=True, assumptions=(DEPENDENT,))
+
+
+def _item_fault(name: str, rule: str, came: object, item: str, remedy: str) -> EvidenceError:
+    return EvidenceError.of(name, rule, came, where=[item], total=1, remedy=remedy)
 
 
 def tally_of(
@@ -61,15 +59,13 @@ def tally_of(
     if label is None and not drop:
         rule, came = "must not contradict each other", "different verdicts"
         remedy = "Correct the labels, or set conflicts = 'drop' in noracle.toml."
-        raise EvidenceError.of("judgements", rule, came, where=[item], total=1, remedy=remedy)
+        raise _item_fault("judgements", rule, came, item, remedy)
     return None if label is None else label.meet(answer, system=system)
 
 
 def counts_of(tallies: Iterable[Tally]) -> AccuracyCounts:
     """Tallies of items as counts; the population are these items."""
-    counted = Counter(tallies)
-    items: Counter[Cell] = Counter()
-    answered: Counter[Cell] = Counter()
+    counted, items, answered = Counter(tallies), Counter[Cell](), Counter[Cell]()
     for t, n in counted.items():
         items[Cell(t.system, t.n_classes)] += n
         answered[Cell(t.system, t.n_classes)] += n * t.answered
@@ -134,15 +130,9 @@ def sequence_estimate(
     guarantee = dataclasses.replace(estimate.guarantee, assumptions=assumptions)
     if clustered:
         guarantee = (guarantee & _GUESS).given()
-    return dataclasses.replace(
-        estimate,
-        value=value,
-        low=limits.low,
-        high=limits.high,
-        notes=tuple(notes),
-        method="scores, label by label",
-        guarantee=guarantee,
-    )
+    known: dict[str, Any] = {"value": value, "low": limits.low, "high": limits.high}
+    known |= {"notes": tuple(notes), "method": "scores, label by label"}
+    return dataclasses.replace(estimate, guarantee=guarantee, **known)
 
 
 CLUSTERED = (
@@ -163,11 +153,8 @@ class Feed:
         self.memory, self.settings, self.ratings_per_item = memory, settings, ratings_per_item
         self._judged: list[tuple[str, list[dict[str, Any]], bool]] = []
         self._graded: list[dict[str, Any]] = []
-        self._answered: set[str] = set()
-        self._classes: set[str] = set()
-        self._given: set[str] = set()
-        self._ratings: Counter[str] = Counter()
-        self._strata = False
+        self._answered, self._classes, self._given = set[str](), set[str](), set[str]()
+        self._ratings, self._strata = Counter[str](), False
 
     def take(self, kind: str, name: str, rows: list[dict[str, Any]], *, closed: bool) -> None:
         """Take the new rows of one file; ``closed`` where it cannot grow."""
@@ -253,10 +240,9 @@ class Feed:
         whole = all(_is_whole(c) for c in seen)
         k = max(map(int, seen)) + 1 if whole and seen else len(seen)
         how = "the largest class seen plus one" if whole else "the number of different classes seen"
-        if k < 2:
-            rule = f"must be given unless {how} is at least 2"
-            remedy = "Write n_classes into noracle.toml."
-            raise EvidenceError.of("n_classes", rule, k, remedy=remedy)
+        rule = f"must be given unless {how} is at least 2"
+        remedy = "Write n_classes into noracle.toml."
+        require_evidence(k >= 2, "n_classes", rule, k, remedy=remedy)
         inferred.append(f"n_classes = {k} inferred: {how} at the first look")
         return k
 
@@ -283,10 +269,10 @@ class Feed:
         memory.put("said", sorted(said))
         k = plan.get("n_classes") or plan.get("most_classes")
         whole = all(_is_whole(c) for c in said)
-        if said and given and whole != all(_is_whole(c) for c in given) and not said & given:
+        if said and given and whole != all(_is_whole(c) for c in given):
             came = f"{min(given)!r} in answers and {min(said)!r} in judgements"
             rule, remedy = "must be written in one way", "Write both as places, from 0."
-            raise EvidenceError.of("answer and class", rule, came, remedy=remedy)
+            require_evidence(said & given, "answer and class", rule, came, remedy=remedy)
         known = s.classes is not None or (k is not None and whole)
         if known and s.invalid == "wrong" and not plan.get("inferred"):
             allowed = None if s.classes is None else [plain(c) for c in s.classes]
@@ -297,9 +283,7 @@ class Feed:
                 wrong, values = f"answer NOT IN ({', '.join('?' * len(allowed))})", allowed
             # No name of a user is in these queries.
             where = f"answer IS NOT NULL AND met = 0 AND {wrong}"
-            count = (
-                f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY system, answer"  # noqa: S608
-            )
+            count = f"SELECT system, answer, count(*) FROM answer WHERE {where} GROUP BY 1, 2"  # noqa: S608
             rows = memory.query(count, *values)
             memory.query(f"UPDATE answer SET answer = NULL WHERE {where}", *values)  # noqa: S608
             bad = Counter(memory.get("invalid", {}))
@@ -329,29 +313,27 @@ class Feed:
             wrong = sorted((c for c in self._classes if int(c) >= k), key=int)
         elif k is not None and len(seen) > k:
             wrong = sorted(seen)
-        if wrong:
-            rule = f"must be among the {k} classes"
-            remedy = "Write classes or n_classes into noracle.toml."
-            raise EvidenceError.of("answer and class", rule, repr(wrong[0]), remedy=remedy)
+        rule, came = f"must be among the {k} classes", repr(wrong[0]) if wrong else ""
+        remedy = "Write classes or n_classes into noracle.toml."
+        require_evidence(not wrong, "answer and class", rule, came, remedy=remedy)
         new = "SELECT DISTINCT i.k FROM touched t JOIN item i ON i.item = t.item"
         own, most = sorted(k for (k,) in self.memory.query(new)), plan.get("most_classes")
         name = "items.n_classes"
-        if plan.get("own_classes") and not plan["mixed"] and any(k != most for k in own):
-            rule = "must differ from the first look on, or not at all"
-            raise EvidenceError.of(name, rule, f"{most} at first, now {own}", remedy=_BEGIN_AGAIN)
-        if plan.get("mixed") and own and own[-1] > most:
+        changed = plan.get("own_classes") and not plan["mixed"] and any(k != most for k in own)
+        rule, now = "must differ from the first look on, or not at all", f"now {own}"
+        require_evidence(not changed, name, rule, f"{most} at first, {now}", remedy=_BEGIN_AGAIN)
+        if plan.get("mixed") and own:
             rule = f"must be at most {most}, the largest at the first look"
-            raise EvidenceError.of(name, rule, own[-1], remedy=_BEGIN_AGAIN)
+            require_evidence(own[-1] <= most, name, rule, own[-1], remedy=_BEGIN_AGAIN)
 
     def _take_grades(self) -> list[str]:
         """The first grade of each answer counts; an unsure one is left out."""
         aimed = [row["item"] for row in self._graded if row.get("propensity") is not None]
         if aimed:
             came = self._graded[0].get("propensity") or "probabilities"
+            about = "grades.propensity", "must be left out while a folder is watched", came
             more: dict[str, Any] = {"where": aimed[:5], "total": len(aimed)}
-            more["remedy"] = _AS_JUDGEMENTS
-            rule = "must be left out while a folder is watched"
-            raise EvidenceError.of("grades.propensity", rule, came, **more)
+            raise EvidenceError.of(*about, **more, remedy=_AS_JUDGEMENTS)
         self.memory.put("graded", True)
         told = Counter[str]()
         for row in _by_time(self._graded):
@@ -378,17 +360,11 @@ class Feed:
             said = [row for row in rows if VERDICTS[row["said"]] != "unsure"]
             unsure += len(rows) - len(said)
             for row in said if not plan["recorded"] else ():
-                k = self._n_classes(row["item"], plan)
+                k, item = self._n_classes(row["item"], plan), row["item"]
+                rule = "must be 1/K where the first judgements were uniform"
                 if k is not None and self._is_recorded(row, plan):
-                    more: dict[str, Any] = {"where": [row["item"]], "total": 1}
-                    rule = "must be 1/K where the first judgements were uniform"
-                    raise EvidenceError.of(
-                        "judgements.propensity",
-                        rule,
-                        row["propensity"],
-                        remedy=_BEGIN_AGAIN,
-                        **more,
-                    )
+                    name = "judgements.propensity"
+                    raise _item_fault(name, rule, row["propensity"], item, _BEGIN_AGAIN)
             said = _by_time(said)
             if plan["protocol"] == "sets":
                 labels += self._groups(name, said, closed=closed)
@@ -397,13 +373,13 @@ class Feed:
         added = [self.memory.add_label(item, rows) for item, rows, _ in _by_time(labels)]
         unsure = self.memory.add("unsure", unsure)
         later = self.memory.add("later", added.count(False))
-        notes = [f"{unsure} unsure verdicts are left out, as missing at random"] if unsure else []
-        if later:
-            hint = "; if several classes are ruled out at once, set protocol = 'sets'"
-            hint = hint if plan["protocol"] == "question" else ""
-            used = f"items that were counted are not used{hint}"
-            notes.append(f"{later} further judgements of {used}")
-        return notes
+        hint = "; if several classes are ruled out at once, set protocol = 'sets'"
+        hint = hint if plan["protocol"] == "question" else ""
+        told = {
+            f"{unsure} unsure verdicts are left out, as missing at random": unsure,
+            f"{later} further judgements of items that were counted are not used{hint}": later,
+        }
+        return [note for note, n in told.items() if n]
 
     def _groups(self, name: str, rows: list[dict[str, Any]], *, closed: bool) -> list[LabelRows]:
         """Rows of one item that follow each other; the last of a growing file is held back."""
@@ -426,17 +402,16 @@ class Feed:
             patterns = {tuple(p): n for p, n in memory.get("patterns", [])}
         else:
             items = [i for (i,) in memory.query("SELECT DISTINCT item FROM answer ORDER BY item")]
-        fresh = 0
+        before = sum(patterns.values())
         for item in items:
             given = dict(memory.query("SELECT system, answer FROM answer WHERE item = ?", item))
             if len(given) == len(systems):
                 key = tuple(given[s] for s in systems)
                 patterns[key] = patterns.get(key, 0) + 1
-                fresh += 1
         memory.put("pattern_systems", systems)
         ordered = sorted(patterns.items(), key=lambda pair: json.dumps(pair[0]))
         memory.put("patterns", [[list(p), n] for p, n in ordered])
-        return fresh > 0
+        return sum(patterns.values()) > before
 
     def sketch(self) -> Sketch | None:
         """The patterns so far as a sketch; None where nothing can be proved from them."""
@@ -501,9 +476,7 @@ def meet(memory: Memory, settings: FolderSettings) -> None:
         outside = [c for c in named if int(c) >= int(k)]
         if outside and settings.classes is None:
             rule, remedy = f"must be in [0, {k})", "Correct it or the item's n_classes."
-            raise EvidenceError.of(
-                "answer and class", rule, outside[0], where=[item], total=1, remedy=remedy
-            )
+            raise _item_fault("answer and class", rule, outside[0], item, remedy)
         met.append((item, system))
         options = {"recorded": plan["recorded"], "drop": settings.conflicts == "drop"}
         tally = tally_of(system, answer, said, n_classes=int(k), item=item, **options)
@@ -515,7 +488,6 @@ def meet(memory: Memory, settings: FolderSettings) -> None:
 
 
 def _count(memory: Memory, tallies: Iterable[Tally], met: Sequence[tuple[str, str]]) -> None:
-    """Add the tallies of these answers to the counts."""
     memory.mark("met", met)
     memory.put("counts", (known_counts(memory) + counts_of(tallies)).to_dict())
 
@@ -541,9 +513,7 @@ def _grade(memory: Memory) -> None:
         if silent and verdict == "yes":
             rule = "must not be right where the answer is missing"
             remedy = "Correct the grade, or write the answer."
-            raise EvidenceError.of(
-                "grades.verdict", rule, "right", where=[item], total=1, remedy=remedy
-            )
+            raise _item_fault("grades.verdict", rule, "right", item, remedy)
         k = (own if plan.get("own_classes") else plan.get("n_classes")) or 0
         label = Label.grade(verdict, n_classes=int(k))
         tallies.append(label.meet(None if silent else "", system=system))
@@ -585,9 +555,8 @@ def shares_of(memory: Memory) -> dict[str, float]:
     if new and not shares:
         shares = {name: _FIRST_SHARE / len(new) for name in new}
         memory.put("late", 0)
-    else:
-        for name in new:
-            j = memory.add("late", 1)
-            shares[name] = (1 - _FIRST_SHARE) / (j * (j + 1))
+    for name in [name for name in new if name not in shares]:
+        j = memory.add("late", 1)
+        shares[name] = (1 - _FIRST_SHARE) / (j * (j + 1))
     memory.put("shares", shares)
     return shares
