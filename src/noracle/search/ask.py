@@ -4,7 +4,6 @@ outcome kept as it comes.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 import json
@@ -20,7 +19,7 @@ from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
-from noracle.search.interpreter import run_workflow
+from noracle.search.interpreter import grouped, run_workflow
 from noracle.search.journal import JournalFile, write_json
 from noracle.search.model import STATES, BudgetReached, Calls, Usage, at_least
 from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
@@ -262,12 +261,7 @@ async def ask_questions(
             if progress is not None:
                 progress(len(known), len(work))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(work) - len(known))):
-                group.create_task(worker())
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # one error, as if there were no group
+    await grouped(worker() for _ in range(min(concurrency, len(work) - len(known))))
     lines = tuple(known[place] for place in sorted(known))
     return Asked(lines=lines, total=len(work), stopped=stopped[0] if stopped else "")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.search.candidates import Proposal, Scored
 from noracle.search.model import Calls, Message, ModelError, Request, at_least
 from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
@@ -67,18 +68,14 @@ def describe_archive(told: Sequence[Scored]) -> str:
 
 def _entry_line(scored: Scored, z: float | None) -> dict[str, object]:
     entry, workflow = scored.entry, scored.entry.workflow
+    line: dict[str, object] = {"number": entry.number}
     if z is None:
         why = entry.problem or "it has no score"
-        failed = {"number": entry.number, "name": workflow.name, "failed": why}
-        return {**failed, "change": entry.change}
-    plain = {k: v for k, v in workflow.to_dict().items() if k != "description"}
-    return {
-        "number": entry.number,
-        "standing": shown_z(z),
-        "calls_per_item": workflow.most_calls,
-        **({"change": entry.change} if entry.change else {}),
-        "workflow": plain,
-    }
+        return {**line, "name": workflow.name, "failed": why, "change": entry.change}
+    line |= {"standing": shown_z(z), "calls_per_item": workflow.most_calls}
+    line |= {"change": entry.change} if entry.change else {}
+    plain = dataclasses.replace(workflow, description="").to_dict()
+    return {**line, "workflow": plain}
 
 
 def shown_z(z: float) -> float:
@@ -221,11 +218,9 @@ async def design(
                 raise WorkflowError(f"reply must hold a workflow; got {came}.")
             draft = read_draft(text)
             rules.check(draft)
-        except WorkflowError as error:
-            faults.append(_line(str(error)))
-        else:
             return draft
-        last = faults[-1]
+        except WorkflowError as error:
+            faults.append(last := _line(str(error)))
         if len(faults) > repairs:
             why = f"no valid workflow after {repairs} repairs; the last fault: {last}"
             return Draft(problem=_line(why))
@@ -265,24 +260,18 @@ def _first_object(text: str) -> dict[str, Any]:
     if len(text) > _LONGEST:
         rule = f"must be at most {_LONGEST} characters"
         raise WorkflowError(f"reply {rule}; got {len(text)}. Write one JSON object.")
-    start = text.find("{")
-    fault = "there is none"
-    for _ in range(5):
-        if start < 0:
-            break
+    fault = ""
+    for start in [match.start() for match in re.finditer("{", text)][:5]:
         try:
             found, _end = json.JSONDecoder().raw_decode(text, start)
+            return found if isinstance(found, dict) else {}
         except json.JSONDecodeError as error:
-            if fault == "there is none":
-                fault = f"{error.msg} at line {error.lineno}, column {error.colno}"
-            start = text.find("{", start + 1)
+            fault = fault or f"{error.msg} at line {error.lineno}, column {error.colno}"
         except (RecursionError, ValueError):
             fault = "it is too deep or holds a number that is too long"
             break
-        else:
-            return found if isinstance(found, dict) else {}
-    remedy = "Write the object and nothing else."
-    raise WorkflowError(f"reply must hold one JSON object; {fault}. {remedy}")
+    what, remedy = fault or "there is none", "Write the object and nothing else."
+    raise WorkflowError(f"reply must hold one JSON object; {what}. {remedy}")
 
 
 def _line(text: str) -> str:
@@ -330,11 +319,11 @@ class Adas(Told):
         return draft.proposal(self.best() or load_workflow("direct"))
 
     def _opening(self, rng: np.random.Generator) -> list[Message]:
-        told, ranked, parts = self.told(), rank(self.standings()), []
+        told, parts = self.told(), []
         if told:
             archive = describe_archive(told)
             parts.append(f"The archive of all that was tried, one entry a line:\n{archive}")
-        for best in ranked[:1]:
+        for best in rank(self.standings())[:1]:
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
@@ -387,11 +376,14 @@ class Aflow(Told):
         super().__init__()
         at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
         at_least(0, sharpness=sharpness, flat=flat)
-        if not 0 <= uniform <= 1:
-            raise ArgumentError(f"uniform must be in [0, 1]; got {uniform}.")
+        require(0 <= uniform <= 1, f"uniform must be in [0, 1]; got {uniform}.")
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
-        self.top, self.uniform, self.sharpness = top, uniform, sharpness
-        self.most_calls = most_calls
+        self.top, self.uniform, self.sharpness, self.most_calls = (
+            top,
+            uniform,
+            sharpness,
+            most_calls,
+        )
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
