@@ -111,23 +111,20 @@ def describe_experience(
     parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]
 ) -> str:
     """What became of earlier changes to one workflow."""
-    kinds: dict[str, list[str]] = {
-        "raised the standing; build on what they share": [],
-        "lowered the standing; do not repeat them": [],
-        "made no difference": [],
+    heads = {
+        1: "These changes to it raised the standing; build on what they share:",
+        -1: "These changes to it lowered the standing; do not repeat them:",
+        0: "These changes to it made no difference:",
     }
-    raised, lowered, left = kinds.values()
+    lines: dict[int, list[str]] = {sign: [] for sign in heads}
     for child in standings:
-        entry = child.scored.entry
+        entry, gain = child.scored.entry, shown_z(child.z - parent.z)
         if parent.number in entry.parents:
-            gain = shown_z(child.z - parent.z)
-            line = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
-            (raised if gain > 0 else lowered if gain < 0 else left).append(line)
-    filled = [[f"These changes to it {kind}:", *lines] for kind, lines in kinds.items() if lines]
-    parts = ["\n".join(lines) for lines in filled]
+            said = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
+            lines[int(np.sign(gain))].append(said)
+    parts = [part for sign, head in heads.items() if lines[sign] for part in (head, *lines[sign])]
     broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]
-    if broken:
-        parts.append("\n".join(["These tries came to nothing:", *dict.fromkeys(broken)]))
+    parts += ["These tries came to nothing:", *dict.fromkeys(broken)] if broken else []
     return "\n".join(parts) or "No change to it was tried yet."
 
 
@@ -377,13 +374,14 @@ class Aflow(Told):
         at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
         at_least(0, sharpness=sharpness, flat=flat)
         require(0 <= uniform <= 1, f"uniform must be in [0, 1]; got {uniform}.")
-        self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
-        self.top, self.uniform, self.sharpness, self.most_calls = (
+        self.task, self.rounds, self.patience, self.flat, self.top = (
+            task,
+            rounds,
+            patience,
+            flat,
             top,
-            uniform,
-            sharpness,
-            most_calls,
         )
+        self.uniform, self.sharpness, self.most_calls = uniform, sharpness, most_calls
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
