@@ -204,6 +204,7 @@ async def ask_items(
 
     Examples
     --------
+    >>> import asyncio
     >>> from noracle.search.model import Completion
     >>> from noracle.search.task import TaskItem
     >>> from noracle.search.workflow import load_workflow

@@ -100,9 +100,7 @@ class Cache(contextlib.AbstractContextManager["Cache"]):
         return cache
 
     def _prepare(self) -> None:
-        """Bring a new file into shape; where several processes do so at once, SQLite may not wait
-        by itself.
-        """
+        """Shape a new file; where several processes do so at once, SQLite may not wait by itself."""
         until = time.monotonic() + BUSY_MS / 1000
         while True:
             try:
@@ -134,13 +132,10 @@ class Cache(contextlib.AbstractContextManager["Cache"]):
     def _is_new(self) -> bool:
         """Whether the file is empty; raises where it belongs to others or to another version."""
         self._db.execute("begin")
-        asked = (
-            "select count(*) from sqlite_master",
-            "pragma application_id",
-            "pragma user_version",
-        )
+        count = "select count(*) from sqlite_master"
+        facts = (count, "pragma application_id", "pragma user_version")
         with self._db:
-            tables, kind, version = (self._db.execute(sql).fetchone()[0] for sql in asked)
+            tables, kind, version = (self._db.execute(sql).fetchone()[0] for sql in facts)
         if not tables:
             return True
         if (kind, version) == (APPLICATION, VERSION):
@@ -405,9 +400,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         return None
 
     def _start(self, digest: str, request: Request) -> _Flight:
-        """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its
-        reply is kept.
-        """
+        """Begin a call that outlives the one who asked: what is sent is paid, so it is kept."""
 
         def landed(task: asyncio.Task[Completion]) -> None:
             if self._flights.get(digest) is flight:

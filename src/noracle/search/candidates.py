@@ -174,10 +174,8 @@ class Strategy(Protocol):
         """The next workflow, or None when the strategy is done. A ``designer`` is a model that
         writes workflows.
         """
-        ...
 
     def tell(self, scored: Scored) -> None:
         """Take note of an entry that was evaluated; also called for the baselines, and again for
         all entries after a restart.
         """
-        ...

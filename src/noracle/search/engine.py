@@ -226,9 +226,11 @@ async def search_workflows(
     started = [load_workflow(name) for name in BASELINES] if baselines is None else list(baselines)
     require(started, "baselines must hold at least one workflow; got none.")
     parts: dict[str, Any] = {part: list(vault.items(part)) for part in PARTS}
+    whole = [task.instruction, *((i.id, i.text, i.options) for i in task.items)]
+    text = json.dumps(whole, ensure_ascii=False)
     settings = {
         "task": task.name,
-        "items": _fingerprint(task),
+        "items": hashlib.sha256(text.encode()).hexdigest(),
         "model": model_name(calls),
         "designer": model_name(designer),
         "strategy": strategy.name,
@@ -454,9 +456,3 @@ class _WorkflowSearch:
         if event["event"] != "proposal":
             self.archive.snapshot()
         return written
-
-
-def _fingerprint(task: Task) -> str:
-    """What the items are, without their texts."""
-    whole = [task.instruction, *((i.id, i.text, i.options) for i in task.items)]
-    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()

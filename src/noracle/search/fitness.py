@@ -201,6 +201,8 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
     rows = [labels.of[item] for item in known]
     value = [_mean_score(labels.of[item], given[item]) for item in known]
     low, high = _ranges(rows)
+    silent = {"answered": "invalid"}  # without an answer
+    found = Counter(silent.get(o.state, o.state) if o.answer is None else o.state for o in outcomes)
     return ItemScores(
         item=tuple(known),
         value=np.array(value, dtype=float),
@@ -210,15 +212,8 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
         weight=_weights(rows),
         answers=tuple(tuple(given[item]) for item in known),
         labels=tuple(rows),
-        states=_states(outcomes),
+        states={state: found[state] for state in STATES},
     )
-
-
-def _states(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """How many outcomes ended in which state; an "answered" without an answer is invalid."""
-    silent = {"answered": "invalid"}
-    found = Counter(silent.get(o.state, o.state) if o.answer is None else o.state for o in outcomes)
-    return {state: found[state] for state in STATES}
 
 
 def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, list[int | None]]:

@@ -165,11 +165,10 @@ def simulate_raters(
     ids, labels = _names(items, n_classes)
     names = list(raters)
     rows, columns = np.nonzero(matrix >= 0)
-    codes = matrix[rows, columns]
     return {
         "item": [ids[i] for i in rows.tolist()],
         "rater": [names[j] for j in columns.tolist()],
-        "label": [labels[c] for c in codes.tolist()],
+        "label": [labels[c] for c in matrix[rows, columns].tolist()],
     }
 
 
@@ -362,8 +361,8 @@ def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
 def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
     if isinstance(items, PictureTask):
         return list(items.items), list(items.options)
-    ids = list(items) if isinstance(items, Mapping) else list(range(len(items)))
-    return ids, list(range(int(n_classes or 0)))
+    ids = items if isinstance(items, Mapping) else range(len(items))
+    return list(ids), list(range(int(n_classes or 0)))
 
 
 def _both_right(p: float, rho: float) -> float:

@@ -226,17 +226,14 @@ class _Noise:
 
 
 class _Draw(NamedTuple):
-    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades one
-    row for each system. ``chances`` are those of all classes; ``aimed`` says that they depend on
-    answers.
-    """
+    """What a protocol said about some items."""
 
     protocol: Protocol
     places: Whole
-    asked: Whole
-    said: Whole
-    chances: np.ndarray[Any, np.dtype[np.float64]] | None = None
-    aimed: bool = False
+    asked: Whole  # one column for each class
+    said: Whole  # for grades one row for each system
+    chances: np.ndarray[Any, np.dtype[np.float64]] | None = None  # of all classes
+    aimed: bool = False  # whether the chances depend on answers
 
 
 class _Stage:

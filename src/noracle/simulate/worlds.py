@@ -113,7 +113,8 @@ def simulate_world(
         answered = rng.random(n_items) >= no_answer
         answers["item"] += list(range(n_items))
         answers["system"] += [name] * n_items
-        answers["answer"] += np.where(answered, given.astype(object), None).tolist()
+        said = zip(given.tolist(), answered, strict=True)
+        answers["answer"] += [answer if has else None for answer, has in said]
         accuracy[name] = float(np.mean(right & answered))
     order = rng.permutation(n_items)
     judgements: Columns = {"item": [], "class": [], "verdict": []}

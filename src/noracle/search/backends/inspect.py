@@ -86,8 +86,9 @@ def _config(request: Request) -> GenerateConfig:
     if request.schema is not None:
         plain = JSONSchema.model_validate(_plain(request.schema))
         schema = ResponseSchema(name="reply", json_schema=plain)
-    ours = {"max_retries": 0, "max_connections": 1000}  # retries and the queue are the caller's
-    return GenerateConfig(**settings(request), **ours, response_schema=schema)
+    # Retries and the queue are the caller's.
+    ours = {"response_schema": schema, "max_retries": 0, "max_connections": 1000}
+    return GenerateConfig(**settings(request) | ours)
 
 
 def _completion(name: str, output: ModelOutput) -> Completion:

@@ -216,7 +216,6 @@ class OpenAIModel:
         return key_name(self._key_env, openai=self._openai)
 
     def _sign(self, request: httpx.Request) -> httpx.Request:
-        """Put the key on the wire."""
         name = self._key()
         if name is not None and self._encrypted:
             request.headers["Authorization"] = f"Bearer {key_value(name)}"
@@ -241,9 +240,7 @@ class OpenAIModel:
         return self._client[1]
 
     def _completion(self, data: bytes) -> Completion:
-        """Read a reply. Nothing said is ``empty``; a filter's or the model's own refusal is
-        ``refused``.
-        """
+        """Nothing said is ``empty``; a filter's or the model's own refusal is ``refused``."""
         try:
             whole = json.loads(data)
             what = "" if isinstance(whole, dict) else f"{type(whole).__name__}, not an object"

@@ -23,7 +23,6 @@ from noracle.search.workflow import (
     MOST_NODES,
     MOST_SAMPLES,
     SCHEMA,
-    Workflow,
     WorkflowError,
     load_workflow,
     parse_workflow_text,
@@ -38,7 +37,6 @@ _LONGEST = 200_000
 
 
 def _said(name: str, **values: object) -> str:
-    """One of the texts in ``prompts``."""
     file = resources.files(__package__) / "prompts" / f"{name}.txt"
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
 
@@ -129,23 +127,6 @@ def describe_experience(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What came out of a talk: a workflow, or ``problem`` in one line."""
-
-    workflow: Workflow | None = None
-    change: str = ""
-    thought: str = ""
-    problem: str = ""
-
-    def proposal(self, parent: Workflow, *parents: int) -> Proposal:
-        """The draft as a proposal; without a workflow the parent stands in, with the problem."""
-        if self.workflow is None:
-            return Proposal(workflow=parent, parents=parents, problem=self.problem)
-        change, thought = self.change, self.thought
-        return Proposal(workflow=self.workflow, parents=parents, change=change, thought=thought)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What a draft is held to beyond the format: new nodes, a new change, a bound on calls."""
 
@@ -153,11 +134,9 @@ class Rules:
     most_calls: int
     changes: frozenset[str] = frozenset()
 
-    def check(self, draft: Draft) -> None:
+    def check(self, draft: Proposal) -> None:
         """Raise :class:`WorkflowError` with the line that the designer is shown."""
         workflow, change = draft.workflow, draft.change
-        if workflow is None:
-            return
         if workflow.most_calls > self.most_calls:
             rule = f"nodes must take at most {self.most_calls} calls an item"
             raise WorkflowError(f"{rule}; got {workflow.most_calls}. Lower n or max_rounds.")
@@ -178,13 +157,14 @@ async def design(
     designer: Calls | None,
     opening: Sequence[Message],
     rules: Rules,
+    parent: Proposal,
     *,
     reflections: Sequence[str] = (),
-    repairs: int = MOST_REPAIRS,
-) -> Draft:
-    """Ask, reflect, and repair at most ``repairs`` times; every follow-up sees the talk so far.
+) -> Proposal:
+    """Ask, reflect, and repair at most three times; every follow-up sees the talk so far.
 
-    An empty reply is a fault like any other and is told apart in the reason. A call that failed for
+    Where no valid workflow comes of it, the parent stands in, with the problem in one line. An
+    empty reply is a fault like any other and is told apart in the reason. A call that failed for
     good ends the talk.
     """
     if designer is None:
@@ -202,7 +182,8 @@ async def design(
         try:
             reply = await designer.call(asked)
         except ModelError as error:
-            return Draft(problem=_line(f"the designer could not be reached: {error}"))
+            why = _line(f"the designer could not be reached: {error}")
+            return dataclasses.replace(parent, problem=why)
         # Half a surrogate pair cannot be sent on.
         text = reply.text.encode("utf-8", "replace").decode()
         said = Message("assistant", text or "(nothing)")
@@ -215,17 +196,17 @@ async def design(
                 raise WorkflowError(f"reply must hold a workflow; got {came}.")
             draft = read_draft(text)
             rules.check(draft)
-            return draft
+            return dataclasses.replace(draft, parents=parent.parents)
         except WorkflowError as error:
             faults.append(last := _line(str(error)))
-        if len(faults) > repairs:
-            why = f"no valid workflow after {repairs} repairs; the last fault: {last}"
-            return Draft(problem=_line(why))
+        if len(faults) > MOST_REPAIRS:
+            why = f"no valid workflow after {MOST_REPAIRS} repairs; the last fault: {last}"
+            return dataclasses.replace(parent, problem=_line(why))
         again = f"That cannot be used: {last} Reply with the whole JSON object again, repaired."
         talk += [said, Message("user", again)]
 
 
-def read_draft(text: str) -> Draft:
+def read_draft(text: str) -> Proposal:
     """The workflow in a reply, with the words around it.
 
     The object may stand in other text or in a fence; a bare workflow is fine too. ``schema`` and
@@ -249,11 +230,10 @@ def read_draft(text: str) -> Draft:
     workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
     words = {k: _line(v) for k in ("change", "thought") if isinstance(v := whole.get(k), str)}
     change = words.get("change", "")[:200] or workflow.description[:200]
-    return Draft(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
+    return Proposal(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
 
 
 def _first_object(text: str) -> dict[str, Any]:
-    """The first JSON object in a text."""
     if len(text) > _LONGEST:
         rule = f"must be at most {_LONGEST} characters"
         raise WorkflowError(f"reply {rule}; got {len(text)}. Write one JSON object.")
@@ -312,8 +292,8 @@ class Adas(Told):
             return None
         rules = Rules(known=self.digests(), most_calls=self.most_calls)
         follow = (_said("novelty"), _said("mistakes"))
-        draft = await design(designer, self._opening(rng), rules, reflections=follow)
-        return draft.proposal(self.best() or load_workflow("direct"))
+        parent = Proposal(workflow=self.best() or load_workflow("direct"))
+        return await design(designer, self._opening(rng), rules, parent, reflections=follow)
 
     def _opening(self, rng: np.random.Generator) -> list[Message]:
         told, parts = self.told(), []
@@ -374,14 +354,9 @@ class Aflow(Told):
         at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
         at_least(0, sharpness=sharpness, flat=flat)
         require(0 <= uniform <= 1, f"uniform must be in [0, 1]; got {uniform}.")
-        self.task, self.rounds, self.patience, self.flat, self.top = (
-            task,
-            rounds,
-            patience,
-            flat,
-            top,
-        )
-        self.uniform, self.sharpness, self.most_calls = uniform, sharpness, most_calls
+        self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
+        self.top, self.most_calls = top, most_calls
+        self.uniform, self.sharpness = uniform, sharpness
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
@@ -396,8 +371,8 @@ class Aflow(Told):
         children = [s.entry for s in self.told() if parent.number in s.entry.parents]
         tried = frozenset(normal(entry.change) for entry in children if entry.change)
         rules = Rules(known=self.digests(), most_calls=self.most_calls, changes=tried)
-        draft = await design(designer, self._opening(parent, rng), rules)
-        return draft.proposal(parent.scored.entry.workflow, parent.number)
+        old = Proposal(workflow=parent.scored.entry.workflow, parents=(parent.number,))
+        return await design(designer, self._opening(parent, rng), rules, old)
 
     def parents(self) -> list[Standing]:
         """The best entries, the first one that has a score always among them."""

@@ -91,9 +91,7 @@ class Halving(Told):
         return None
 
     def _rungs(self, n: int) -> int:
-        """As many as it takes to come down to one, unless the first would ask for less than the
-        least share.
-        """
+        """As many as it takes to come down to one; none asks for less than the least share."""
         needed = math.log(max(n, 1), self.factor)
         possible = 1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9)
         return max(1, min(math.ceil(needed - 1e-9), possible))
