@@ -86,14 +86,9 @@ class SearchArchive(contextlib.AbstractContextManager["SearchArchive"]):
         """Settings, candidates, challenges and the end, as plain JSON values."""
         made = {e["number"]: e for e in self.of("proposal")}
         entries = [{**_without(made[e["number"]]), **_without(e)} for e in self.of("entry")]
-        ends = [_without(e) for e in self.of("end")]
-        return {
-            "schema": SCHEMA,
-            "settings": self.settings,
-            "entries": entries,
-            "challenges": [_without(e) for e in self.of("challenge")],
-            "end": ends[-1] if ends else None,
-        }
+        challenges, ends = ([_without(e) for e in self.of(k)] for k in ("challenge", "end"))
+        found = {"entries": entries, "challenges": challenges, "end": ends[-1] if ends else None}
+        return {"schema": SCHEMA, "settings": self.settings, **found}
 
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
@@ -355,12 +350,9 @@ def _selected(fitness: Estimate, n: int) -> Estimate:
 
 def _totals(archive: SearchArchive) -> dict[str, int]:
     """Calls and tokens of the whole search, by what they were for."""
-    parts = {
-        "design": [e["design"] for e in archive.of("proposal")],
-        "validation": [e["cost"] for e in archive.of("entry")],
-        "confirm": [e["cost"] for e in archive.of("challenge")],
-        "final": [e["cost"] for e in archive.of("end")],
-    }
+    paid = {"validation": "entry", "confirm": "challenge", "final": "end"}
+    parts = {"design": [e["design"] for e in archive.of("proposal")]}
+    parts |= {part: [e["cost"] for e in archive.of(kind)] for part, kind in paid.items()}
     every = [cost for costs in parts.values() for cost in costs]
     return {
         **{name: sum(cost.get(name, 0) for cost in every) for name in COSTS},

@@ -229,12 +229,11 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
     ...     record(cache, Path(folder) / "calls.jsonl")
     1
     """
-    rows = [
-        {"digest": digest, "model": name, "text": reply.text, "finish": reply.finish}
-        | dataclasses.asdict(reply.usage)
-        for digest, name, reply in cache.rows()
-        if model is None or name == model
-    ]
+    rows = []
+    for digest, name, reply in cache.rows():
+        if model is None or name == model:
+            said = {"text": reply.text, "finish": reply.finish, **dataclasses.asdict(reply.usage)}
+            rows.append({"digest": digest, "model": name, **said})
     write_whole(Path(path), "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
     return len(rows)
 
@@ -392,8 +391,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     def _look(self, digest: str) -> Completion | None:
         """The first store that has it fills those before it."""
         for place, store in enumerate(self._stores):
-            found = store.get(digest)
-            if found is not None:
+            if (found := store.get(digest)) is not None:
                 for earlier in self._stores[:place]:
                     earlier.put(digest, self.model.name, found)
                 return found
@@ -430,7 +428,10 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         """Try until there is a reply, an error that stays, or no try left; commit the reply."""
         begun, tries = time.monotonic(), 0
         self.budget.check()
-        async with self._semaphore():
+        loop = asyncio.get_running_loop()
+        if self._queue is None or self._queue[0] is not loop:  # used by one loop after another
+            self._queue = (loop, asyncio.Semaphore(self._concurrency))
+        async with self._queue[1]:
             while True:
                 if (wait := self._not_before - time.monotonic()) > 0:
                     await asyncio.sleep(min(wait, self.budget.seconds_left))
@@ -494,13 +495,6 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         else:
             wait = share * min(60.0, self._backoff * 2 ** (tries - 1))
         await asyncio.sleep(min(wait, self.budget.seconds_left))
-
-    def _semaphore(self) -> asyncio.Semaphore:
-        """The queue of the running event loop; a caller may be used by one loop after another."""
-        loop = asyncio.get_running_loop()
-        if self._queue is None or self._queue[0] is not loop:
-            self._queue = (loop, asyncio.Semaphore(self._concurrency))
-        return self._queue[1]
 
     def _tell(self, digest: str, outcome: str, tries: int, usage: Usage, seconds: float) -> None:
         if self._log is not None:

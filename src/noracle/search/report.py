@@ -139,8 +139,9 @@ def _cost(found: Found) -> str:
 
 def _archive_table(found: Found) -> ContentTable:
     entries = found.entries
-    ranked = sorted((e for e in entries if e.fitness is not None), key=lambda e: -_number(e))
-    shown = {0, found.number, *(e.number for e in ranked[:_BEST_SHOWN])}
+    values = {e.number: e.fitness.value for e in entries if e.fitness is not None}
+    ranked = sorted(values, key=lambda n: math.inf if math.isnan(values[n]) else -values[n])
+    shown = {0, found.number, *ranked[:_BEST_SHOWN]}
     text = ("name", "origin", "parents", "change")
     numbers = ("validation", "low", "high", "items", "calls")
     return ContentTable(
@@ -209,11 +210,6 @@ def _node_table(found: Found) -> ContentTable:
         numeric=(False, False, False, False, False, True),
         shown=(),
     )
-
-
-def _number(entry: Entry) -> float:
-    value = math.nan if entry.fitness is None else entry.fitness.value
-    return -math.inf if math.isnan(value) else value
 
 
 def _value(estimate: Estimate) -> str:
