@@ -310,12 +310,12 @@ def _picked(
     value = dict(zip(pool.systems, values.tolist(), strict=True))
     names = sorted(race.leaders, key=lambda s: (-value[s], s))
     left = np.array([pool.systems.index(s) for s in names])
-    differences = _differences(pool, rows, left, read, race.confidence)
     most, last = len(names), sorted(race.dropped, key=lambda s: (-race.dropped[s], s))
     own = {s: value[s] if most > 1 else math.nan for s in names}
     ranks = [Rank(system=s, best=1, worst=most, value=own[s]) for s in names]
     ranks += [Rank(system=s, best=2, worst=len(value), value=math.nan) for s in last]
     spent, passed_over = len(rows), read - len(rows)
+    unsure = sum(row[3] == "unsure" for row in rows)
     same = "all systems in the race gave the same answer"
     notes = {
         f"{passed_over} items were passed over: {same}": passed_over,
@@ -324,7 +324,7 @@ def _picked(
     promise: dict[str, Any] = {"kind": Kind.FINITE_SAMPLE, "error_rate": 1 - race.confidence}
     comparison = Comparison(
         systems=pool.systems,
-        differences=differences,
+        differences=_differences(pool, rows, left, read, race.confidence),
         ranks=tuple(ranks),
         leaders=tuple(names),
         confidence=race.confidence,
@@ -332,12 +332,7 @@ def _picked(
         interval="betting",
         dropped=dict(race.dropped),
         guarantee=Guarantee(**promise, anytime=True, assumptions=(_ORDERED, _DRAWN, RIGHT)),
-        counts={
-            "labelled": spent,
-            "items": read,
-            "unsure": sum(row[3] == "unsure" for row in rows),
-            "passed_over": passed_over,
-        },
+        counts={"labelled": spent, "items": read, "unsure": unsure, "passed_over": passed_over},
         notes=tuple(said for said, holds in notes.items() if holds),
     )
     end = [RaceStep(spent, names[0], len(names))] if not path or path[-1].labels < spent else []

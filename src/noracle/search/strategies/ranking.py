@@ -44,11 +44,8 @@ class Told:
 
     def digests(self) -> dict[str, int]:
         """The workflows that were tried, with the number of their first entry."""
-        found: dict[str, int] = {}
-        for scored in self.told():
-            if not scored.entry.problem:
-                found.setdefault(scored.entry.workflow.digest, scored.entry.number)
-        return found
+        entries = [s.entry for s in reversed(self.told()) if not s.entry.problem]
+        return {entry.workflow.digest: entry.number for entry in entries}
 
     def standings(self) -> list[Standing]:
         """Where the entries that have a score stand, by number."""
