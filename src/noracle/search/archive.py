@@ -104,10 +104,8 @@ class SearchArchive(contextlib.AbstractContextManager["SearchArchive"]):
 
     def _check(self, settings: Mapping[str, Any]) -> None:
         where = repr(str(self.folder))
-        rule, ours = (
-            f"must hold a journal of schema {SCHEMA}",
-            self._events[0].get("schema") == SCHEMA,
-        )
+        rule = f"must hold a journal of schema {SCHEMA}"
+        ours = self._events[0].get("schema") == SCHEMA
         require(ours, f"folder {rule}; got another in {where}. Name a new folder.")
         began, now = self.settings, json.loads(json.dumps(dict(settings)))
         names = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]

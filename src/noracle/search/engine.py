@@ -362,10 +362,8 @@ class _WorkflowSearch:
         problem, items = made["problem"], self.vault.items("validation")
         items = items[: max(1, math.ceil(made["share"] * len(items) - 1e-9))]
         if not problem:
-            most, left = (
-                self.runner.needed(workflow, items) + self._reserve(workflow),
-                self.runner.left,
-            )
+            left = self.runner.left
+            most = self.runner.needed(workflow, items) + self._reserve(workflow)
             rule = f"budget must allow the first baseline, up to {most} calls"
             require(number > 0 or most <= left, f"{rule}; got {self.runner.budget}.")
             if most > left:

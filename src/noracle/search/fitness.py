@@ -98,9 +98,8 @@ class ItemLabels:
         >>> [label.kind for label in ItemLabels.from_evidence(evidence).of.values()]
         ['ordinary', 'complementary']
         """
-        require_evidence(
-            evidence.judgements is not None, "evidence", "must have judgements", "none"
-        )
+        there = evidence.judgements is not None
+        require_evidence(there, "evidence", "must have judgements", "none")
         evidence.check()
         place, n_classes = class_places(evidence), sizes_of(evidence)
         aimed = propensities_of(evidence) == "recorded"

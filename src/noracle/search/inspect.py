@@ -190,10 +190,9 @@ def _value(answer: int | None, n_classes: int, labels: Sequence[LogLabel]) -> fl
         return "unlabelled"
     if any(label.propensity is not None for label in labels) or "unsure" in said.values():
         return "judged"
-    words: dict[Any, Verdict] = {
-        k: "yes" if w in {"yes", "true"} else "no" for k, w in said.items()
-    }
-    known = Told.of([(kind, word, None) for kind, word in words.items()], n_classes=n_classes)
+    yes = {"yes", "true"}
+    words: dict[Any, Verdict] = {k: "yes" if word in yes else "no" for k, word in said.items()}
+    known = Told.of([(k, word, None) for k, word in words.items()], n_classes=n_classes)
     return "judged" if known is None else plain_score(known.meet(answer))
 
 

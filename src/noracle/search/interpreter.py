@@ -291,9 +291,9 @@ def reply_form(fields: Sequence[str], letters: str) -> str:
     form = f"Write these parts, each under its name: {', '.join(parts)}."
     if "answer" not in fields:
         return form if len(parts) > 1 else ""
-    return (
-        f"{form} End with a line of its own: {last}." if parts else f"Reply with one line: {last}."
-    )
+    if not parts:
+        return f"Reply with one line: {last}."
+    return f"{form} End with a line of its own: {last}."
 
 
 def labelled(name: str, replies: Sequence[NodeReply]) -> list[tuple[str, str]]:

@@ -136,11 +136,9 @@ class Vault:
 
     def evidence(self, part: Literal["validation", "confirm"]) -> Evidence:
         """The judgements of a part, for the fitness and the gate; never for a strategy."""
-        rule, remedy = (
-            "must be 'validation' or 'confirm'",
-            "The final labels are taken with take_final().",
-        )
-        require(part in ("validation", "confirm"), f"part {rule}; got {part!r}. {remedy}")
+        came = f"{part!r}. The final labels are taken with take_final()"
+        known = part in ("validation", "confirm")
+        require(known, f"part must be 'validation' or 'confirm'; got {came}.")
         return self._evidence(part)
 
     def take_final(self) -> Evidence:
@@ -172,10 +170,8 @@ class Vault:
 def _checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     found = tuple(float(s) for s in shares)
     rule = "must be three numbers above 0 that sum to 1 (validation, confirm, final)"
-    fine = (
-        len(found) == len(PARTS) and all(0 < s < 1 for s in found) and abs(sum(found) - 1) <= 1e-9
-    )
-    require(fine, f"shares {rule}; got {list(shares)}.")
+    whole = len(found) == len(PARTS) and abs(sum(found) - 1) <= 1e-9
+    require(whole and all(0 < s < 1 for s in found), f"shares {rule}; got {list(shares)}.")
     return found[0], found[1], found[2]
 
 

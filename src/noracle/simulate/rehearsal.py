@@ -458,10 +458,8 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
         rule, all_seen = f"must be given where {told} classes are not all seen", told == len(names)
         require_evidence(guessed or all_seen, "classes", rule, list(names)[:6])
     strange = sorted(seen - set(names), key=str)
-    rule, remedy = (
-        f"must be one of the {len(names)} classes",
-        "Correct it or pass n_classes or classes.",
-    )
+    rule = f"must be one of the {len(names)} classes"
+    remedy = "Correct it or pass n_classes or classes."
     require_evidence(not strange, "key", rule, strange[:5], remedy=remedy)
     return names
 
@@ -491,10 +489,8 @@ def _same_classes(truths: list[Any], answers: list[Any], *, text: bool) -> tuple
     if letters and all(isinstance(t, int) for t in truths):
         named = [chr(ord("A") + t) for t in truths]
         return named, "places of the key are taken as letters: class 0 is A"
-    same, kind = (
-        all(isinstance(t, str) == text for t in truths),
-        "text" if text else "whole numbers",
-    )
+    same = all(isinstance(t, str) == text for t in truths)
+    kind = "text" if text else "whole numbers"
     came = f"{kind} in the answers and {truths[0]!r} in the key"
     remedy = "Write both as text or as whole numbers."
     require_evidence(same, "key", "must be written as the answers are", came, remedy=remedy)

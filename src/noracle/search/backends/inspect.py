@@ -93,9 +93,8 @@ def _config(request: Request) -> GenerateConfig:
 
 def _completion(name: str, output: ModelOutput) -> Completion:
     if output.error:
-        raise ModelError(
-            redact(f"{name}: {output.error}"), transient=bool(_PASSING.search(output.error))
-        )
+        passing = _PASSING.search(output.error) is not None
+        raise ModelError(redact(f"{name}: {output.error}"), transient=passing)
     text = redact(output.completion if output.choices else "", *api_keys(), others=False)
     finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
     usage, said = Usage(), output.usage

@@ -137,11 +137,9 @@ class OpenAIModel:
         came = f"{self.base_url!r} is not, and {used} is set"
         remedy = "Use https, or unset it for a server that needs none."
         require(used is None or self._encrypted, f"base_url {rule}; {came}. {remedy}")
-        rule, remedy = (
-            "must name an environment variable that is set",
-            "Set it, or leave key_env out.",
-        )
-        require(key_env is None or used, f"key_env {rule}; {key_env!r} is not. {remedy}")
+        came = f"{key_env!r} is not. Set it, or leave key_env out"
+        rule = "must name an environment variable that is set"
+        require(key_env is None or used, f"key_env {rule}; {came}.")
         if used is not None:
             key_value(used)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None

@@ -180,8 +180,6 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
             reply = Completion(text=row["text"], finish=row["finish"], usage=usage)
             replies[str(row["digest"])] = (str(row["model"]), reply)
         except (ValueError, TypeError, KeyError) as error:
-            where = f"{str(path)!r} does not at line {number}"
-            raise EvidenceError(
-                f"recording must hold one call a line; {where} ({error})."
-            ) from error
+            came = f"{str(path)!r} does not at line {number} ({error})"
+            raise EvidenceError(f"recording must hold one call a line; {came}.") from error
     return replies
