@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from noracle.errors import ArgumentError, require
-from noracle.search.candidates import Proposal, Scored
+from noracle.search.candidates import Proposal, Scored, Standing, Told, pick, rank, stand
 from noracle.search.model import Calls, Message, ModelError, Request, at_least
-from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
 from noracle.search.task import LETTERS, Task, TaskItem
 from noracle.search.workflow import (
     MOST_NODES,

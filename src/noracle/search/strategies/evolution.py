@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noracle.errors import require
-from noracle.search.candidates import Proposal, Scored
+from noracle.search.candidates import Proposal, Scored, Told, pick, rank, stand
 from noracle.search.model import at_least
 from noracle.search.strategies.edits import EDITS, edit_workflow
-from noracle.search.strategies.ranking import Told, pick, rank, stand
 from noracle.search.task import draws
 from noracle.search.workflow import BASELINES, Workflow, load_workflow
 
