@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from noracle._version import __version__
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.report import plots
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
 from noracle.search.candidates import COSTS, Entry, Outcome, Proposal, outcome_columns
-from noracle.search.journal import JournalFile, write_whole
+from noracle.search.journal import JournalFile, write_json
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
@@ -32,7 +33,7 @@ _FREE = ("budget",)
 Event = dict[str, Any]
 
 
-class SearchArchive:
+class SearchArchive(contextlib.AbstractContextManager["SearchArchive"]):
     """The events of one search, in memory and on disk. Make it with :meth:`open` and close it."""
 
     def __init__(self, folder: Path, journal: JournalFile) -> None:
@@ -79,21 +80,15 @@ class SearchArchive:
 
     def snapshot(self) -> Path:
         """Write ``archive.json``, whole."""
-        text = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1)
-        return write_whole(self.folder / SNAPSHOT, text + "\n")
+        return write_json(self.folder / SNAPSHOT, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Settings, candidates, challenges and the end, as plain JSON values."""
         made = {e["number"]: e for e in self.of("proposal")}
         entries = [{**_without(made[e["number"]]), **_without(e)} for e in self.of("entry")]
-        ends = [_without(e) for e in self.of("end")]
-        return {
-            "schema": SCHEMA,
-            "settings": self.settings,
-            "entries": entries,
-            "challenges": [_without(e) for e in self.of("challenge")],
-            "end": ends[-1] if ends else None,
-        }
+        challenges, ends = ([_without(e) for e in self.of(k)] for k in ("challenge", "end"))
+        found = {"entries": entries, "challenges": challenges, "end": ends[-1] if ends else None}
+        return {"schema": SCHEMA, "settings": self.settings, **found}
 
     def clean(self) -> None:
         """Remove temporary files that a killed search left."""
@@ -104,25 +99,19 @@ class SearchArchive:
         """Let go of the journal."""
         self._journal.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check(self, settings: Mapping[str, Any]) -> None:
         where = repr(str(self.folder))
-        if self._events[0].get("schema") != SCHEMA:
-            rule = f"folder must hold a journal of schema {SCHEMA}"
-            raise ArgumentError(f"{rule}; got another in {where}. Name a new folder.")
+        rule = f"must hold a journal of schema {SCHEMA}"
+        ours = self._events[0].get("schema") == SCHEMA
+        require(ours, f"folder {rule}; got another in {where}. Name a new folder.")
         began, now = self.settings, json.loads(json.dumps(dict(settings)))
-        other = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
-        if other:
-            rule = "folder must hold a search with the same settings to go on"
-            remedy = "Use the settings it began with, or name a new folder."
-            raise ArgumentError(
-                f"{rule}; got another {', '.join(sorted(other))} in {where}. {remedy}"
-            )
+        names = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
+        rule, other = "must hold a search with the same settings to go on", ", ".join(sorted(names))
+        remedy = "Use the settings it began with, or name a new folder."
+        require(not names, f"folder {rule}; got another {other} in {where}. {remedy}")
 
     def _no_journal(self, line: int) -> ArgumentError:
         came = f"something else in line {line} of {str(self.folder / JOURNAL)!r}"
@@ -170,7 +159,7 @@ def entry_event(
         "number": number,
         "problem": problem,
         "cost": dict(cost),
-        "fitness": None if fitness is None else fitness.to_dict(),
+        "fitness": _inner(fitness),
         "outcomes": outcome_columns(outcomes),
     }
 
@@ -267,19 +256,15 @@ class Found(Result):
         are in the archive.
         """
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain |= {
-            "winner": self.winner.to_dict(),
-            "entries": [_entry_dict(e) for e in self.entries],
-            **{name: _inner(plain[name]) for name in _INNER},
-        }
+        plain |= {name: _inner(plain[name]) for name in _INNER}
+        plain |= {"winner": _inner(self.winner), "entries": [_entry_dict(e) for e in self.entries]}
         return {"schema": self.schema, **encode(plain)}
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
         values |= {name: _revived(read, values[name]) for name, read in _INNER.items()}
-        values["winner"] = parse_workflow(values["winner"])
-        values["entries"] = tuple(_entry_from(e) for e in values["entries"])
-        return values
+        entries = tuple(_entry_from(e) for e in values["entries"])
+        return {**values, "winner": parse_workflow(values["winner"]), "entries": entries}
 
     def __repr__(self) -> str:
         value = self.held_out
@@ -328,9 +313,8 @@ def found_of(
     if winner.fitness is None:
         raise ArgumentError(f"the first baseline must have a fitness; got none ({winner.problem}).")
     validation = _selected(winner.fitness, sum(e.fitness is not None for e in entries))
-    held_out = None if end is None else Estimate.from_dict(end["held_out"])
-    comparison = None if end is None else _revived(Comparison, end["comparison"])
-    challenges = [_without(e, "outcomes") for e in archive.of("challenge")]
+    final: Mapping[str, Any] = end or {"held_out": None, "comparison": None, "stopped": capped}
+    held_out = _revived(Estimate, final["held_out"])
     found = Found(
         **{name: settings[name] for name in ("task", "strategy", "model", "designer")},
         winner=winner.workflow,
@@ -339,13 +323,13 @@ def found_of(
         validation=validation,
         held_out=held_out,
         shrinkage=NaN if held_out is None else validation.value - held_out.value,
-        comparison=comparison,
+        comparison=_revived(Comparison, final["comparison"]),
         entries=tuple(entries),
-        challenges=tuple(challenges),
+        challenges=tuple(_without(e, "outcomes") for e in archive.of("challenge")),
         counts={part: len(settings["split"][part]) for part in ("validation", "confirm", "final")},
         cost=_totals(archive),
         ledger=dict(ledger),
-        stopped=capped if end is None else end["stopped"],
+        stopped=final["stopped"],
         reason=f"no held-out value: {capped}" if end is None else "",
     )
     return dataclasses.replace(found, guarantees=_guarantees(found))
@@ -364,12 +348,9 @@ def _selected(fitness: Estimate, n: int) -> Estimate:
 
 def _totals(archive: SearchArchive) -> dict[str, int]:
     """Calls and tokens of the whole search, by what they were for."""
-    parts = {
-        "design": [e["design"] for e in archive.of("proposal")],
-        "validation": [e["cost"] for e in archive.of("entry")],
-        "confirm": [e["cost"] for e in archive.of("challenge")],
-        "final": [e["cost"] for e in archive.of("end")],
-    }
+    paid = {"validation": "entry", "confirm": "challenge", "final": "end"}
+    parts = {"design": [e["design"] for e in archive.of("proposal")]}
+    parts |= {part: [e["cost"] for e in archive.of(kind)] for part, kind in paid.items()}
     every = [cost for costs in parts.values() for cost in costs]
     return {
         **{name: sum(cost.get(name, 0) for cost in every) for name in COSTS},
@@ -383,19 +364,17 @@ def _guarantees(found: Found) -> dict[str, str]:
     said = {"validation": f"{kind}: the winner was chosen with these labels"}
     if challenges:
         said["acceptance"] = str(challenges[-1]["guarantee"])
-    met = {
-        "held_out": (found.held_out, "labels that neither design nor choice had met"),
-        "comparison": (found.comparison, "paired, on the same held-out labels"),
-    }
-    for name, (result, what) in met.items():
-        if result is not None:
-            said[name] = f"{result.guarantee.kind.label} at {level}: {what}"
-    if challenges or found.comparison is not None:
+    if (met := found.held_out) is not None:
+        what = "labels that neither design nor choice had met"
+        said["held_out"] = f"{met.guarantee.kind.label} at {level}: {what}"
+    if (pair := found.comparison) is not None:
+        what = "paired, on the same held-out labels"
+        said["comparison"] = f"{pair.guarantee.kind.label} at {level}: {what}"
+    if challenges or pair is not None:
         what = "the winner is called better only by confirm or final labels"
         said["better"] = f"finite-sample at {level}: {what}"
     what = "which candidates are proposed, and whether a better one exists, carries no promise"
-    said["strategy"] = f"heuristic: {what}"
-    return said
+    return {**said, "strategy": f"heuristic: {what}"}
 
 
 _INNER: dict[str, Any] = {"validation": Estimate, "held_out": Estimate, "comparison": Comparison}
@@ -405,7 +384,7 @@ def _revived(kind: type[_R], data: Mapping[str, Any] | None) -> _R | None:
     return None if data is None else kind.from_dict(data)
 
 
-def _inner(result: Result | None) -> dict[str, Any] | None:
+def _inner(result: Result | Workflow | None) -> dict[str, Any] | None:
     return None if result is None else result.to_dict()
 
 

@@ -4,24 +4,23 @@ outcome kept as it comes.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, require
 from noracle.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
-from noracle.search.interpreter import run_workflow
-from noracle.search.journal import JournalFile, write_whole
+from noracle.search.interpreter import grouped, run_workflow
+from noracle.search.journal import JournalFile, write_json
 from noracle.search.model import STATES, BudgetReached, Calls, Usage, at_least
 from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
@@ -80,16 +79,15 @@ class RunFolder:
         return self.path / "calls.sqlite"
 
     def __enter__(self) -> Self:
-        if self.path.exists() and not self.path.is_dir():
-            raise ArgumentError(f"run must name a folder; got the file {str(self.path)!r}.")
+        came, is_file = repr(str(self.path)), self.path.exists() and not self.path.is_dir()
+        require(not is_file, f"run must name a folder; got the file {came}.")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        busy = f"run must be a folder that no other process uses; got {str(self.path)!r}. Wait or name another."
+        busy = f"run must be a folder that no other process uses; got {came}. Wait or name another."
         self._journal = JournalFile(self.path / "outcomes.jsonl", busy=busy, sync=False)
         try:
             self._agree()
-            for line in self._journal.records(
-                lambda _, data: OutcomeLine.from_dict(data), self._broken
-            ):
+            known = self._journal.records(lambda _, d: OutcomeLine.from_dict(d), self._broken)
+            for line in known:
                 self.lines[line.outcome.item, line.outcome.repeat] = line
         except BaseException:
             self.__exit__()
@@ -118,8 +116,7 @@ class RunFolder:
         file = self.path / "run.json"
         mine = {"schema": SCHEMA, **self.settings}
         if not file.exists():
-            text = json.dumps(mine, ensure_ascii=False, indent=1, allow_nan=False)
-            write_whole(file, text + "\n")
+            write_json(file, mine)
             return
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
@@ -128,31 +125,22 @@ class RunFolder:
         if not isinstance(before, dict) or before.get("schema") != SCHEMA:
             came = f"something else in {str(file)!r}"
             raise ArgumentError(f"run must be a folder of a run; got {came}. Name another folder.")
-        if before != mine:
-            other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-            pairs = [(k, str(before.get(k))[:40], str(mine.get(k))[:40]) for k in other]
-            said = ", ".join(f"{k} {there!r} there and {here!r} here" for k, there, here in pairs)
-            came = f"{said} in {str(self.path)!r}"
-            raise ArgumentError(f"run must go on as it began; got {came}. Name another folder.")
+        other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
+        pairs = [(k, str(before.get(k))[:40], str(mine.get(k))[:40]) for k in other]
+        said = ", ".join(f"{k} {there!r} there and {here!r} here" for k, there, here in pairs)
+        came = f"{said} in {str(self.path)!r}"
+        require(not other, f"run must go on as it began; got {came}. Name another folder.")
 
     def _broken(self, line: int) -> EvidenceError:
-        where = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
-        rule = "must hold one outcome a line"
-        return EvidenceError(fault("run", rule, where, remedy="Name another folder."))
+        came = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
+        rule, remedy = "must hold one outcome a line", "Name another folder."
+        return EvidenceError.of("run", rule, came, remedy=remedy)
 
 
 Progress = Callable[[int, int], None]
 """Called with how many questions are done and how many there are."""
 
 _FORM = 320  # characters that a workflow writes around a question, about
-
-
-class _Options(TypedDict):
-    """How questions are put, whatever they are about."""
-
-    concurrency: int
-    run: RunFolder | None
-    progress: Progress | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +204,7 @@ async def ask_items(
 
     Examples
     --------
+    >>> import asyncio
     >>> from noracle.search.model import Completion
     >>> from noracle.search.task import TaskItem
     >>> from noracle.search.workflow import load_workflow
@@ -228,7 +217,7 @@ async def ask_items(
     (0, 1)
     """
     questions = task_questions(task, seed=seed, shuffle=shuffle)
-    how = _Options(concurrency=concurrency, run=run, progress=progress)
+    how: dict[str, Any] = {"concurrency": concurrency, "run": run, "progress": progress}
     return await ask_questions(questions, workflow, calls, seed=seed, **how)
 
 
@@ -256,8 +245,8 @@ async def ask_questions(
     waiting = iter([place for place in range(len(work)) if place not in known])
     stopped: list[str] = []
 
-    async def worker(places: Iterator[int]) -> None:
-        for place in places:
+    async def worker() -> None:
+        for place in waiting:
             if stopped:
                 return
             question, repeat = work[place]
@@ -266,20 +255,14 @@ async def ask_questions(
             except BudgetReached as error:
                 stopped.append(str(error))
                 return
-            known[place] = line = OutcomeLine(
-                outcome=outcome, order=question.order, of=_print(question)
-            )
+            line = OutcomeLine(outcome=outcome, order=question.order, of=_print(question))
+            known[place] = line
             if run is not None:
                 run.add(line)
             if progress is not None:
                 progress(len(known), len(work))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(work) - len(known))):
-                group.create_task(worker(waiting))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # one error, as if there were no group
+    await grouped(worker() for _ in range(min(concurrency, len(work) - len(known))))
     lines = tuple(known[place] for place in sorted(known))
     return Asked(lines=lines, total=len(work), stopped=stopped[0] if stopped else "")
 
@@ -387,24 +370,20 @@ def read_claims(
     strange = [row[0] for row in rows if str(row[0]) not in items]
     if strange:
         rule, n = "must be about items of the task", len(strange)
-        raise EvidenceError(fault("answers", rule, "others", where=strange, total=n))
+        raise EvidenceError.of("answers", rule, "others", where=strange, total=n)
     several = len({row[1] for row in rows}) > 1
-    claims, wrong = [], []
-    for name, system, answer in rows:
-        item = items[str(name)]
-        chosen = _class(answer, item)
-        if chosen == -1:
-            wrong.append(name)
-            continue
-        identity = f"{item.id}/{system}" if several else item.id
-        question = None if chosen is None else _question(identity, item, chosen, seed)
-        claims.append(
-            Claim(id=identity, item=item.id, system=str(system), answer=chosen, question=question)
-        )
+    read = [(items[str(name)], str(system), answer) for name, system, answer in rows]
+    classes = [_class(answer, item) for item, _, answer in read]
+    wrong = [row[0] for row, k in zip(rows, classes, strict=True) if k == -1]
     if wrong:
         rule = "must be a class, the text of an option or its letter"
         remedy, n = "Null means no answer.", len(wrong)
-        raise EvidenceError(fault("answer", rule, "another", where=wrong, total=n, remedy=remedy))
+        raise EvidenceError.of("answer", rule, "another", where=wrong, total=n, remedy=remedy)
+    claims = []
+    for (item, system, _), k in zip(read, classes, strict=True):
+        name = f"{item.id}/{system}" if several else item.id
+        question = None if k is None else _question(name, item, k, seed)
+        claims.append(Claim(id=name, item=item.id, system=system, answer=k, question=question))
     return claims
 
 
@@ -461,7 +440,7 @@ async def judge_claims(
     (['yes'], [1.0])
     """
     questions = [claim.question for claim in claims if claim.question is not None]
-    how = _Options(concurrency=concurrency, run=run, progress=progress)
+    how: dict[str, Any] = {"concurrency": concurrency, "run": run, "progress": progress}
     return await ask_questions(questions, workflow, calls, seed=seed, repeats=repeats, **how)
 
 

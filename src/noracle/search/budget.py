@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.search.model import BudgetReached, Calls, Completion, Request, Usage
 
 MILLION = 1_000_000
@@ -49,9 +49,9 @@ class CallPrices:
     def __post_init__(self) -> None:
         own = (self.input_per_million, self.output_per_million)
         for name, (ins, outs) in {"*": own, **self.models}.items():
-            if any(math.isinf(price) or price < 0 for price in (ins, outs)):
-                came = f"{ins} and {outs} for {name!r}"
-                raise ArgumentError(f"prices must be finite and at least 0; got {came}.")
+            bad = any(math.isinf(price) or price < 0 for price in (ins, outs))
+            came = f"{ins} and {outs} for {name!r}"
+            require(not bad, f"prices must be finite and at least 0; got {came}.")
 
     @classmethod
     def read(cls, path: str | Path) -> CallPrices:
@@ -114,9 +114,9 @@ class Ledger:
     failure: str = ""
 
     def __add__(self, other: Ledger) -> Ledger:
-        if self.currency != other.currency and self.cost and other.cost:
-            came = f"{self.currency} and {other.currency}"
-            raise ArgumentError(f"ledgers must be in one currency to add; got {came}.")
+        came = f"{self.currency} and {other.currency}"
+        one = self.currency == other.currency or not (self.cost and other.cost)
+        require(one, f"ledgers must be in one currency to add; got {came}.")
         names = ("calls", "cached", "failed", "retried", "estimated", "usage", "cost")
         sums: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in names}
         return Ledger(
@@ -145,10 +145,10 @@ class Ledger:
         return line + _money(self)
 
 
-def _money(said: Ledger | Projection) -> str:
+def _money(said: Ledger | Projection, about: str = "") -> str:
     if math.isnan(said.cost):
         return f"cost unknown ({said.reason})"
-    return f"{said.cost:,.4f} {said.currency}"
+    return f"{about}{said.cost:,.4f} {said.currency}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +169,9 @@ class Projection:
     stops_at: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        money = _money(self) if math.isnan(self.cost) else f"about {_money(self)}"
         caps = f"; stops at the cap on {' and '.join(self.stops_at)}" if self.stops_at else ""
-        return f"at most {self.calls:,} calls, about {self.usage.total:,} tokens, {money}{caps}"
+        tokens, money = f"about {self.usage.total:,} tokens", _money(self, "about ")
+        return f"at most {self.calls:,} calls, {tokens}, {money}{caps}"
 
 
 class Budget:
@@ -202,9 +202,8 @@ class Budget:
     ) -> None:
         self.calls, self.tokens, self.cost, self.seconds = calls, tokens, cost, seconds
         for name, cap in self._caps():
-            if not (cap > 0 and math.isfinite(cap)):
-                rule = "must be above 0 and finite, or None for no cap"
-                raise ArgumentError(f"{name} {rule}; got {cap}.")
+            rule = "must be above 0 and finite, or None for no cap"
+            require(cap > 0 and math.isfinite(cap), f"{name} {rule}; got {cap}.")
         self._done = self._open = 0
         self._usage, self._spent = Usage(), 0.0
         self._start: float | None = None

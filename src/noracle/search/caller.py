@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from noracle.errors import ArgumentError, NoracleError
+from noracle.errors import NoracleError, require
 from noracle.search.budget import Budget, CallPrices, Ledger
 from noracle.search.journal import write_whole
 from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
@@ -55,16 +55,13 @@ def default_path() -> Path:
     if named:
         path = Path(named).expanduser()
         return path if path.suffix == ".sqlite" else path / "calls.sqlite"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    known = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
+    variable, usual = known.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    base = Path(os.environ.get(variable) or Path.home() / usual)
     return base / "noracle" / "calls.sqlite"
 
 
-class Cache:
+class Cache(contextlib.AbstractContextManager["Cache"]):
     """Replies by the digest of their request.
 
     Examples
@@ -103,9 +100,7 @@ class Cache:
         return cache
 
     def _prepare(self) -> None:
-        """Bring a new file into shape; where several processes do so at once, SQLite may not wait
-        by itself.
-        """
+        """Shape a new file; where several processes do so at once, SQLite may not wait by itself."""
         until = time.monotonic() + BUSY_MS / 1000
         while True:
             try:
@@ -137,18 +132,17 @@ class Cache:
     def _is_new(self) -> bool:
         """Whether the file is empty; raises where it belongs to others or to another version."""
         self._db.execute("begin")
+        count = "select count(*) from sqlite_master"
+        facts = (count, "pragma application_id", "pragma user_version")
         with self._db:
-            tables = self._db.execute("select count(*) from sqlite_master").fetchone()[0]
-            kind = self._db.execute("pragma application_id").fetchone()[0]
-            version = self._db.execute("pragma user_version").fetchone()[0]
+            tables, kind, version = (self._db.execute(sql).fetchone()[0] for sql in facts)
         if not tables:
             return True
-        if kind != APPLICATION or version != VERSION:
-            what = "another program's database"
-            if kind == APPLICATION:
-                what = "not a cache of this version of noracle"
-            raise CacheError(f"{str(self.path)!r} is {what}. Name another file.")
-        return False
+        if (kind, version) == (APPLICATION, VERSION):
+            return False
+        foreign, other = "another program's database", "not a cache of this version of noracle"
+        what = other if kind == APPLICATION else foreign
+        raise CacheError(f"{str(self.path)!r} is {what}. Name another file.")
 
     def get(self, digest: str) -> Completion | None:
         """The reply to a request, or None."""
@@ -170,9 +164,8 @@ class Cache:
         """Delete the replies of a model, of a time, of both, or all; returns how many. They are
         overwritten in the file.
         """
-        if before is not None and before.tzinfo is None:
-            came, remedy = before.isoformat(), "Add tzinfo=datetime.UTC."
-            raise ArgumentError(f"before must carry a time zone; got {came}. {remedy}")
+        came = "" if before is None or before.tzinfo else before.isoformat()
+        require(not came, f"before must carry a time zone; got {came}. Add tzinfo=datetime.UTC.")
         limit = None if before is None else before.timestamp()
         with self._at_work():
             gone = self._db.execute(_PURGE, (model, limit)).rowcount
@@ -211,9 +204,6 @@ class Cache:
         """Close the file; closing twice does no harm."""
         self._db.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -239,13 +229,13 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
     ...     record(cache, Path(folder) / "calls.jsonl")
     1
     """
-    lines = []
+    rows = []
     for digest, name, reply in cache.rows():
         if model is None or name == model:
             said = {"text": reply.text, "finish": reply.finish, **dataclasses.asdict(reply.usage)}
-            lines.append(json.dumps({"digest": digest, "model": name, **said}, ensure_ascii=False))
-    write_whole(Path(path), "".join(line + "\n" for line in lines))
-    return len(lines)
+            rows.append({"digest": digest, "model": name, **said})
+    write_whole(Path(path), "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+    return len(rows)
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -272,7 +262,7 @@ class _Flight:
     sent: bool = False
 
 
-class Caller:
+class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     """Call one model through stores, caps, queue and retries.
 
     Parameters
@@ -325,13 +315,12 @@ class Caller:
     ) -> None:
         at_least(1, concurrency=concurrency)
         at_least(0, retries=retries)
-        if not timeout > 0:
-            raise ArgumentError(f"timeout must be above 0 seconds; got {timeout}.")
+        require(timeout > 0, f"timeout must be above 0 seconds; got {timeout}.")
         self.model, self.budget, self.prices = model, budget or Budget(), prices or CallPrices()
         self._reason = self.prices.reason(model.name)
-        if self._reason and self.budget.cost is not None:
-            why = f"{self._reason}. Give its price, or cap calls or tokens"
-            raise ArgumentError(f"cost can be capped only where the price is known; {why}.")
+        why = f"{self._reason}. Give its price, or cap calls or tokens"
+        fine = not self._reason or self.budget.cost is None
+        require(fine, f"cost can be capped only where the price is known; {why}.")
         self._stores = tuple(stores)
         self._concurrency, self._retries, self._log = concurrency, retries, log
         self._timeout, self._backoff = timeout, backoff
@@ -377,14 +366,10 @@ class Caller:
             self._tell(digest, "cached", 0, found.usage, 0.0)
             return found
         flight = self._flights.get(digest)
-        if flight is not None and flight.loop is not asyncio.get_running_loop():
-            flight = None  # left over from a loop that was stopped
-        joined = flight is not None
-        if flight is None:
-            flight = self._start(digest, request)
+        if flight is None or flight.loop is not asyncio.get_running_loop():
+            # None, or left over from a loop that was stopped.
+            return await self._wait(digest, self._start(digest, request))
         completion = await self._wait(digest, flight)
-        if not joined:
-            return completion
         self._counts["cached"] += 1
         return dataclasses.replace(completion, cached=True)
 
@@ -400,26 +385,20 @@ class Caller:
             await asyncio.gather(*late, return_exceptions=True)
         await self.model.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _look(self, digest: str) -> Completion | None:
         """The first store that has it fills those before it."""
         for place, store in enumerate(self._stores):
-            found = store.get(digest)
-            if found is not None:
+            if (found := store.get(digest)) is not None:
                 for earlier in self._stores[:place]:
                     earlier.put(digest, self.model.name, found)
                 return found
         return None
 
     def _start(self, digest: str, request: Request) -> _Flight:
-        """Begin a call of its own, which outlives the one who asked: what is sent is paid, so its
-        reply is kept.
-        """
+        """Begin a call that outlives the one who asked: what is sent is paid, so it is kept."""
 
         def landed(task: asyncio.Task[Completion]) -> None:
             if self._flights.get(digest) is flight:
@@ -449,9 +428,13 @@ class Caller:
         """Try until there is a reply, an error that stays, or no try left; commit the reply."""
         begun, tries = time.monotonic(), 0
         self.budget.check()
-        async with self._semaphore():
+        loop = asyncio.get_running_loop()
+        if self._queue is None or self._queue[0] is not loop:  # used by one loop after another
+            self._queue = (loop, asyncio.Semaphore(self._concurrency))
+        async with self._queue[1]:
             while True:
-                await self._hold()
+                if (wait := self._not_before - time.monotonic()) > 0:
+                    await asyncio.sleep(min(wait, self.budget.seconds_left))
                 try:
                     tries += 1
                     completion = self._counted(request, await self._try(request, flight))
@@ -512,18 +495,6 @@ class Caller:
         else:
             wait = share * min(60.0, self._backoff * 2 ** (tries - 1))
         await asyncio.sleep(min(wait, self.budget.seconds_left))
-
-    async def _hold(self) -> None:
-        wait = self._not_before - time.monotonic()
-        if wait > 0:
-            await asyncio.sleep(min(wait, self.budget.seconds_left))
-
-    def _semaphore(self) -> asyncio.Semaphore:
-        """The queue of the running event loop; a caller may be used by one loop after another."""
-        loop = asyncio.get_running_loop()
-        if self._queue is None or self._queue[0] is not loop:
-            self._queue = (loop, asyncio.Semaphore(self._concurrency))
-        return self._queue[1]
 
     def _tell(self, digest: str, outcome: str, tries: int, usage: Usage, seconds: float) -> None:
         if self._log is not None:

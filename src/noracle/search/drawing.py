@@ -23,15 +23,8 @@ _WIDTH = 100
 _BOX_W, _BOX_H, _GAP_X, _GAP_Y, _EDGE = 190, 62, 26, 64, 24
 # Light tints of the Okabe-Ito colours: told apart by people with any kind of colour vision, dark
 # text readable on each.
-_TINT = {
-    "task": "#f2f2f2",
-    "ask": "#d6ebf9",
-    "vote": "#fdebc8",
-    "decide": "#cdeee2",
-    "critique_loop": "#f6d9c6",
-    "route": "#f3dcea",
-    "answer": "#fbf8cf",
-}
+_TINT = {"task": "#f2f2f2", "ask": "#d6ebf9", "vote": "#fdebc8", "decide": "#cdeee2"}
+_TINT |= {"critique_loop": "#f6d9c6", "route": "#f3dcea", "answer": "#fbf8cf"}
 
 
 def describe_node(node: Node) -> str:
@@ -104,9 +97,8 @@ def draw_workflow(workflow: Workflow) -> str:
      │ from thought  │
      └───────────────┘
     """
-    rows: list[list[tuple[str, ...]]] = [[("task",)]]
-    rows += [[_lines(node) for node in row] for row in waves(workflow)]
-    blocks = [_block(row) for row in rows]
+    rows = [[_lines(node) for node in row] for row in waves(workflow)]
+    blocks = [_block([("task",)]), *map(_block, rows)]
     widest = max(len(block[0]) for block, _ in blocks)
     lines: list[str] = []
     tails: list[int] = []
@@ -155,19 +147,14 @@ def workflow_svg(workflow: Workflow) -> str:
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     marker = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
     described = 'role="img" aria-labelledby="workflow-title workflow-desc"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
-            f'<title id="workflow-title">{title}</title>',
-            f'<desc id="workflow-desc">{told}</desc>',
-            f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
-            f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
-            *paths,
-            *boxes,
-            "</svg>",
-            "",
-        ]
-    )
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
+        f'<title id="workflow-title">{title}</title>',
+        f'<desc id="workflow-desc">{told}</desc>',
+        f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
+        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+    ]
+    return "\n".join([*lines, *paths, *boxes, "</svg>", ""])
 
 
 def _calls(least: int, most: int) -> str:
@@ -176,7 +163,6 @@ def _calls(least: int, most: int) -> str:
 
 
 def _lines(node: Node) -> tuple[str, ...]:
-    """The lines in a box."""
     lines = [node.id] if describe_node(node) == node.id else [node.id, describe_node(node)]
     if calls_of(node)[1]:
         lines.append(_calls(*calls_of(node)))
@@ -191,9 +177,7 @@ def _lines(node: Node) -> tuple[str, ...]:
 
 
 def _block(row: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
-    """Boxes side by side (below each other where they do not fit), all lines of one length, and the
-    columns where arrows begin and end.
-    """
+    """Boxes side by side, or below each other where they do not fit, and the columns of arrows."""
     boxes = [_framed(lines) for lines in row]
     if sum(len(box[0]) + 2 for box in boxes) - 2 > _WIDTH:
         widest = max(len(box[0]) for box in boxes)
@@ -217,16 +201,9 @@ def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
     low, high = min(*tails, *heads), max(*tails, *heads)
     if low == high:
         return [" " * low + "│", " " * low + "▼"]
-    marks = {
-        (low, True, True): "├",
-        (low, True, False): "└",
-        (low, False, True): "┌",
-        (high, True, True): "┤",
-        (high, True, False): "┘",
-        (high, False, True): "┐",
-    }
-    ends = [(c, c in tails, c in heads) for c in range(low, high + 1)]
-    bus = "".join(marks.get(end) or "─┬┴┼"[2 * end[1] + end[2]] for end in ends)
+    marks = {low: "─┌└├", high: "─┐┘┤"}  # by whether an arrow comes from above, and goes down
+    columns = [(marks.get(c, "─┬┴┼"), c in tails, c in heads) for c in range(low, high + 1)]
+    bus = "".join(mark[2 * above + below] for mark, above, below in columns)
     return [_marks(tails, "│"), " " * low + bus, _marks(heads, "▼")]
 
 

@@ -4,7 +4,6 @@ that it never met; every step is in the journal before the next begins.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 import json
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import EvidenceError, require
 from noracle.results import check_confidence
 from noracle.search.archive import (
     Event,
@@ -36,7 +35,7 @@ from noracle.search.candidates import (
     cost_of,
     outcome_columns,
 )
-from noracle.search.interpreter import run_workflow
+from noracle.search.interpreter import grouped, run_workflow
 from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
 from noracle.search.task import PosedQuestion, Task, draws, pose
@@ -96,7 +95,7 @@ class Runner:
 
         say = self.progress or (lambda *_: None)
         say(what, done, len(keys))
-        await _all(one(key) for key in missing)
+        await grouped(one(key) for key in missing)
         outcomes = [self.known.get(key) or found[key] for key in keys]
         return [outcome for outcome in outcomes if outcome is not None]
 
@@ -126,20 +125,8 @@ def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Po
     missing = sorted(str(item) for item in wanted - found.keys())
     if missing:
         rule, n = "must label items of the task", len(missing)
-        raise EvidenceError(fault("vault", rule, "others", where=missing, total=n))
+        raise EvidenceError.of("vault", rule, "others", where=missing, total=n)
     return found
-
-
-async def _all(jobs: Iterable[object]) -> None:
-    """Run all; at the first failure stop the others and wait for them."""
-    tasks = [asyncio.ensure_future(job) for job in jobs]  # type: ignore[call-overload]
-    try:
-        await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 _GIVE_UP = 3  # after so many failed proposals in a row the search ends
@@ -237,12 +224,13 @@ async def search_workflows(
     at_least(0, generations=generations)
     at_least(1, repeats=repeats)
     started = [load_workflow(name) for name in BASELINES] if baselines is None else list(baselines)
-    if not started:
-        raise ArgumentError("baselines must hold at least one workflow; got none.")
+    require(started, "baselines must hold at least one workflow; got none.")
     parts: dict[str, Any] = {part: list(vault.items(part)) for part in PARTS}
+    whole = [task.instruction, *((i.id, i.text, i.options) for i in task.items)]
+    text = json.dumps(whole, ensure_ascii=False)
     settings = {
         "task": task.name,
-        "items": _fingerprint(task),
+        "items": hashlib.sha256(text.encode()).hexdigest(),
         "model": model_name(calls),
         "designer": model_name(designer),
         "strategy": strategy.name,
@@ -269,8 +257,7 @@ async def search_workflows(
         archive.clean()
         search = _WorkflowSearch(vault, runner, archive, strategy, designer, started)
         end, capped = await search.run(generations)
-        callers = dict.fromkeys(c for c in (calls, designer) if isinstance(c, Caller))
-        ledgers = [caller.ledger for caller in callers]
+        ledgers = [c.ledger for c in dict.fromkeys((calls, designer)) if isinstance(c, Caller)]
         paid = sum(ledgers[1:], ledgers[0]).to_dict() if ledgers else {}
         leader = search.leader
         return found_of(archive, search.entries, leader=leader, end=end, capped=capped, ledger=paid)
@@ -337,9 +324,8 @@ class _WorkflowSearch:
 
     async def _ask(self, generation: int) -> Event | str:
         """What the strategy proposes, or why there is nothing more."""
-        left, designer = self.runner.left - self._reserve(None), None
-        if self.designer is not None:
-            designer = CountedCalls(self.designer, left)
+        left = self.runner.left - self._reserve(None)
+        designer = CountedCalls(self.designer, left) if self.designer is not None else None
         rng = draws("strategy", self.runner.seed, generation)
         try:
             proposal = await self.strategy.ask(generation, rng, designer)
@@ -351,9 +337,8 @@ class _WorkflowSearch:
             raise
         if proposal is None:
             return "the strategy was done"
-        number = len(self.baselines) + generation - 1
+        number, origin = len(self.baselines) + generation - 1, self.strategy.name
         cost = {} if designer is None else designer.cost
-        origin = self.strategy.name
         return proposal_event(number, proposal, origin=origin, generation=generation, cost=cost)
 
     async def _settle(self, number: int) -> Entry:
@@ -377,11 +362,11 @@ class _WorkflowSearch:
         problem, items = made["problem"], self.vault.items("validation")
         items = items[: max(1, math.ceil(made["share"] * len(items) - 1e-9))]
         if not problem:
+            left = self.runner.left
             most = self.runner.needed(workflow, items) + self._reserve(workflow)
-            if number == 0 and most > self.runner.left:
-                rule = f"budget must allow the first baseline, up to {most} calls"
-                raise ArgumentError(f"{rule}; got {self.runner.budget}.")
-            if most > (left := self.runner.left):
+            rule = f"budget must allow the first baseline, up to {most} calls"
+            require(number > 0 or most <= left, f"{rule}; got {self.runner.budget}.")
+            if most > left:
                 problem = f"the budget is too small: up to {most} calls with the final estimate, {left} left"
         if problem:
             return entry_event(number, outcomes=(), fitness=None, problem=problem, cost=cost_of(()))
@@ -431,17 +416,16 @@ class _WorkflowSearch:
         if len(set(names)) < len(names):
             names = [f"{w.name} ({number})" for number, w in pair.items()]
         held_out, comparison = self.referee.final(names, answers)
-        return self.archive.append(
-            {
-                "event": "end",
-                "stopped": stopped,
-                "winner": self.leader,
-                "held_out": held_out.to_dict(),
-                "comparison": None if comparison is None else comparison.to_dict(),
-                "outcomes": [outcome_columns(part) for part in answers],
-                "cost": cost_of(o for part in answers for o in part),
-            }
-        )
+        event: Event = {
+            "event": "end",
+            "stopped": stopped,
+            "winner": self.leader,
+            "held_out": held_out.to_dict(),
+            "comparison": None if comparison is None else comparison.to_dict(),
+            "outcomes": [outcome_columns(part) for part in answers],
+            "cost": cost_of(o for part in answers for o in part),
+        }
+        return self.archive.append(event)
 
     def _reserve(self, candidate: Workflow | None) -> int:
         """Calls to keep back for a challenge by the candidate and for the final estimate."""
@@ -470,9 +454,3 @@ class _WorkflowSearch:
         if event["event"] != "proposal":
             self.archive.snapshot()
         return written
-
-
-def _fingerprint(task: Task) -> str:
-    """What the items are, without their texts."""
-    whole = [task.instruction, *((i.id, i.text, i.options) for i in task.items)]
-    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import narwhals as nw
 import numpy as np
@@ -20,7 +20,7 @@ from noracle.accuracy.score import difference_scores, law_of, least_difference, 
 from noracle.bounds.betting import Score, betting_interval
 from noracle.bounds.binomial import ordered
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, require, require_evidence
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
 from noracle.evidence.labels import gather, propensities_of
@@ -34,6 +34,7 @@ _RIGHT = "nobody says yes to a wrong class or no to the true one"
 SAMPLED = Assumption(name="iid items", detail=_SAMPLED)
 RIGHT = Assumption(name="right verdicts", detail=_RIGHT)
 
+Array = np.ndarray[Any, Any]
 ItemId = int | str
 LabelKind = Literal["ordinary", "complementary", "targeted"]
 _Said = tuple[int, bool, float | None]  # class, yes, propensity
@@ -97,8 +98,8 @@ class ItemLabels:
         >>> [label.kind for label in ItemLabels.from_evidence(evidence).of.values()]
         ['ordinary', 'complementary']
         """
-        if evidence.judgements is None:
-            raise EvidenceError(fault("evidence", "must have judgements", "none"))
+        there = evidence.judgements is not None
+        require_evidence(there, "evidence", "must have judgements", "none")
         evidence.check()
         place, n_classes = class_places(evidence), sizes_of(evidence)
         aimed = propensities_of(evidence) == "recorded"
@@ -119,17 +120,15 @@ def class_places(evidence: Evidence) -> dict[Any, int] | None:
     """The place of each class by its name; None where classes are places already."""
     if evidence.classes is not None:
         return {c: i for i, c in enumerate(evidence.classes)}
-    if evidence.class_kind == "text":
-        rule, remedy = "must be given where classes are text", "Pass classes=[…], all of them."
-        raise EvidenceError(fault("classes", rule, "none", remedy=remedy))
+    rule, remedy = "must be given where classes are text", "Pass classes=[…], all of them."
+    require_evidence(evidence.class_kind != "text", "classes", rule, "none", remedy=remedy)
     return None
 
 
 def sizes_of(evidence: Evidence) -> Callable[[ItemId], int]:
     """The number of classes of an item."""
-    own: dict[Any, Any] = {}
-    if evidence.has_own_n_classes:
-        own = dict(evidence.rows("items", "item", "n_classes"))
+    there = evidence.has_own_n_classes
+    own: dict[Any, Any] = dict(evidence.rows("items", "item", "n_classes")) if there else {}
     return lambda item: int(own.get(item) or evidence.n_classes or 0)
 
 
@@ -141,13 +140,6 @@ def _label(rows: Sequence[_Said], n_classes: int) -> ItemLabel:
 
 
 FitnessKind = Literal["mixed", "ordinary", "complementary", "ivw", "targeted"]
-_METHODS = {
-    "mixed": None,
-    "ordinary": "ordinary",
-    "complementary": "complementary",
-    "ivw": "ivw",
-    "targeted": "scores",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +160,11 @@ class ItemScores:
     """
 
     item: tuple[ItemId, ...]
-    value: np.ndarray[Any, Any]
-    low: np.ndarray[Any, Any]
-    high: np.ndarray[Any, Any]
+    value: Array
+    low: Array
+    high: Array
     kind: tuple[LabelKind, ...]
-    weight: np.ndarray[Any, Any]
+    weight: Array
     answers: tuple[tuple[int | None, ...], ...]
     labels: tuple[ItemLabel, ...] = dataclasses.field(repr=False)
     states: Mapping[str, int]
@@ -208,6 +200,8 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
     rows = [labels.of[item] for item in known]
     value = [_mean_score(labels.of[item], given[item]) for item in known]
     low, high = _ranges(rows)
+    silent = {"answered": "invalid"}  # without an answer
+    found = Counter(silent.get(o.state, o.state) if o.answer is None else o.state for o in outcomes)
     return ItemScores(
         item=tuple(known),
         value=np.array(value, dtype=float),
@@ -217,15 +211,8 @@ def score_outcomes(outcomes: Iterable[Outcome], labels: ItemLabels) -> ItemScore
         weight=_weights(rows),
         answers=tuple(tuple(given[item]) for item in known),
         labels=tuple(rows),
-        states=_states(outcomes),
+        states={state: found[state] for state in STATES},
     )
-
-
-def _states(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """How many outcomes ended in which state; an "answered" without an answer is invalid."""
-    silent = {"answered": "invalid"}
-    found = Counter(silent.get(o.state, o.state) if o.answer is None else o.state for o in outcomes)
-    return {state: found[state] for state in STATES}
 
 
 def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, list[int | None]]:
@@ -233,9 +220,9 @@ def _answers(outcomes: Sequence[Outcome], labels: ItemLabels) -> dict[ItemId, li
     given: dict[ItemId, list[int | None]] = {}
     seen: set[tuple[ItemId, int]] = set()
     for o in sorted(outcomes, key=lambda o: o.repeat):
-        if (o.item, o.repeat) in seen:
-            came = f"item {o.item!r}, repeat {o.repeat} twice"
-            raise ArgumentError(f"outcomes must name each item and repeat once; got {came}.")
+        came = f"item {o.item!r}, repeat {o.repeat} twice"
+        new = (o.item, o.repeat) not in seen
+        require(new, f"outcomes must name each item and repeat once; got {came}.")
         seen.add((o.item, o.repeat))
         answer = o.answer if o.state == "answered" else None
         label = labels.of.get(o.item)
@@ -257,10 +244,9 @@ def _shared(labels: Sequence[ItemLabel]) -> bool:
     return len(kinds) > 1 and (-1 in kinds or len({label.n_classes for label in labels}) > 1)
 
 
-def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _ranges(labels: Sequence[ItemLabel]) -> tuple[Array, Array]:
     """The least and largest score of each item's kind over all items, or of all kinds together."""
-    most = max((label.n_classes for label in labels), default=2)
-    codes = [label.code for label in labels]
+    most, codes = _codes(labels)
     low = {-1: -math.inf, 0: 0.0} | {c: law_of("no", most, c).low for c in codes if c > 0}
     lows = np.array([low[c] for c in codes])
     highs = np.array([1.0 if c >= 0 else math.inf for c in codes])
@@ -269,12 +255,16 @@ def _ranges(labels: Sequence[ItemLabel]) -> tuple[np.ndarray[Any, Any], np.ndarr
     return lows, highs
 
 
-def _weights(labels: Sequence[ItemLabel]) -> np.ndarray[Any, Any]:
+def _weights(labels: Sequence[ItemLabel]) -> Array:
     if _shared(labels):
         return np.ones(len(labels))
-    most = max((label.n_classes for label in labels), default=2)
-    codes = [label.code for label in labels]
+    most, codes = _codes(labels)
     return np.array([1 / (0.25 if c <= 0 else law_of("no", most, c).variance) for c in codes])
+
+
+def _codes(labels: Sequence[ItemLabel]) -> tuple[int, list[int]]:
+    """The most classes of an item, and the kind of each label as a number."""
+    return max((label.n_classes for label in labels), default=2), [label.code for label in labels]
 
 
 def estimate_fitness(
@@ -325,22 +315,20 @@ def estimate_fitness(
     >>> round(estimate.value, 4), estimate.counts["invalid"]
     (0.5, 10)
     """
-    choose("kind", kind, tuple(_METHODS))
+    choose("kind", kind, get_args(FitnessKind))
     outcomes = tuple(outcomes)
     scores = score_outcomes(outcomes, labels)
     every = _answers(outcomes, labels)
     if any(len(set(answers)) > 1 for item, answers in every.items() if item in labels.of):
-        if kind not in ("mixed", "targeted"):
-            rule = "must be 'mixed' or 'targeted' where repeats of an item differ"
-            raise ArgumentError(f"kind {rule}; got {kind!r}.")
+        rule = "must be 'mixed' or 'targeted' where repeats of an item differ"
+        require(kind in ("mixed", "targeted"), f"kind {rule}; got {kind!r}.")
         estimate = _averaged(scores, confidence, name)
     else:
-        method: Any = _METHODS[kind]
-        if kind == "mixed" and len({label.n_classes for label in scores.labels}) > 1:
-            method = "scores"
+        sizes = {label.n_classes for label in scores.labels}
+        methods = {"mixed": "scores" if len(sizes) > 1 else None, "targeted": "scores"}
+        how: dict[str, Any] = {"method": methods.get(kind, kind), "confidence": confidence}
         counts = _counts(every, labels, name)
-        how: dict[str, Any] = {"confidence": confidence, "population": population}
-        estimate = estimate_accuracy(counts, method=method, **how)
+        estimate = estimate_accuracy(counts, population=population, **how)
     return dataclasses.replace(estimate, counts={**estimate.counts, **scores.states})
 
 
@@ -348,9 +336,7 @@ def _counts(
     given: Mapping[ItemId, Sequence[int | None]], labels: ItemLabels, name: str
 ) -> AccuracyCounts:
     """The tallies that :func:`noracle.counts.count_accuracy` would make of these outcomes."""
-    tallies: Counter[Tally] = Counter()
-    items: Counter[Cell] = Counter()
-    answered: Counter[Cell] = Counter()
+    tallies, items, answered = Counter[Tally](), Counter[Cell](), Counter[Cell]()
     sizes = {label.n_classes for label in labels.of.values()}
     for item, answers in given.items():
         label, answer = labels.of.get(item), answers[0]
@@ -367,24 +353,20 @@ def _counts(
 def _averaged(scores: ItemScores, confidence: float, name: str) -> Estimate:
     """Mean of the items' averaged scores, with betting limits."""
     below, above = tails(check_confidence(confidence), "two-sided")
-    lower, upper = [], []
-    aimed = "targeted" in scores.kind
-    plain = _ranges([label for label in scores.labels if not label.asked])[0]
-    least = float(min(plain, default=0.0))
-    columns = (scores.answers, scores.labels, scores.value, scores.low, scores.high)
-    for answers, label, value, low, high in zip(*columns, strict=True):
-        if not aimed:
-            lower.append(Score(float(value), float(low), float(high), 1))
-            continue
+    columns = [v.tolist() for v in (scores.value, scores.low, scores.high)]
+    lower = upper = [Score(v, low, high, 1) for v, low, high in zip(*columns, strict=True)]
+    if "targeted" in scores.kind:
         # Where some questions were aimed, all items share one range: a bet must not go with the
         # item.
-        yes = no = float(value)
-        if label.asked:
-            sides = [sided_scores(label.label.meet(a)) for a in answers]
-            yes, no = (sum(side) / len(answers) for side in zip(*sides, strict=True))
-        lower.append(Score(yes, min(least, 0.0), math.inf, 1))
-        upper.append(Score(no, -math.inf, 1.0, 1))
-    upper = upper or lower
+        plain = _ranges([label for label in scores.labels if not label.asked])[0]
+        least, lower, upper = min(plain.tolist(), default=0.0), [], []
+        for answers, label, value in zip(scores.answers, scores.labels, scores.value, strict=True):
+            yes = no = float(value)
+            if label.asked:
+                sides = [sided_scores(label.label.meet(a)) for a in answers]
+                yes, no = (sum(side) / len(answers) for side in zip(*sides, strict=True))
+            lower.append(Score(yes, min(least, 0.0), math.inf, 1))
+            upper.append(Score(no, -math.inf, 1.0, 1))
     limits = ordered(betting_interval(lower, below, 0.0)[0], betting_interval(upper, 0.0, above)[1])
     promise: dict[str, Any] = {"kind": Kind.FINITE_SAMPLE, "error_rate": 1 - confidence}
     repeats = max((len(a) for a in scores.answers), default=0)
@@ -418,8 +400,8 @@ class PairedScores:
     """
 
     item: tuple[ItemId, ...]
-    value: np.ndarray[Any, Any]
-    low: np.ndarray[Any, Any]
+    value: Array
+    low: Array
     kinds: tuple[LabelKind, ...] = ()
 
     @property
@@ -430,8 +412,8 @@ class PairedScores:
     @property
     def rows(self) -> list[Score]:
         """The differences in the form that betting takes, bounded below only."""
-        pairs = zip(self.value, self.low, strict=True)
-        return [Score(float(v), float(low), math.inf, 1) for v, low in pairs]
+        pairs = zip(self.value.tolist(), self.low.tolist(), strict=True)
+        return [Score(v, low, math.inf, 1) for v, low in pairs]
 
     @property
     def mean(self) -> float:
@@ -460,8 +442,7 @@ def paired(new: ItemScores, old: ItemScores) -> PairedScores:
     every = zip(new.item, new.answers, new.labels, strict=True)
     rows = [row for row in every if row[0] in before]
     labels = [label for *_, label in rows]
-    most = max((label.n_classes for label in labels), default=2)
-    codes = [label.code for label in labels]
+    most, codes = _codes(labels)
     lows = [least_difference("no" if c > 0 else "yes", most, max(c, 1)) for c in codes]
     if _shared(labels):
         lows = [min(lows)] * len(lows)

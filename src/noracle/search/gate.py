@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from noracle.bounds.betting import log_wealth
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Assumption, Guarantee, Kind, check_confidence
 from noracle.search.fitness import RIGHT, SAMPLED, PairedScores
 from noracle.search.model import at_least
@@ -112,9 +112,9 @@ class Gate:
         self.confidence = check_confidence(confidence)
         at_least(1, n_candidates=n_candidates)
         marks = tuple(accepted_at)
-        if any(b <= a for a, b in pairwise((0, *marks))) or (marks and marks[-1] > challenged):
-            rule = f"must rise from 1 to at most challenged = {challenged}"
-            raise ArgumentError(f"accepted_at {rule}; got {list(marks)}.")
+        rise = all(a < b for a, b in pairwise((0, *marks, challenged + 1)))
+        rule = f"must rise from 1 to at most challenged = {challenged}"
+        require(rise or not marks, f"accepted_at {rule}; got {list(marks)}.")
         self.n_candidates, self.challenged, self.accepted_at = n_candidates, challenged, marks
 
     @property
@@ -134,9 +134,9 @@ class Gate:
             earlier decisions of this gate. Otherwise the decision is a rule of thumb, and its
             guarantee says so.
         """
-        if self.n_candidates is not None and self.challenged >= self.n_candidates:
-            came = f"{self.n_candidates} and one more. Make a gate for more"
-            raise ArgumentError(f"n_candidates must bound the challenges; got {came}.")
+        room = self.n_candidates is None or self.challenged < self.n_candidates
+        came = f"{self.n_candidates} and one more. Make a gate for more"
+        require(room, f"n_candidates must bound the challenges; got {came}.")
         error = self.next_error
         self.challenged += 1
         wealth = log_wealth(pairs.rows, 0.0) if pairs.n else 0.0
@@ -154,9 +154,7 @@ class Gate:
         )
 
     def _share(self, j: int) -> float:
-        """The part of the error rate for the j-th challenge, given which earlier ones were
-        accepted.
-        """
+        """The part of the error rate for the j-th challenge, after those that were accepted."""
         size = len(self.accepted_at) + 1
         if self.n_candidates is None:
             share = 2.0**-size
@@ -179,7 +177,6 @@ _ROUTING = {
 def _guarantee(confidence: float, pairs: PairedScores, *, fresh: bool) -> Guarantee:
     detail = "used neither to design nor to choose a candidate, except through earlier decisions of this gate"
     new = Assumption(name="fresh labels", status="by-design" if fresh else "failed", detail=detail)
-    rests = [SAMPLED, new, RIGHT]
-    rests += [_ROUTING[kind] for kind in _ROUTING if kind in pairs.kinds]
+    rests = (SAMPLED, new, RIGHT, *(_ROUTING[kind] for kind in _ROUTING if kind in pairs.kinds))
     kind = Kind.FINITE_SAMPLE if fresh else Kind.HEURISTIC
-    return Guarantee(kind=kind, error_rate=1 - confidence, anytime=fresh, assumptions=tuple(rests))
+    return Guarantee(kind=kind, error_rate=1 - confidence, anytime=fresh, assumptions=rests)

@@ -14,7 +14,7 @@ from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.accuracy.score import score as plain_score
 from noracle.counts.tally import Label as Told
 from noracle.counts.tally import Verdict
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra
+from noracle.errors import ArgumentError, EvidenceError, MissingExtra, require
 from noracle.evidence import Evidence, read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.logs import (
@@ -45,9 +45,8 @@ except ImportError as error:
 try:
     _unreduced = metric(scores="unreduced")  # every epoch, not their mean
 except TypeError:
-    raise ArgumentError(
-        "inspect_ai must be 0.3.241 or later here; got an older one. Upgrade it: pip install -U inspect_ai."
-    ) from None
+    _OLD = "got an older one. Upgrade it: pip install -U inspect_ai"
+    raise ArgumentError(f"inspect_ai must be 0.3.241 or later here; {_OLD}.") from None
 
 _KEY = "noracle"
 
@@ -89,9 +88,8 @@ def _rows(scores: Sequence[SampleScore]) -> list[Logged]:
     for number, sample in enumerate(scores):
         told = (sample.score.metadata or {}).get(_KEY)
         if not isinstance(told, dict):
-            raise ArgumentError(
-                "weak_accuracy must be the metric of the scorer noracle/weak_choice; got scores of another."
-            )
+            rule = "weak_accuracy must be the metric of the scorer noracle/weak_choice"
+            raise ArgumentError(f"{rule}; got scores of another.")
         item = number if sample.sample_id is None else sample.sample_id
         seen[item] = seen.get(item, 0) + 1
         labels = tuple(LogLabel(*row) for row in told["labels"])
@@ -125,8 +123,7 @@ def weak_choice(judgements: str | None = None) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
         placed = sorted(state.choices, key=lambda choice: choice.original_position)
         choices = [choice.value for choice in placed]
-        if not choices:
-            raise ArgumentError("weak_choice must have samples with choices; got one without.")
+        require(choices, "weak_choice must have samples with choices; got one without.")
         if table is None:
             labels, bad = labels_of(state.metadata or {}, choices)
         else:
@@ -148,7 +145,6 @@ def weak_choice(judgements: str | None = None) -> Scorer:
 
 
 def _read(path: str) -> dict[str, list[LogLabel]]:
-    """Judgements by item."""
     frame = read_table(path, "judgements")
     more = [name for name in ("rater", "propensity", "cost") if name in frame.columns]
     found: dict[str, list[LogLabel]] = {}
@@ -175,9 +171,8 @@ def _answer(state: TaskState, choices: Sequence[str]) -> tuple[int | None, str]:
     marks = [choice for choice in state.choices if choice.correct is not None]
     if marks:
         chosen = [choice.original_position for choice in marks if choice.correct]
-        if len(chosen) == 1:
-            return chosen[0], "answered"
-        return None, "refused" if refused else "invalid"
+        none = None, "refused" if refused else "invalid"
+        return (chosen[0], "answered") if len(chosen) == 1 else none
     for name in ("weak_choice", "choice"):
         earlier = (state.scores or {}).get(name)
         if earlier is not None and earlier.answer:
@@ -195,10 +190,9 @@ def _value(answer: int | None, n_classes: int, labels: Sequence[LogLabel]) -> fl
         return "unlabelled"
     if any(label.propensity is not None for label in labels) or "unsure" in said.values():
         return "judged"
-    rows: list[tuple[Any, Verdict, None]] = [
-        (kind, "yes" if word in {"yes", "true"} else "no", None) for kind, word in said.items()
-    ]
-    known = Told.of(rows, n_classes=n_classes)
+    yes = {"yes", "true"}
+    words: dict[Any, Verdict] = {k: "yes" if word in yes else "no" for k, word in said.items()}
+    known = Told.of([(k, word, None) for k, word in words.items()], n_classes=n_classes)
     return "judged" if known is None else plain_score(known.meet(answer))
 
 
@@ -243,9 +237,8 @@ def workflow(plan: str = "cot", seed: int = 0, shuffle: bool = False) -> Solver:
         for place in range(len(options)):
             state.choices.mark_choice(place, place == outcome.answer)
         said = "No answer." if outcome.answer is None else f"ANSWER: {_letter(outcome.answer)}"
-        model, refused = str(state.model), outcome.state == "refused"
-        stop: StopReason = "content_filter" if refused else "stop"
-        state.output = ModelOutput.from_content(model, said, stop)
+        stop: StopReason = "content_filter" if outcome.state == "refused" else "stop"
+        state.output = ModelOutput.from_content(str(state.model), said, stop)
         state.messages.append(state.output.message)
         return state
 

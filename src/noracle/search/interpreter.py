@@ -7,9 +7,9 @@ item, node, place in the node, repeat). Prompts are joined, never filled in.
 from __future__ import annotations
 
 import asyncio
-import collections
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -197,9 +197,9 @@ class _ItemRun:
         return any(re.search(word, verdict.text) for word in words)
 
     async def route(self, node: RouteNode) -> NodeReply:
-        form = "Reply with one of these names and nothing else: " + ", ".join(node.branches) + "."
-        text = f"{node.prompt.instruction}\n\n{form}"
-        prompt = dataclasses.replace(node.prompt, instruction=text)
+        form = f"Reply with one of these names and nothing else: {', '.join(node.branches)}."
+        both = f"{node.prompt.instruction}\n\n{form}"
+        prompt = dataclasses.replace(node.prompt, instruction=both)
         said = await self.say(node, 0, prompt, self.above(node), ())
         branch = node.branches[named_branch(said.text, tuple(node.branches))]
         return self.read(await self.say(node, 1, branch, self.above(node), _REPLY))
@@ -208,8 +208,7 @@ class _ItemRun:
         """The answer that counts, after the fallback and the coin where the workflow has them."""
         reply = self.done[node.input][0]
         if node.fallback and reply.answer is None:
-            said = await self.say(node, 0, _LETTER, self.written(node.input), ())
-            reply = self.read(said)
+            reply = self.read(await self.say(node, 0, _LETTER, self.written(node.input), ()))
         if node.coin and (reply.answer is None or self.unsure(reply.answer)):
             sides = [c for c in sorted(self.question.order) if not self.unsure(c)]
             toss = draws("coin", self.seed, self.question.item, node.id, self.repeat)
@@ -275,7 +274,7 @@ class _ItemRun:
 
 def vote(replies: Sequence[NodeReply], question: PosedQuestion) -> NodeReply:
     """The most frequent class; of those that are level, the one that was named first."""
-    count = collections.Counter(reply.answer for reply in replies if reply.answer is not None)
+    count = Counter(reply.answer for reply in replies if reply.answer is not None)
     if not count:
         refused = all(reply.state == "refused" for reply in replies)
         return NodeReply("No answer had a vote.", None, "refused" if refused else "invalid")
@@ -289,7 +288,7 @@ def reply_form(fields: Sequence[str], letters: str) -> str:
     """How a reply should look: its parts by name, the answer as a letter in the last line."""
     last = f"ANSWER: and one letter out of {', '.join(letters)}"
     parts = [name for name in fields if name != "answer"]
-    form = "Write these parts, each under its name: " + ", ".join(parts) + "."
+    form = f"Write these parts, each under its name: {', '.join(parts)}."
     if "answer" not in fields:
         return form if len(parts) > 1 else ""
     if not parts:
@@ -330,6 +329,16 @@ def first_words(text: str, n: int) -> str:
     """
     match = re.match(rf"\s*(?:\S+\s+){{0,{n - 1}}}\S*", text)
     return match[0].rstrip() if match else ""
+
+
+async def grouped(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all at once; at the first failure stop the others, wait for them, and raise it alone."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 async def together(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:

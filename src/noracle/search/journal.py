@@ -72,6 +72,12 @@ class JournalFile:
                 raise ArgumentError(busy) from None
 
 
+def write_json(path: Path, value: Any) -> Path:
+    """Write plain values as one JSON text, whole."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
+    return write_whole(path, text + "\n")
+
+
 def write_whole(path: Path, text: str) -> Path:
     """Write under another name and rename, so that a reader never sees half of the text."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from noracle.errors import ArgumentError, NoracleError
+from noracle.errors import NoracleError, require
 from noracle.evidence.replies import Finish, State
 
 Role = Literal["system", "user", "assistant"]
@@ -20,8 +20,8 @@ STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
 def at_least(least: int, **values: float | None) -> None:
     """Refuse arguments below a bound; None is no value."""
     for name, value in values.items():
-        if value is not None and value < least:
-            raise ArgumentError(f"{name} must be at least {least}; got {value}.")
+        fine = value is None or not value < least
+        require(fine, f"{name} must be at least {least}; got {value}.")
 
 
 class ModelError(NoracleError):
@@ -72,10 +72,9 @@ class Request:
     schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not self.messages:
-            raise ArgumentError("messages must hold at least one message; got none.")
-        if not 0 <= self.temperature <= 2:
-            raise ArgumentError(f"temperature must be in [0, 2]; got {self.temperature}.")
+        require(self.messages, "messages must hold at least one message; got none.")
+        heat = self.temperature
+        require(0 <= heat <= 2, f"temperature must be in [0, 2]; got {heat}.")
         at_least(1, max_tokens=self.max_tokens)
 
     def digest(self, model: str) -> str:
@@ -140,11 +139,9 @@ class Model(Protocol):
 
     async def complete(self, request: Request) -> Completion:
         """Answer a request, or raise :class:`ModelError`."""
-        ...
 
     async def close(self) -> None:
         """Let go of connections."""
-        ...
 
 
 class Calls(Protocol):
@@ -156,4 +153,3 @@ class Calls(Protocol):
         """Answer a request; raises :class:`ModelError` after the last try and
         :class:`BudgetReached` at a cap.
         """
-        ...

@@ -18,7 +18,7 @@ import numpy as np
 from noracle.accuracy import Race, compare_systems
 from noracle.accuracy.score import verification_scores
 from noracle.counts.tally import Label, Pattern, PatternCounts, Verdict
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_evidence
 from noracle.evidence import Evidence
 from noracle.results import (
     Assumption,
@@ -33,6 +33,10 @@ from noracle.results import (
 from noracle.search.fitness import RIGHT, class_places, sizes_of
 from noracle.search.model import at_least
 
+_SAMPLE = "the items are a random sample of those that matter, taken in a random order"
+_ASKED = "the class to ask about was drawn as recorded"
+_ORDERED = Assumption(name="iid items", detail=_SAMPLE, status="assumed")
+_DRAWN = Assumption(name="recorded propensities", detail=_ASKED, status="by-design")
 Design = Literal["targeted", "equal", "uniform"]
 Judge = Callable[[Any, Any], bool | str | None]
 """Says whether an item is of a class: True or "yes", False or "no", None or "unsure"."""
@@ -101,9 +105,8 @@ class Picked:
         """The questions as a judgements table (unbiased for differences of the systems that were in
         the race when it was asked).
         """
-        rows = [(a.item, a.asked, a.verdict, a.propensity) for a in self.asked]
-        names = ("item", "class", "verdict", "propensity")
-        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        names = {"item": "item", "class": "asked", "verdict": "verdict", "propensity": "propensity"}
+        return {name: [getattr(a, field) for a in self.asked] for name, field in names.items()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,8 +133,7 @@ class Pool:
         """The items that all systems were asked about, sorted, so that the order of rows does not
         matter.
         """
-        if evidence.answers is None:
-            raise EvidenceError(fault("evidence", "must have answers", "none"))
+        require_evidence(evidence.answers is not None, "evidence", "must have answers", "none")
         evidence.check()
         place, n_classes = class_places(evidence), sizes_of(evidence)
         given: dict[Any, dict[str, int]] = defaultdict(dict)
@@ -140,15 +142,13 @@ class Pool:
             given[item][str(system)] = number
         every = {s for row in given.values() for s in row}
         names = sorted(every) if systems is None else list(dict.fromkeys(systems))
-        if missing := [s for s in names if s not in every]:
-            came = f"{missing}, which have no answers"
-            raise EvidenceError(fault("systems", "must be in answers", came))
-        if len(names) < 2:
-            raise ArgumentError(f"systems must be at least two; got {names}.")
+        missing = [s for s in names if s not in every]
+        came = f"{missing}, which have no answers"
+        require_evidence(not missing, "systems", "must be in answers", came)
+        require(len(names) >= 2, f"systems must be at least two; got {names}.")
         items = tuple(sorted(item for item, row in given.items() if row.keys() >= set(names)))
-        if not items:
-            rule = "must have items that all systems were asked about"
-            raise EvidenceError(fault("answers", rule, "none"))
+        rule = "must have items that all systems were asked about"
+        require_evidence(items, "answers", rule, "none")
         sizes = np.array([n_classes(item) for item in items])
         table = np.array([[given[item][s] for item in items] for s in names])
         return cls(tuple(names), items, sizes, table, evidence.classes)
@@ -185,9 +185,8 @@ class Pool:
         given = self.answers[:, t]
         if verdict == "unsure":
             return np.zeros(len(given))
-        return verification_scores(
-            given == asked, given >= 0, yes=verdict == "yes", propensity=propensity, guess=0.5
-        )
+        how: dict[str, Any] = {"propensity": propensity, "guess": 0.5}
+        return verification_scores(given == asked, given >= 0, yes=verdict == "yes", **how)
 
     def pattern(self, row: _Row, only: Array | None = None) -> Pattern:
         """One question as the race and the comparison take it."""
@@ -256,9 +255,9 @@ def race_pool(
     ('a', True, True)
     """
     choose("design", design, ("targeted", "equal", "uniform"))
-    if isinstance(evidence, Pool) and systems is not None:
-        rule = "systems must be left out where the pool was read before"
-        raise ArgumentError(f"{rule}; name them in Pool.read.")
+    rule = "systems must be left out where the pool was read before"
+    fine = systems is None or not isinstance(evidence, Pool)
+    require(fine, f"{rule}; name them in Pool.read.")
     pool = evidence if isinstance(evidence, Pool) else Pool.read(evidence, systems)
     limit = len(pool.items) if budget is None else budget
     at_least(0, budget=budget)
@@ -286,20 +285,17 @@ def race_pool(
         if race.dropped:
             alive = np.array([i for i in alive if pool.systems[i] not in race.dropped])
         if len(rows).bit_count() == 1:
-            path.append(
-                RaceStep(len(rows), pool.systems[alive[np.argmax(values[alive])]], len(alive))
-            )
+            best = pool.systems[alive[np.argmax(values[alive])]]
+            path.append(RaceStep(len(rows), best, len(alive)))
     return _picked(pool, race, rows, path, values / max(1, read), read, design)
 
 
 def _verdict(said: bool | str | None) -> Verdict:
-    known: dict[object, Verdict] = {None: "unsure", True: "yes", False: "no"}
     if said is None or isinstance(said, (bool, np.bool_)):
-        return known[said if said is None else bool(said)]
-    if said in ("yes", "no", "unsure"):
-        return cast("Verdict", said)
+        return "unsure" if said is None else "yes" if said else "no"
     rule = "judge must answer True, False or None (or yes, no, unsure)"
-    raise ArgumentError(f"{rule}; got {said!r}.")
+    require(said in ("yes", "no", "unsure"), f"{rule}; got {said!r}.")
+    return cast("Verdict", said)
 
 
 def _picked(
@@ -314,44 +310,30 @@ def _picked(
     value = dict(zip(pool.systems, values.tolist(), strict=True))
     names = sorted(race.leaders, key=lambda s: (-value[s], s))
     left = np.array([pool.systems.index(s) for s in names])
-    differences = _differences(pool, rows, left, read, race.confidence)
     most, last = len(names), sorted(race.dropped, key=lambda s: (-race.dropped[s], s))
     own = {s: value[s] if most > 1 else math.nan for s in names}
     ranks = [Rank(system=s, best=1, worst=most, value=own[s]) for s in names]
     ranks += [Rank(system=s, best=2, worst=len(value), value=math.nan) for s in last]
-    items = "the items are a random sample of those that matter, taken in a random order"
-    asked = "the class to ask about was drawn as recorded"
-    rests = (
-        Assumption(name="iid items", detail=items, status="assumed"),
-        Assumption(name="recorded propensities", detail=asked, status="by-design"),
-        RIGHT,
-    )
     spent, passed_over = len(rows), read - len(rows)
-    notes = []
-    if passed_over:
-        why = "all systems in the race gave the same answer"
-        notes.append(f"{passed_over} items were passed over: {why}")
-    if len(names) > 1:
-        notes.append(f"not separable with {spent} labels: {', '.join(names)}")
+    unsure = sum(row[3] == "unsure" for row in rows)
+    same = "all systems in the race gave the same answer"
+    notes = {
+        f"{passed_over} items were passed over: {same}": passed_over,
+        f"not separable with {spent} labels: {', '.join(names)}": len(names) > 1,
+    }
+    promise: dict[str, Any] = {"kind": Kind.FINITE_SAMPLE, "error_rate": 1 - race.confidence}
     comparison = Comparison(
         systems=pool.systems,
-        differences=differences,
+        differences=_differences(pool, rows, left, read, race.confidence),
         ranks=tuple(ranks),
         leaders=tuple(names),
         confidence=race.confidence,
         method=f"race of paired scores, {design} questions",
         interval="betting",
         dropped=dict(race.dropped),
-        guarantee=Guarantee(
-            kind=Kind.FINITE_SAMPLE, error_rate=1 - race.confidence, anytime=True, assumptions=rests
-        ),
-        counts={
-            "labelled": spent,
-            "items": read,
-            "unsure": sum(row[3] == "unsure" for row in rows),
-            "passed_over": passed_over,
-        },
-        notes=tuple(notes),
+        guarantee=Guarantee(**promise, anytime=True, assumptions=(_ORDERED, _DRAWN, RIGHT)),
+        counts={"labelled": spent, "items": read, "unsure": unsure, "passed_over": passed_over},
+        notes=tuple(said for said, holds in notes.items() if holds),
     )
     end = [RaceStep(spent, names[0], len(names))] if not path or path[-1].labels < spent else []
     return Picked(

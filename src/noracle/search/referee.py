@@ -80,10 +80,9 @@ class Referee:
         value = estimate_fitness(outcomes[0], labels, confidence=self._confidence, name=names[0])
         if len(names) == 1:
             return value, None
+        pair, level = (names[0], names[1]), self._confidence
         first, second = (score_outcomes(part, labels) for part in outcomes)
-        return value, compare_scores(
-            (names[0], names[1]), first, second, confidence=self._confidence
-        )
+        return value, compare_scores(pair, first, second, confidence=level)
 
 
 def compare_scores(
@@ -100,12 +99,9 @@ def compare_scores(
     low, high = min(low, high), max(low, high)
     # The plain difference of the two means; for aimed questions a bound's score has another form.
     value = first.mean - second.mean if forward.n else math.nan
-    difference = Difference(
-        first=names[0], second=names[1], value=value, low=low, high=high, n=forward.n
-    )
-    better = {"first": (names[0],), "second": (names[1],), "not separable": names}[
-        difference.verdict
-    ]
+    pair: dict[str, Any] = {"first": names[0], "second": names[1], "n": forward.n}
+    difference = Difference(**pair, value=value, low=low, high=high)
+    better = {"first": names[:1], "second": names[1:]}.get(difference.verdict, names)
     order = sorted(zip(names, (first.mean, second.mean), strict=True), key=lambda pair: -pair[1])
     ranks = tuple(
         Rank(system=s, best=1 if s in better else 2, worst=1 if better == (s,) else 2, value=v)
@@ -122,9 +118,7 @@ def compare_scores(
         interval="betting",
         guarantee=guarantee,
         counts={"labelled": forward.n},
-        notes=("1 of 1 pairs cannot be separated with these labels",)
-        if difference.verdict == "not separable"
-        else (),
+        notes=() if len(better) == 1 else ("1 of 1 pairs cannot be separated with these labels",),
         reason="" if forward.n else "no labelled item that both answered",
     )
 

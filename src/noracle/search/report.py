@@ -13,6 +13,7 @@ from noracle.results import Comparison, Estimate
 from noracle.results.base import Result
 from noracle.search.archive import Found
 from noracle.search.candidates import Entry
+from noracle.search.vault import PARTS
 
 _BEST_SHOWN = 5
 
@@ -45,11 +46,7 @@ def describe(found: Found) -> Content:
             ("ended", found.stopped),
             ("heuristic", _heuristic(found)),
         ),
-        tables=(
-            _archive_table(found),
-            *((_challenge_table(found),) if found.challenges else ()),
-            _node_table(found),
-        ),
+        tables=(_archive_table(found), *_challenge_tables(found), _node_table(found)),
     )
 
 
@@ -99,7 +96,6 @@ def _alerts(found: Found) -> tuple[str, ...]:
 
 
 def _heuristic(found: Found) -> str:
-    """What carries no promise."""
     weak = {name: text for name, text in found.guarantees.items() if text.startswith("heuristic")}
     return "; ".join(f"{name}: {text.removeprefix('heuristic: ')}" for name, text in weak.items())
 
@@ -107,7 +103,7 @@ def _heuristic(found: Found) -> str:
 def _search(found: Found) -> str:
     tried = sum(e.fitness is not None for e in found.entries)
     failed = f", {n} not run" if (n := len(found.entries) - tried) else ""
-    labels = ", ".join(f"{found.counts[p]} {p}" for p in ("validation", "confirm", "final"))
+    labels = ", ".join(f"{found.counts[p]} {p}" for p in PARTS)
     return f"{found.strategy}, {tried} candidates tried{failed}; labelled items: {labels}"
 
 
@@ -129,8 +125,7 @@ def _acceptance(found: Found) -> str:
 
 def _cost(found: Found) -> str:
     cost = found.cost
-    names = ("validation", "confirm", "final", "design")
-    spent = {part: cost.get(f"{part}_calls") for part in names}
+    spent = {part: cost.get(f"{part}_calls") for part in (*PARTS, "design")}
     parts = ", ".join(f"{n:,} {part}" for part, n in spent.items() if n)
     whole = f"{cost['calls']:,} calls ({parts}), {cost['input_tokens']:,} tokens read, {cost['output_tokens']:,} written"
     paid = found.ledger
@@ -144,8 +139,9 @@ def _cost(found: Found) -> str:
 
 def _archive_table(found: Found) -> ContentTable:
     entries = found.entries
-    ranked = sorted((e for e in entries if e.fitness is not None), key=lambda e: -_number(e))
-    shown = {0, found.number, *(e.number for e in ranked[:_BEST_SHOWN])}
+    values = {e.number: e.fitness.value for e in entries if e.fitness is not None}
+    ranked = sorted(values, key=lambda n: math.inf if math.isnan(values[n]) else -values[n])
+    shown = {0, found.number, *ranked[:_BEST_SHOWN]}
     text = ("name", "origin", "parents", "change")
     numbers = ("validation", "low", "high", "items", "calls")
     return ContentTable(
@@ -175,7 +171,9 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _challenge_table(found: Found) -> ContentTable:
+def _challenge_tables(found: Found) -> tuple[ContentTable, ...]:
+    if not found.challenges:
+        return ()
     names = {e.number: e.workflow.name for e in found.entries}
     rows = tuple(
         (
@@ -189,12 +187,10 @@ def _challenge_table(found: Found) -> ContentTable:
         )
         for c in found.challenges
     )
-    return ContentTable(
-        caption="Challenges on confirm labels",
-        header=("candidate", "incumbent", "labels", "difference", "evidence", "needed", "outcome"),
-        rows=rows,
-        numeric=(False, False, True, True, True, True, False),
-    )
+    header = ("candidate", "incumbent", "labels", "difference", "evidence", "needed", "outcome")
+    numeric = (False, False, True, True, True, True, False)
+    caption = "Challenges on confirm labels"
+    return (ContentTable(caption=caption, header=header, rows=rows, numeric=numeric),)
 
 
 def _node_table(found: Found) -> ContentTable:
@@ -214,11 +210,6 @@ def _node_table(found: Found) -> ContentTable:
         numeric=(False, False, False, False, False, True),
         shown=(),
     )
-
-
-def _number(entry: Entry) -> float:
-    value = math.nan if entry.fitness is None else entry.fitness.value
-    return -math.inf if math.isnan(value) else value
 
 
 def _value(estimate: Estimate) -> str:

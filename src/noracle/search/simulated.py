@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.search.candidates import Outcome
 from noracle.search.interpreter import run_workflow
 from noracle.search.model import Calls, Completion, ModelError, Request, Usage
 from noracle.search.task import LETTERS, Task, TaskItem, draws, pose
 from noracle.search.workflow import Workflow
 
+Array = np.ndarray[Any, Any]
 WORDINGS: Mapping[str, float] = {
     "step by step": 0.35,
     "rule out the options": 0.25,
@@ -65,9 +66,9 @@ class SimulatedWorld:
     """Items, their key, and what the model knows of each. Make it with :func:`simulated_world`."""
 
     task: Task
-    truth: np.ndarray[Any, Any]
-    scores: np.ndarray[Any, Any]
-    guidance: np.ndarray[Any, Any]
+    truth: Array
+    scores: Array
+    guidance: Array
     conformity: float
     invalid: float
     seed: int
@@ -81,7 +82,7 @@ class SimulatedWorld:
         """The model of this world."""
         return SimulatedModel(self, name=name)
 
-    def ruled_out(self, *, seed: int = 0) -> np.ndarray[Any, Any]:
+    def ruled_out(self, *, seed: int = 0) -> Array:
         """One complementary label an item: a wrong class, each as likely."""
         rng, k = draws("ruled out", self.seed, seed), self.n_classes
         return np.asarray((self.truth + rng.integers(1, k, size=len(self.truth))) % k)
@@ -130,21 +131,20 @@ def simulated_world(
     >>> 0.6 < world.accuracy(outcomes) < 0.95
     True
     """
-    if n_items < 1 or not 2 <= n_classes <= len(LETTERS):
-        rule = f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}"
-        raise ArgumentError(f"{rule}; got {n_items} and {n_classes}.")
+    rule = f"n_items must be at least 1 and n_classes 2 to {len(LETTERS)}"
+    fine = n_items >= 1 and 2 <= n_classes <= len(LETTERS)
+    require(fine, f"{rule}; got {n_items} and {n_classes}.")
     rng = draws("world", seed, n_items, n_classes)
     truth = rng.integers(0, n_classes, size=n_items)
     lure = (truth + rng.integers(1, n_classes, size=n_items)) % n_classes
     scores = -0.6 - rng.exponential(0.8, size=(n_items, n_classes))
     scores[np.arange(n_items), lure] = 0.0
     scores[np.arange(n_items), truth] = rng.normal(skill, spread, size=n_items)
-    items = []
-    for i in range(n_items):
-        options = tuple(f"reading {i}.{k}" for k in range(n_classes))
-        items.append(TaskItem(id=i, text=f"Case {i}. Which reading fits it?", options=options))
+    options = [tuple(f"reading {i}.{k}" for k in range(n_classes)) for i in range(n_items)]
+    text = "Case {}. Which reading fits it?".format
+    items = tuple(TaskItem(id=i, text=text(i), options=o) for i, o in enumerate(options))
     return SimulatedWorld(
-        task=Task(name=name, items=tuple(items)),
+        task=Task(name=name, items=items),
         truth=truth,
         scores=scores,
         guidance=rng.normal(0.25, 0.4, size=n_items),
@@ -181,9 +181,8 @@ class SimulatedModel:
         text = "\n\n".join(m.text for m in request.messages)
         case = _CASE.search(text)
         if case is None or int(case[1]) >= len(self.world.truth):
-            raise ModelError(
-                "the simulated model knows only items of its own world; none is in the prompt."
-            )
+            why = "knows only items of its own world; none is in the prompt"
+            raise ModelError(f"the simulated model {why}.")
         rng = np.random.default_rng(self._path(request, text))
         said = self._said(int(case[1]), text, request, rng)
         return Completion(text=said, usage=Usage(len(text) // 4, len(said) // 4 + 40))
@@ -192,9 +191,7 @@ class SimulatedModel:
         """There is nothing to let go of."""
 
     def _path(self, request: Request, text: str) -> int:
-        """What the path of reasoning depends on: the prompt, and above temperature 0 also the seed
-        and the replicate.
-        """
+        """The path of reasoning: by the prompt, above temperature 0 also by seed and replicate."""
         drawn = (request.seed, request.replicate) if request.temperature > 0 else ()
         whole = f"{self.name}\x1f{request.temperature}\x1f{request.max_tokens}\x1f{drawn}\x1f{text}"
         return int.from_bytes(hashlib.sha256(whole.encode()).digest()[:16], "big")
@@ -237,8 +234,7 @@ class SimulatedModel:
         if not opinions:
             return "There is no answer yet."
         right = opinions[-1] == self.world.truth[item]
-        fine = rng.random() < (CORRECT_IF_RIGHT if right else CORRECT_IF_WRONG)
-        if fine:
+        if rng.random() < (CORRECT_IF_RIGHT if right else CORRECT_IF_WRONG):
             return "CORRECT"
         return f"I doubt reading {item}.{opinions[-1]} (note {rng.integers(10_000)})."
 
@@ -258,12 +254,10 @@ async def answer_all(
     seed: int = 0,
 ) -> list[Outcome]:
     """The outcomes of a workflow on items of a world (all of them by default), options shuffled."""
-    found: list[Outcome] = []
-    for i in range(len(world.truth)) if items is None else items:
-        question = pose(world.task.items[i], instruction=world.task.instruction, shuffle=seed)
-        for r in range(repeats):
-            found += [await run_workflow(workflow, question, calls, seed=seed, repeat=r)]
-    return found
+    places, say = range(len(world.truth)) if items is None else items, world.task.instruction
+    posed = [pose(world.task.items[i], instruction=say, shuffle=seed) for i in places]
+    again = [(question, r) for question in posed for r in range(repeats)]
+    return [await run_workflow(workflow, q, calls, seed=seed, repeat=r) for q, r in again]
 
 
 def run_all(workflow: Workflow, world: SimulatedWorld, **options: Any) -> list[Outcome]:

@@ -5,6 +5,7 @@ A class is the place of an option in the file, from 0; what a model sees may be 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -20,7 +21,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, require
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.replies import Finish, State, read_choice
 
@@ -43,10 +44,8 @@ class TaskItem:
     stratum: str | None = None
 
     def __post_init__(self) -> None:
-        if not 2 <= len(self.options) <= len(LETTERS):
-            raise ArgumentError(
-                f"options must be 2 to {len(LETTERS)}; got {len(self.options)} at item {self.id!r}."
-            )
+        n, most, at = len(self.options), len(LETTERS), f"at item {self.id!r}"
+        require(2 <= n <= most, f"options must be 2 to {most}; got {n} {at}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +119,7 @@ def pose(
     """
     order = tuple(range(len(item.options)))
     if shuffle is not None:
-        mixed = draws("options", shuffle, item.id).permutation(len(order))
-        order = tuple(int(c) for c in mixed)
+        order = tuple(draws("options", shuffle, item.id).permutation(len(order)).tolist())
     options = tuple(item.options[c] for c in order)
     return PosedQuestion(
         item=item.id, text=item.text, options=options, order=order, instruction=instruction
@@ -195,8 +193,7 @@ def read_task(
     >>> read_task(file).items
     (TaskItem(id=7, text='Which is even?', options=('one', 'two', 'three'), stratum=None),)
     """
-    if limit is not None and limit < 1:
-        raise ArgumentError(f"limit must be at least 1; got {limit}.")
+    require(limit is None or limit >= 1, f"limit must be at least 1; got {limit}.")
     shape = _with_columns(_TABLE if preset is None else load_preset(preset), columns)
     rows, found = _read(path, shape)
     items = _items(rows, found, shape, limit)
@@ -205,6 +202,7 @@ def read_task(
 
 
 SCHEMA = "preset/1"
+_PRESETS = resources.files("noracle.search") / "presets"
 _ROLES = ("item", "text", "options", "stratum")
 Row = Mapping[str, Any]
 
@@ -251,8 +249,7 @@ def preset_names() -> list[str]:
     >>> preset_names()
     ['arc', 'edinet-bench', 'gpqa', 'math-mc', 'medical-abstracts', 'medqa-usmle', 'mmlu', 'mmlu-pro']
     """
-    folder = resources.files("noracle.search") / "presets"
-    return sorted(Path(f.name).stem for f in folder.iterdir() if f.name.endswith(".json"))
+    return sorted(Path(f.name).stem for f in _PRESETS.iterdir() if f.name.endswith(".json"))
 
 
 def load_preset(name: str | Path) -> Preset:
@@ -263,32 +260,23 @@ def load_preset(name: str | Path) -> Preset:
     >>> load_preset("gpqa").options[0].scramble
     True
     """
-    known = preset_names()
-    if str(name) in known:
-        file = resources.files("noracle.search") / "presets" / f"{name}.json"
-        text = file.read_text(encoding="utf-8")
-    elif str(name).endswith(".json"):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise ArgumentError(
-                f"preset must be a readable file; got {str(name)!r}. Check the path."
-            ) from None
-    else:
-        raise ArgumentError(
-            f"preset must be one of {', '.join(known)} or a JSON file; got {str(name)!r}."
-        )
+    known, came = preset_names(), repr(str(name))
+    ours = str(name) in known
+    rule = f"must be one of {', '.join(known)} or a JSON file"
+    require(ours or str(name).endswith(".json"), f"preset {rule}; got {came}.")
+    file = _PRESETS / f"{name}.json" if ours else Path(name)
     try:
-        data = json.loads(text)
+        data = json.loads(file.read_text(encoding="utf-8"))
         if data.pop("schema") != SCHEMA:
             raise ValueError
         data["options"] = [Options(**_tuples(o)) for o in data["options"]]
         data["text"] = [tuple(columns) for columns in data["text"]]
         return Preset(**_tuples(data))
+    except (OSError, UnicodeDecodeError):
+        said = f"must be a readable file; got {came}. Check the path"
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ArgumentError(
-            f"preset must have the shape of schema {SCHEMA}; got something else in {str(name)!r}."
-        ) from None
+        said = f"must have the shape of schema {SCHEMA}; got something else in {came}"
+    raise ArgumentError(f"preset {said}.")
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -310,23 +298,17 @@ def items_table(task: Task) -> dict[str, list[Any]]:
         "text": [item.text for item in task.items],
         "options": [json.dumps(item.options, ensure_ascii=False) for item in task.items],
     }
-    if any(item.stratum is not None for item in task.items):
-        columns["stratum"] = [item.stratum for item in task.items]
-    return columns
+    strata = [item.stratum for item in task.items]
+    return columns if set(strata) <= {None} else {**columns, "stratum": strata}
 
 
 def _with_columns(preset: Preset, columns: Mapping[str, str | Sequence[str]] | None) -> Preset:
     changed: dict[str, Any] = {}
     for role, value in (columns or {}).items():
-        if role not in _ROLES:
-            raise ArgumentError(f"columns must name {', '.join(_ROLES)}; got {role!r}.")
+        require(role in _ROLES, f"columns must name {', '.join(_ROLES)}; got {role!r}.")
         given = (value,) if isinstance(value, str) else tuple(value)
-        if role == "text":
-            changed[role] = (given,)
-        elif role == "options":
-            changed[role] = (Options(list=given[0]) if len(given) == 1 else Options(columns=given),)
-        else:
-            changed[role] = given
+        listed = Options(list=given[0]) if len(given) == 1 else Options(columns=given)
+        changed[role] = {"text": (given,), "options": (listed,)}.get(role, given)
     return dataclasses.replace(preset, **changed)
 
 
@@ -375,9 +357,8 @@ def _find(
         stratum=next((k for k in map(known, preset.stratum) if k), None),
     )
     hidden = {_folded(k) for k in preset.key} & {_folded(p.split(".")[0]) for p in found.paths}
-    if hidden:
-        came = f"{', '.join(sorted(hidden))}. A task never holds an answer key"
-        raise ArgumentError(f"columns must not name the key; got {came}.")
+    came = f"{', '.join(sorted(hidden))}. A task never holds an answer key"
+    require(not hidden, f"columns must not name the key; got {came}.")
     return found
 
 
@@ -401,10 +382,9 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Columns]:
         if not isinstance(found, list):
             return _headerless(path, preset.headerless, found), found
     if isinstance(found, list):
-        shown = ", ".join(frame.columns[:12])
         remedy = "Pass preset or columns." if preset is _TABLE else "Pass columns."
-        rule, came = f"must have {' and '.join(found)}", f"only {shown} in {str(path)!r}"
-        raise EvidenceError(fault("items", rule, came, remedy=remedy))
+        came = f"only {', '.join(frame.columns[:12])} in {str(path)!r}"
+        raise EvidenceError.of("items", f"must have {' and '.join(found)}", came, remedy=remedy)
     wanted = list(dict.fromkeys(p if p in frame.columns else p.split(".")[0] for p in found.paths))
     return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
 
@@ -416,18 +396,16 @@ def _headerless(path: str | Path, names: Sequence[str], found: _Columns) -> list
     short = [n for n, row in enumerate(rows) if len(row) != len(names)]
     if short:
         rule, n = f"must have {len(names)} columns in every row", len(short)
-        raise EvidenceError(fault("items", rule, "another number", where=short, total=n))
+        raise EvidenceError.of("items", rule, "another number", where=short, total=n)
     return [{names[i]: row[i] for i in wanted} for row in rows]
 
 
 def _items(
     rows: Sequence[Row], found: _Columns, preset: Preset, limit: int | None
 ) -> list[TaskItem]:
-    ids = _ids(rows, found)
     items: list[TaskItem] = []
-    left_out: list[int | str] = []
-    empty: list[int | str] = []
-    for name, row in zip(ids, rows, strict=True):
+    left_out, empty = list[int | str](), list[int | str]()
+    for name, row in zip(_ids(rows, found), rows, strict=True):
         if len(items) == limit:
             break
         text = _text(row, found.text)
@@ -446,15 +424,13 @@ def _items(
         items.append(TaskItem(id=name, text=text, options=options, stratum=stratum))
     if empty:
         rule, remedy, n = "must not be empty", "Drop those items.", len(empty)
-        raise EvidenceError(fault("text", rule, "nothing", where=empty, total=n, remedy=remedy))
+        raise EvidenceError.of("text", rule, "nothing", where=empty, total=n, remedy=remedy)
     if not items:
-        rule = f"must hold items with 2 to {len(LETTERS)} options"
-        raise EvidenceError(fault("items", rule, "none"))
+        raise EvidenceError.of("items", f"must hold items with 2 to {len(LETTERS)} options", "none")
     if left_out:
         shown = ", ".join(map(str, left_out[:5])) + (", …" if len(left_out) > 5 else "")
-        rule = f"without 2 to {len(LETTERS)} readable options"
-        said = f"{len(left_out)} items {rule} left out: {shown}."
-        warnings.warn(said, EvidenceWarning, stacklevel=3)
+        which = f"{len(left_out)} items without 2 to {len(LETTERS)} readable options"
+        warnings.warn(f"{which} left out: {shown}.", EvidenceWarning, stacklevel=3)
     return items
 
 
@@ -465,13 +441,13 @@ def _ids(rows: Sequence[Row], found: _Columns) -> list[int | str]:
     none = [n for n, value in enumerate(raw) if value is None or value == ""]
     if none:
         came, n = "nothing in rows of the file", len(none)
-        raise EvidenceError(fault("item", "must not be empty", came, where=none, total=n))
+        raise EvidenceError.of("item", "must not be empty", came, where=none, total=n)
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in raw)
     ids = [v if whole else str(v) for v in raw]
     twice = [name for name, n in Counter(ids).items() for _ in range(n - 1)]
     if twice:
         rule, n = "must name every row once", len(twice)
-        raise EvidenceError(fault("item", rule, "a name twice", where=twice, total=n))
+        raise EvidenceError.of("item", rule, "a name twice", where=twice, total=n)
     return ids
 
 
@@ -488,10 +464,8 @@ def _at(row: Row, path: str) -> Any:
 def _loaded(value: Any) -> Any:
     """Nested values that the file holds as JSON text."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
     return value
 
 
@@ -519,11 +493,8 @@ def _options(row: Row, where: Options, padding: Sequence[str]) -> tuple[str, ...
         value = lists[0] if lists else rest
     if not isinstance(value, (list, tuple)):
         return None
-    texts = []
-    for option in value:
-        if isinstance(option, Mapping):
-            option = next((option[k] for k in ("text", "value") if k in option), None)
-        texts.append("" if option is None else str(option).strip())
+    inner = [o.get("text", o.get("value")) if isinstance(o, Mapping) else o for o in value]
+    texts = ["" if option is None else str(option).strip() for option in inner]
     while texts and (not texts[-1] or texts[-1] in padding):
         texts.pop()  # only at the end, so that classes keep their places
     return tuple(texts) if all(texts) else None

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Self
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, require, require_evidence
 from noracle.evidence import Evidence
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
@@ -98,20 +98,11 @@ class Vault:
         known = {item.id: item for item in items}
         judged, stray = _judged(judgements, known)
         if stray:
-            warnings.warn(
-                f"labels of {stray} items that are not in the task are left out.",
-                EvidenceWarning,
-                stacklevel=2,
-            )
-        if len(judged) < len(PARTS):
-            raise EvidenceError(
-                fault(
-                    "judgements",
-                    "must label at least 3 items of the task with yes or no",
-                    len(judged),
-                    remedy="Check the item ids.",
-                )
-            )
+            said = f"labels of {stray} items that are not in the task are left out."
+            warnings.warn(said, EvidenceWarning, stacklevel=2)
+        n, remedy = len(judged), "Check the item ids."
+        rule = "must label at least 3 items of the task with yes or no"
+        require_evidence(n >= len(PARTS), "judgements", rule, n, remedy=remedy)
         return cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
 
     def items(self, part: Part) -> tuple[ItemId, ...]:
@@ -123,10 +114,8 @@ class Vault:
         """Sixteen bits of a hash over all labels: a search that goes on with other labels is
         noticed, and no label can be read from it.
         """
-        rows = sorted(
-            (str(item), *map(str, row)) for item, rows in self._judged.items() for row in rows
-        )
-        return hashlib.sha256(repr(rows).encode()).hexdigest()[:4]
+        rows = [(str(item), *map(str, row)) for item, of in self._judged.items() for row in of]
+        return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:4]
 
     def feedback(self, outcomes: Iterable[Outcome]) -> Feedback:
         """Which answers to validation items were excluded, and which items have no answer; nothing
@@ -138,38 +127,28 @@ class Vault:
         allowed = set(self._parts["validation"])
         excluded: dict[tuple[ItemId, int], None] = {}
         unanswered: dict[ItemId, None] = {}
-        for outcome in outcomes:
-            if outcome.item not in allowed:
-                continue
-            if outcome.answer is None:
-                unanswered[outcome.item] = None
-            elif self._excludes(outcome.item, outcome.answer):
-                excluded[(outcome.item, outcome.answer)] = None
+        for item, answer in [(o.item, o.answer) for o in outcomes if o.item in allowed]:
+            if answer is None:
+                unanswered[item] = None
+            elif any((k == answer) == (verdict == "no") for k, verdict, _ in self._judged[item]):
+                excluded[item, answer] = None
         return Feedback(tuple(excluded), tuple(unanswered))
 
     def evidence(self, part: Literal["validation", "confirm"]) -> Evidence:
         """The judgements of a part, for the fitness and the gate; never for a strategy."""
-        if part not in ("validation", "confirm"):
-            raise ArgumentError(
-                f"part must be 'validation' or 'confirm'; got {part!r}. The final labels are taken with take_final()."
-            )
+        came = f"{part!r}. The final labels are taken with take_final()"
+        known = part in ("validation", "confirm")
+        require(known, f"part must be 'validation' or 'confirm'; got {came}.")
         return self._evidence(part)
 
     def take_final(self) -> Evidence:
         """The final labels, once: a second call is refused, so that nothing can be chosen with
         them.
         """
-        if self._final_open:
-            raise ArgumentError(
-                "the final labels must be taken once; they were taken before. Start a new search with new labels."
-            )
+        rule, remedy = "they were taken before", "Start a new search with new labels."
+        require(not self._final_open, f"the final labels must be taken once; {rule}. {remedy}")
         self._final_open = True
         return self._evidence("final")
-
-    def _excludes(self, item: ItemId, answer: int) -> bool:
-        return any(
-            k == answer if verdict == "no" else k != answer for k, verdict, _ in self._judged[item]
-        )
 
     def _evidence(self, part: Part) -> Evidence:
         rows = [(item, *row) for item in self._parts[part] for row in self._judged[item]]
@@ -178,9 +157,8 @@ class Vault:
         if all(p is None for p in table["propensity"]):
             del table["propensity"]
         ids = list(self._parts[part])
-        return Evidence.from_tables(
-            judgements=table, items={"item": ids, "n_classes": [self._n_classes[i] for i in ids]}
-        )
+        items = {"item": ids, "n_classes": [self._n_classes[i] for i in ids]}
+        return Evidence.from_tables(judgements=table, items=items)
 
     def __repr__(self) -> str:
         return f"Vault({', '.join(f'{len(ids)} {part}' for part, ids in self._parts.items())})"
@@ -191,19 +169,16 @@ class Vault:
 
 def _checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     found = tuple(float(s) for s in shares)
-    if len(found) != len(PARTS) or not all(0 < s < 1 for s in found) or abs(sum(found) - 1) > 1e-9:
-        raise ArgumentError(
-            f"shares must be three numbers above 0 that sum to 1 (validation, confirm, final); got {list(shares)}."
-        )
+    rule = "must be three numbers above 0 that sum to 1 (validation, confirm, final)"
+    whole = len(found) == len(PARTS) and abs(sum(found) - 1) <= 1e-9
+    require(whole and all(0 < s < 1 for s in found), f"shares {rule}; got {list(shares)}.")
     return found[0], found[1], found[2]
 
 
 def _split(
     ids: list[ItemId], seed: int, shares: tuple[float, float, float]
 ) -> dict[Part, tuple[ItemId, ...]]:
-    """Every item gets a random number from the seed and its id; in that order the parts are cut,
-    each with at least one item.
-    """
+    """Parts of at least one item, cut in the order of random numbers from the seed and the ids."""
     ranked = sorted(ids, key=lambda item: (draws("vault", seed, item).random(), str(item)))
     n = len(ranked)
     confirm, final = (max(1, round(share * n)) for share in shares[1:])
@@ -216,14 +191,12 @@ def _split(
 def _judged(
     judgements: object, known: Mapping[ItemId, TaskItem]
 ) -> tuple[dict[ItemId, list[tuple[Any, ...]]], int]:
-    classes = judgements.classes if isinstance(judgements, Evidence) else None
-    frame = (
-        judgements.judgements
-        if isinstance(judgements, Evidence)
-        else read_table(judgements, "judgements")
-    )
+    if isinstance(judgements, Evidence):
+        frame, classes = judgements.judgements, judgements.classes
+    else:
+        frame, classes = read_table(judgements, "judgements"), None
     if frame is None:
-        raise EvidenceError(fault("judgements", "must be given", "evidence without judgements"))
+        raise EvidenceError.of("judgements", "must be given", "evidence without judgements")
     names = [name for name in ("item", "class", "verdict", "propensity") if name in frame.columns]
     by_text = {str(item): item for item in known}
     found: dict[ItemId, list[tuple[Any, ...]]] = defaultdict(list)
@@ -243,20 +216,13 @@ def _judged(
         found[item].append((place, row[2], row[3] if len(row) > 3 else None))
     if wrong:
         rule = "must be the place (from 0), the letter or the text of an option"
-        raise EvidenceError(fault("class", rule, "another value", where=wrong, total=len(wrong)))
+        raise EvidenceError.of("class", rule, "another value", where=wrong, total=len(wrong))
     torn = [item for item, rows in found.items() if _contradicts(rows, len(known[item].options))]
     if torn:
-        rule = "must not contradict each other"
-        raise EvidenceError(
-            fault(
-                "labels of an item",
-                rule,
-                "a contradiction",
-                where=torn,
-                total=len(torn),
-                remedy="Correct or drop those items.",
-            )
-        )
+        what, rule = "labels of an item", "must not contradict each other"
+        came: dict[str, Any] = {"where": torn, "total": len(torn)}
+        remedy = "Correct or drop those items."
+        raise EvidenceError.of(what, rule, "a contradiction", remedy=remedy, **came)
     # The order of the rows in a file must not matter.
     return {item: sorted(set(rows), key=str) for item, rows in found.items()}, len(stray)
 

@@ -12,9 +12,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from noracle.errors import NoracleError
 
@@ -27,6 +26,7 @@ TASK = "task"
 
 MOST_NODES, MOST_CALLS, MOST_SAMPLES, MOST_ROUNDS, MOST_TOKENS = 30, 100, 10, 5, 8192
 MOST_CHARACTERS, MOST_BYTES, MOST_DEPTH = 4000, 65536, 8
+_SHIPPED = importlib.resources.files("noracle.search") / "workflows"
 
 
 class WorkflowError(NoracleError):
@@ -162,9 +162,8 @@ class Workflow:
         """SHA-256 of the nodes: two workflows with one digest do the same, whatever their names and
         descriptions.
         """
-        nodes = json.dumps(
-            self.to_dict()["nodes"], sort_keys=True, ensure_ascii=False, separators=(",", ":")
-        )
+        plain, tight = self.to_dict()["nodes"], (",", ":")
+        nodes = json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=tight)
         return hashlib.sha256(nodes.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,10 +172,9 @@ class Workflow:
         What is empty, off or not set is left out (and read back as such); every number stands, also
         where it is the default.
         """
-        whole: dict[str, Any] = {"schema": SCHEMA, "name": self.name}
-        if self.description:
-            whole["description"] = self.description
-        return {**whole, "nodes": [_plain(node) for node in self.nodes]}
+        about = {"description": self.description} if self.description else {}
+        nodes = [dataclasses.asdict(node, dict_factory=_kept) for node in self.nodes]
+        return {"schema": SCHEMA, "name": self.name, **about, "nodes": nodes}
 
     def to_text(self) -> str:
         """The workflow as a JSON file holds it: two spaces, one end of line. Reading it and writing
@@ -246,19 +244,20 @@ def parse_workflow(data: object) -> Workflow:
     name = _name(whole["name"], "name")
     description = _text(whole.get("description", ""), "description", empty=True)
     rule = f"must be a list of 2 to {MOST_NODES} nodes, an answer last"
-    size = len(listed) if isinstance(listed, list) else 0
-    _must(2 <= size <= MOST_NODES, "nodes", rule, size if isinstance(listed, list) else listed)
+    came = len(listed) if isinstance(listed, list) else listed
+    _must(isinstance(listed, list) and 2 <= len(listed) <= MOST_NODES, "nodes", rule, came)
     nodes: dict[str, Node] = {}
     for i, entry in enumerate(listed):
-        node = _node(entry, f"nodes[{i}]", last=i == size - 1, earlier=nodes)
+        node = _node(entry, f"nodes[{i}]", last=i == len(listed) - 1, earlier=nodes)
         nodes[node.id] = node
     workflow = Workflow(name=name, nodes=tuple(nodes.values()), description=description)
-    _all_reached(workflow)
+    reached = {node.id for node in prune(workflow.nodes)}
+    remedy = "Name it among the inputs of a later node, or remove it."
+    for i, node_id in enumerate(nodes):
+        _must(node_id in reached, f"nodes[{i}]", "must count towards the answer", node_id, remedy)
     calls, rule = workflow.most_calls, f"must take at most {MOST_CALLS} calls an item"
     _must(calls <= MOST_CALLS, "nodes", rule, calls, "Lower n or max_rounds.")
-    size = len(json.dumps(workflow.to_dict(), ensure_ascii=False).encode())
-    rule, remedy = f"must be at most {MOST_BYTES} bytes", "Shorten its texts."
-    _must(size <= MOST_BYTES, "workflow", rule, size, remedy, said="more")
+    _small(len(json.dumps(workflow.to_dict(), ensure_ascii=False).encode()), "more")
     return workflow
 
 
@@ -283,12 +282,7 @@ def workflow_names() -> tuple[str, ...]:
     >>> "cot" in workflow_names()
     True
     """
-    files = _shipped().iterdir()
-    return tuple(sorted(f.name.removesuffix(".json") for f in files if f.name.endswith(".json")))
-
-
-def _shipped() -> Traversable:
-    return importlib.resources.files("noracle.search") / "workflows"
+    return tuple(sorted(Path(f.name).stem for f in _SHIPPED.iterdir() if f.name.endswith(".json")))
 
 
 def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
@@ -301,20 +295,17 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     """
     name = os.fspath(name_or_path)
     if name in workflow_names():
-        return parse_workflow_text((_shipped() / f"{name}.json").read_text(encoding="utf-8"))
+        return parse_workflow_text((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
     rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
     _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
-    size, rule = path.stat().st_size, f"must be at most {MOST_BYTES} bytes"
-    said = f"{size} in {shown(name)}"
-    _must(size <= MOST_BYTES, "workflow", rule, name, "Shorten its texts.", said=said)
+    size = path.stat().st_size
+    _small(size, f"{size} in {shown(name)}")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return parse_workflow_text(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise WorkflowError(
-            f"workflow must be UTF-8 text; got other bytes in {shown(name)}. Save the file as UTF-8."
-        ) from None
-    return parse_workflow_text(text)
+        came = f"other bytes in {shown(name)}. Save the file as UTF-8"
+        raise WorkflowError(f"workflow must be UTF-8 text; got {came}.") from None
 
 
 def shown(value: object) -> str:
@@ -326,24 +317,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _plain(node: Node) -> dict[str, Any]:
-    """A node as JSON holds it: kind and id first, nothing that is empty or off."""
-    plain: dict[str, Any] = {"kind": node.kind, "id": node.id}
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, Prompt):
-            value = _plain_prompt(value)
-        elif isinstance(value, Mapping):
-            value = {name: _plain_prompt(prompt) for name, prompt in value.items()}
-        elif isinstance(value, tuple):
-            value = list(value)
-        if field.name in ("stop", "fields") or not (value is None or value is False or value == []):
-            plain.setdefault(field.name, value)
-    return plain
-
-
-def _plain_prompt(prompt: Prompt) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(prompt).items() if value != ""}
+def _kept(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a node or a prompt as JSON holds them: nothing that is empty or off."""
+    off = {name for name, v in fields if v is None or v is False or v in ((), "")}
+    plain = {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
+    return {name: v for name, v in plain.items() if name not in off - {"stop", "fields"}}
 
 
 MOST_VALUES, MOST_WORDS, MOST_NAMES = 5000, 2000, 10
@@ -351,14 +329,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 Reader = Callable[[Any, str], Any]
-_NODES: dict[str, type[Node]] = {
-    "ask": Ask,
-    "vote": Vote,
-    "decide": Decide,
-    "critique_loop": CritiqueLoop,
-    "route": RouteNode,
-    "answer": AnswerNode,
-}
+_NODES: dict[Any, type[Node]] = {dataclasses.fields(n)[0].default: n for n in get_args(Node)}
 
 
 def _must(
@@ -368,6 +339,11 @@ def _must(
     if not holds:
         got = shown(came) if said is None else said
         raise WorkflowError(f"{at} {rule}; got {got}. {remedy}".rstrip())
+
+
+def _small(size: int, said: object) -> None:
+    rule = f"must be at most {MOST_BYTES} bytes"
+    _must(size <= MOST_BYTES, "workflow", rule, size, "Shorten its texts.", said=said)
 
 
 def _reader(fits: Callable[[Any], object], rule: str, made: Callable[[Any], Any]) -> Reader:
@@ -389,18 +365,16 @@ _NAME_RULE = "must be 1 to 40 of a-z, 0-9, - and _, a letter first"
 _name = _reader(lambda v: isinstance(v, str) and _NAME.fullmatch(v), _NAME_RULE, str)
 _flag = _reader(lambda v: isinstance(v, bool), "must be true or false", bool)
 _result = _reader(lambda v: v in ("draft", "critic"), "must be one of draft, critic", str)
-_temperature = _reader(
-    lambda v: type(v) in (int, float) and 0 <= v <= 2,
-    "must be a number from 0 to 2",
-    lambda v: abs(float(v)),
+_HEAT_RULE = "must be a number from 0 to 2"
+_heat = _reader(
+    lambda v: type(v) in (int, float) and 0 <= v <= 2, _HEAT_RULE, lambda v: abs(float(v))
 )
 
 
 def _read_json(text: str) -> object:
     """JSON text as values; refuses what is too large or too deep, a field given twice, NaN."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    rule = f"must be at most {MOST_BYTES} bytes"
-    _must(size <= MOST_BYTES, "workflow", rule, size, "Shorten its texts.")
+    _small(size, size)
     depth = 0
     for bracket in re.finditer(r"[][{}]", _STRING.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1
@@ -414,6 +388,17 @@ def _read_json(text: str) -> object:
     except (ValueError, RecursionError):
         rule, remedy = "must be JSON with numbers of ordinary size", "Use the limits of each field."
         raise WorkflowError(f"workflow {rule}; got a longer one. {remedy}") from None
+
+
+def prune(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Drop nodes that the answer does not rest on."""
+    wanted = {nodes[-1].id}
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if node.id in wanted:
+            wanted.update(inputs_of(node))
+            kept.append(node)
+    return tuple(reversed(kept))
 
 
 def answers(node: Node) -> bool:
@@ -436,18 +421,16 @@ def _node(data: object, at: str, *, last: bool, earlier: Mapping[str, Node]) -> 
     rule = f"must be one of {', '.join(_NODES)}"
     _must(isinstance(kind, str) and kind in _NODES, f"{at}.kind", rule, kind)
     made = _NODES[kind]
-    known = {"kind": None, "id": None, **{f.name: f for f in dataclasses.fields(made)}}
-    need = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
-    entry = _object(data, at, tuple(known), need=need)
+    fields = dataclasses.fields(made)
+    need = [f.name for f in fields if f.default is dataclasses.MISSING]
+    entry = _object(data, at, [f.name for f in fields], need=need)
     remedy = "Keep one answer node, as the last." if kind == "answer" else "Add an answer node."
     rule = "must be an answer node if and only if it is the last"
     _must((kind == "answer") == last, at, rule, kind, remedy)
     name = _name(entry.get("id", "answer"), f"{at}.id")
     new = name != TASK and name not in earlier
     _must(new, f"{at}.id", f'must be new and not "{TASK}"', name, "Rename the node.")
-    values = {
-        field: _READ[field](entry[field], f"{at}.{field}") for field in entry if field in _READ
-    }
+    values = {f: _READ[f](value, f"{at}.{f}") for f, value in entry.items() if f in _READ}
     for field in ("inputs", "input", "draft"):
         if field in entry:
             listed = entry[field] if field == "inputs" else [entry[field]]
@@ -489,20 +472,6 @@ def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
         _must(answered(name), at, "must be a node that answers", name, remedy)
         many, remedy = several(earlier[name], earlier), "Put a vote or decide node between."
         _must(not many, at, "must be a node with one answer", name, remedy)
-
-
-def _all_reached(workflow: Workflow) -> None:
-    by_id = {node.id: node for node in workflow.nodes}
-    reached, waiting = set[str](), [workflow.nodes[-1].id]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting.extend(inputs_of(by_id[name]))
-    for i, node in enumerate(workflow.nodes):
-        remedy = "Name it among the inputs of a later node, or remove it."
-        rule = "must count towards the answer"
-        _must(node.id in reached, f"nodes[{i}]", rule, node.id, remedy)
 
 
 def _shallow(depth: int) -> None:
@@ -609,7 +578,7 @@ _READ: dict[str, Reader] = {
 _READ_PROMPT: dict[str, Reader] = {
     "instruction": _text,
     "role": functools.partial(_text, empty=True),
-    "temperature": _temperature,
+    "temperature": _heat,
     "max_tokens": _whole(MOST_TOKENS),
 }
 

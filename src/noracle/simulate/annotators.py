@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.tally import check_n_classes
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.simulate.tasks import Columns, PictureTask
 
 Whole = NDArray[np.int64]
@@ -40,8 +40,7 @@ class RaterModel:
 
     def raters(self, n_raters: int) -> dict[str, float]:
         """Names of so many raters, all of this accuracy."""
-        if n_raters < 1:
-            raise ArgumentError(f"n_raters must be at least 1; got {n_raters}.")
+        require(n_raters >= 1, f"n_raters must be at least 1; got {n_raters}.")
         return {f"rater-{j:02d}": self.accuracy for j in range(1, n_raters + 1)}
 
 
@@ -77,10 +76,8 @@ def fit_raters(
 
     size = check_n_classes(n_classes)
     p = _rate("accuracy", accuracy)
-    if not 0 < p < 1:
-        raise ArgumentError(f"accuracy must lie between 0 and 1; got {p}.")
-    if not math.isfinite(kappa):
-        raise ArgumentError(f"kappa must be a number; got {kappa}.")
+    require(0 < p < 1, f"accuracy must lie between 0 and 1; got {p}.")
+    require(math.isfinite(kappa), f"kappa must be a number; got {kappa}.")
     wanted, shared = 1 / size + (1 - 1 / size) * kappa, 0.0
 
     def kappa_of(agreement: float) -> float:
@@ -90,10 +87,8 @@ def fit_raters(
         return _agreement(p, _both_right(p, rho), shared, size)
 
     if given_right is not None:
-        if not p <= given_right <= 1:
-            raise ArgumentError(
-                f"given_right must be in [accuracy, 1] = [{p}, 1]; got {given_right}. Raters err together here, not apart."
-            )
+        rule, why = f"must be in [accuracy, 1] = [{p}, 1]", "Raters err together here, not apart."
+        require(p <= given_right <= 1, f"given_right {rule}; got {given_right}. {why}")
         both = p * given_right
         correlation = float(both >= p)
         if p * p < both < p:
@@ -103,18 +98,14 @@ def fit_raters(
         square = 0.0 if abs(same - 1) < 1e-3 else math.nan  # of two classes one is wrong
         if size > 2:
             square = (same - 1 / (size - 1)) * (size - 1) / (size - 2)
-        if not 0 <= square <= 1:
-            low, high = (kappa_of(_agreement(p, both, s, size)) for s in (0.0, 1.0))
-            raise ArgumentError(
-                f"kappa must be in [{low:.4f}, {high:.4f}] at this accuracy and given_right; got {kappa}."
-            )
+        low, high = (kappa_of(_agreement(p, both, s, size)) for s in (0.0, 1.0))
+        rule = f"must be in [{low:.4f}, {high:.4f}] at this accuracy and given_right"
+        require(0 <= square <= 1, f"kappa {rule}; got {kappa}.")
         shared = math.sqrt(square)
     else:
         low, high = agreed(0.0), agreed(1.0)
-        if not low <= wanted <= high:
-            raise ArgumentError(
-                f"kappa must be in [{kappa_of(low):.4f}, {kappa_of(high):.4f}] at accuracy {p}; got {kappa}. Pass given_right."
-            )
+        rule = f"must be in [{kappa_of(low):.4f}, {kappa_of(high):.4f}] at accuracy {p}"
+        require(low <= wanted <= high, f"kappa {rule}; got {kappa}. Pass given_right.")
         correlation = find_root(lambda rho: agreed(rho) - wanted, 0.0, 1.0, xtol=1e-14)
     found = agreed(correlation, shared)
     return RaterModel(
@@ -174,11 +165,10 @@ def simulate_raters(
     ids, labels = _names(items, n_classes)
     names = list(raters)
     rows, columns = np.nonzero(matrix >= 0)
-    codes = matrix[rows, columns]
     return {
         "item": [ids[i] for i in rows.tolist()],
         "rater": [names[j] for j in columns.tolist()],
-        "label": [labels[c] for c in codes.tolist()],
+        "label": [labels[c] for c in matrix[rows, columns].tolist()],
     }
 
 
@@ -193,16 +183,13 @@ def draw_ratings(
     """As :func:`simulate_raters`, as a matrix: one row per item, one column per rater, places in
     the labels, -1 where there is none.
     """
-    if not raters:
-        raise ArgumentError("raters must name one at least, as in {'ann': 0.9}; got none.")
-    gap = _rate("missing", missing)
-    chosen = len(raters) if n_per_item is None else n_per_item
-    if not 1 <= chosen <= len(raters):
-        raise ArgumentError(f"n_per_item must be in [1, {len(raters)}]; got {chosen}.")
+    require(raters, "raters must name one at least, as in {'ann': 0.9}; got none.")
+    gap, most = _rate("missing", missing), len(raters)
+    chosen = most if n_per_item is None else n_per_item
+    require(1 <= chosen <= most, f"n_per_item must be in [1, {most}]; got {chosen}.")
     given, rng = _draw(items, raters, 2, *errors, **named)
-    if chosen < len(raters):
-        places = rng.random(given.shape).argsort(axis=1)
-        given[places >= chosen] = -1
+    if chosen < most:
+        given[rng.random(given.shape).argsort(axis=1) >= chosen] = -1
     if gap:
         given[rng.random(given.shape) < gap] = -1
     return given
@@ -237,8 +224,7 @@ def simulate_systems(
     >>> simulate_systems([0, 1, 1], systems={"agent": 1.0}, n_classes=2)
     {'item': [0, 1, 2], 'system': ['agent', 'agent', 'agent'], 'answer': [0, 1, 1]}
     """
-    if not systems:
-        raise ArgumentError("systems must name one at least, as in {'agent': 0.9}; got none.")
+    require(systems, "systems must name one at least, as in {'agent': 0.9}; got none.")
     silent = _rate("no_answer", no_answer)
     given, rng = _draw(items, systems, 3, n_classes, correlation, shared, confusion, seed)
     given[rng.random(given.shape) < silent] = -1
@@ -303,8 +289,7 @@ def _draw(
 
     rho, decoys = _rate("correlation", correlation), _rate("shared", shared)
     accuracy = np.array([_rate(name, value) for name, value in rates.items()])
-    if seed < 0:
-        raise ArgumentError(f"seed must be at least 0; got {seed}.")
+    require(seed >= 0, f"seed must be at least 0; got {seed}.")
     key, size = _key(items, n_classes)
     weights = _wrong_weights(confusion, size)
     hardness, decoy = _items(items, key, weights, np.random.default_rng([seed, 1]))
@@ -346,42 +331,38 @@ def _wrong(rng: np.random.Generator, key: Whole, weights: NDArray[np.float64], n
 
 def _wrong_weights(confusion: Sequence[Sequence[float]] | None, size: int) -> NDArray[np.float64]:
     table = np.ones((size, size)) if confusion is None else np.array(confusion, dtype=float)
-    if table.shape != (size, size) or not np.isfinite(table).all() or (table < 0).any():
-        raise ArgumentError(
-            f"confusion must be a {size} × {size} table of weights that are at least 0; got shape {table.shape}."
-        )
+    fine = table.shape == (size, size) and np.isfinite(table).all() and (table >= 0).all()
+    rule = f"must be a {size} × {size} table of weights that are at least 0"
+    require(fine, f"confusion {rule}; got shape {table.shape}.")
     np.fill_diagonal(table, 0)
     total = table.sum(axis=1, keepdims=True)
-    if (total <= 0).any():
-        raise ArgumentError(
-            f"confusion must give every class a wrong one; got only zeros in row {int(total.argmin())}."
-        )
+    row = int(total.argmin())
+    rule = "must give every class a wrong one"
+    require((total > 0).all(), f"confusion {rule}; got only zeros in row {row}.")
     return np.asarray(table / total)
 
 
 def _key(items: Items, n_classes: int | None) -> tuple[Whole, int]:
     if isinstance(items, PictureTask):
-        if n_classes not in (None, len(items.options)):
-            raise ArgumentError(
-                f"n_classes must be {len(items.options)}, which the task brings; got {n_classes}."
-            )
-        return items.codes, len(items.options)
+        own = len(items.options)
+        rule = f"must be {own}, which the task brings"
+        require(n_classes in (None, own), f"n_classes {rule}; got {n_classes}.")
+        return items.codes, own
     key = np.array(list(items.values() if isinstance(items, Mapping) else items), dtype=np.int64)
     if n_classes is None:
         raise ArgumentError("n_classes must be given with a key; got none.")
     size = check_n_classes(n_classes)
-    if len(key) == 0 or key.min() < 0 or key.max() >= size:
-        raise ArgumentError(
-            f"items must have at least one class, each in [0, {size}); got {key.tolist()[:5]}."
-        )
+    fine = len(key) and key.min() >= 0 and key.max() < size
+    rule = f"must have at least one class, each in [0, {size})"
+    require(fine, f"items {rule}; got {key.tolist()[:5]}.")
     return key, size
 
 
 def _names(items: Items, n_classes: int | None) -> tuple[list[Any], list[Any]]:
     if isinstance(items, PictureTask):
         return list(items.items), list(items.options)
-    ids = list(items) if isinstance(items, Mapping) else list(range(len(items)))
-    return ids, list(range(int(n_classes or 0)))
+    ids = items if isinstance(items, Mapping) else range(len(items))
+    return list(ids), list(range(int(n_classes or 0)))
 
 
 def _both_right(p: float, rho: float) -> float:
@@ -397,6 +378,5 @@ def _agreement(p: float, both: float, shared: float, size: int) -> float:
 
 
 def _rate(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
-        raise ArgumentError(f"{name} must be in [0, 1]; got {value}.")
+    require(0 <= value <= 1, f"{name} must be in [0, 1]; got {value}.")
     return float(value)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -17,7 +17,7 @@ from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import AccuracyCounts
 from noracle.counts.count import ENOUGH
 from noracle.counts.tally import Cell, Tally, Verdict, tally
-from noracle.errors import ArgumentError, EvidenceError, refuse
+from noracle.errors import ArgumentError, EvidenceError, refuse, require_evidence
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
 from noracle.evidence.labels import read_key
@@ -63,9 +63,8 @@ class Rehearsal:
         """How often the interval of a system covered what the key says, over all rehearsals."""
         found = next((e for e in self.estimates if e.subject == system), None)
         if found is None:
-            raise ArgumentError(
-                f"system must be one of {[e.subject for e in self.estimates]}; got {system!r}."
-            )
+            known = [e.subject for e in self.estimates]
+            raise ArgumentError(f"system must be one of {known}; got {system!r}.")
         return float(found.diagnostics["key"]["coverage"])
 
 
@@ -145,8 +144,8 @@ def rehearse(
     noise = _Noise(false_no, false_yes, unsure)
     alone = protocol != "complementary" and (n_ordinary or n_ruled_out != 1)
     astray = design == "targeted" and (protocol != "question" or not 0 < epsilon <= 1)
-    there = isinstance(answers, Evidence)
-    twice = there and (items is not None or n_classes is not None or classes is not None)
+    tables: dict[str, Any] = {"items": items, "n_classes": n_classes, "classes": classes}
+    twice = isinstance(answers, Evidence) and any(v is not None for v in tables.values())
     refuse(
         {
             **{f"{n} must be in [0, 1]; got {v}.": not 0 <= v <= 1 for n, v in vars(noise).items()},
@@ -156,12 +155,9 @@ def rehearse(
             "items, n_classes and classes must be left out where answers are evidence; got both.": twice,
         }
     )
-    evidence = (
-        answers
-        if isinstance(answers, Evidence)
-        else Evidence.from_tables(answers, items=items, n_classes=n_classes, classes=classes)
-    )
-    stage = _Stage(evidence, read_key(key, key_column), systems)
+    if not isinstance(answers, Evidence):
+        answers = Evidence.from_tables(answers, **tables)
+    stage = _Stage(answers, read_key(key, key_column), systems)
     left, fewest = len(stage.items) - n_ordinary, int(stage.n_classes.min())
     size = left if n is None else n
     room, few = 0 < size <= left and n_ordinary >= 0, 1 <= n_ruled_out < fewest
@@ -181,9 +177,7 @@ def rehearse(
         labels = labels or stage.table(draw)
         found.append([stage.estimate(draw, s, confidence, seed, world) for s in stage.systems])
     told = tuple(_told(of, stage.accuracy[of[0].subject]) for of in zip(*found, strict=True))
-    notes = list(stage.notes)
-    if false_no or false_yes:
-        notes.append("some verdicts are wrong, as asked for, and the estimates take them as right")
+    wrong = "some verdicts are wrong, as asked for, and the estimates take them as right"
     return Rehearsal(
         protocol=protocol,
         labels=labels,
@@ -192,7 +186,7 @@ def rehearse(
         counts=stage.counts,
         worlds=worlds,
         seed=seed,
-        notes=tuple(notes),
+        notes=(*stage.notes, *([wrong] if false_no or false_yes else ())),
     )
 
 
@@ -212,9 +206,8 @@ def _told(estimates: Sequence[Estimate], accuracy: float) -> Estimate:
         low, high = clopper_pearson(hits, worlds, 0.025, 0.025)
         about |= {"coverage_low": low, "coverage_high": high}
         share = f"{100 * hits / worlds:.1f} %, 95 % limits {100 * low:.1f} % and {100 * high:.1f} %"
-        notes.append(
-            f"in {worlds} rehearsals the interval covered what the key says {hits} times ({share}); mean width {width:.3f}"
-        )
+        often = f"the interval covered what the key says {hits} times ({share})"
+        notes.append(f"in {worlds} rehearsals {often}; mean width {width:.3f}")
     diagnostics = {**first.diagnostics, "key": about}
     return dataclasses.replace(first, diagnostics=diagnostics, notes=(*first.notes, *notes))
 
@@ -233,17 +226,14 @@ class _Noise:
 
 
 class _Draw(NamedTuple):
-    """Labels of ``places``: ``asked`` classes (one column for each) with ``said``; for grades one
-    row for each system. ``chances`` are those of all classes; ``aimed`` says that they depend on
-    answers.
-    """
+    """What a protocol said about some items."""
 
     protocol: Protocol
     places: Whole
-    asked: Whole
-    said: Whole
-    chances: np.ndarray[Any, np.dtype[np.float64]] | None = None
-    aimed: bool = False
+    asked: Whole  # one column for each class
+    said: Whole  # for grades one row for each system
+    chances: np.ndarray[Any, np.dtype[np.float64]] | None = None  # of all classes
+    aimed: bool = False  # whether the chances depend on answers
 
 
 class _Stage:
@@ -252,35 +242,28 @@ class _Stage:
     def __init__(
         self, evidence: Evidence, key: Mapping[Any, Any], systems: Sequence[str] | None
     ) -> None:
-        if evidence.answers is None:
-            raise EvidenceError.of("evidence", "must have answers", "none")
+        require_evidence(evidence.answers is not None, "evidence", "must have answers", "none")
         evidence.check()
-        rows = fetch(evidence.answers.select("item", "system", "answer"))
+        rows = evidence.rows("answers", "item", "system", "answer")
         known = sorted({str(row[1]) for row in rows})
         strange = [s for s in systems or () if s not in known]
-        if strange:
-            raise EvidenceError.of("systems", f"must be among {known}", strange)
+        require_evidence(not strange, "systems", f"must be among {known}", strange)
         self.systems = tuple(known if systems is None else dict.fromkeys(systems))
         self._some_systems = len(self.systems) < len(known)
         given = {row[0] for row in rows}
         key = _same_items(key, given)
         self.items = sorted(given & key.keys())
-        if not self.items:
-            first, second = (
-                ", ".join(repr(i)[:20] for i in sorted(found, key=str)[:3]) or "nothing"
-                for found in (given, key)
-            )
-            came = f"none: answers have {first}, the key has {second}"
-            raise EvidenceError.of("key", "must have items of the answers", came)
+        came = f"none: answers have {_some(given)}, the key has {_some(key)}"
+        require_evidence(self.items, "key", "must have items of the answers", came)
         without, more = len(given - key.keys()), len(key.keys() - given)
         n_items = len(self.items)
         self.counts = {"items": n_items, "without_key": without, "key_without_answers": more}
         answers = [row[2] for row in rows if row[2] is not None]
         text = evidence.class_kind == "text" if answers else isinstance(key[self.items[0]], str)
         truths, note = _same_classes([key[i] for i in self.items], answers, text=text)
+        again = evidence.repeats is not None
         notes = {
-            "answers have repeats: the first run of each item is used": evidence.repeats
-            is not None,
+            "answers have repeats: the first run of each item is used": again,
             f"{without} items of the answers have no key and are left out": without,
             note: note,
         }
@@ -343,9 +326,8 @@ class _Stage:
         truth, k = self.truth[places], self.n_classes[places]
         if protocol == "grades":
             own = self.answers[:, places]
-            said = np.where(
-                own < 0, _NO, noise.verdicts(rng, own == truth)
-            )  # none is seen to be so
+            graded = noise.verdicts(rng, own == truth)
+            said = np.where(own < 0, _NO, graded)  # none is seen to be so
             return _Draw(protocol, places, np.zeros((len(places), 0), dtype=np.int64), said)
         # Wrong classes in a random order: each has a random number, the true one comes last, or
         # first where it is ruled out by mistake.
@@ -362,12 +344,8 @@ class _Stage:
         """The labels as a user would have them."""
         items = [self.items[i] for i in draw.places.tolist()]
         if draw.protocol == "grades":
-            pairs = [
-                (i, s)
-                for i in range(len(items))
-                for s in range(len(self.systems))
-                if self.answers[s, draw.places[i]] != _NOT_ASKED
-            ]
+            there = self.answers[:, draw.places].T != _NOT_ASKED
+            pairs = np.argwhere(there).tolist()
             return {
                 "item": [items[i] for i, _ in pairs],
                 "system": [self.systems[s] for _, s in pairs],
@@ -401,15 +379,12 @@ class _Stage:
         """How the answers of a system met the labels; a grade is an ordinary label."""
         name, every = self.systems[s], self.answers[s]
         own, kind = every[draw.places], self._kind[draw.places]
+        said, hit = draw.said, (draw.asked == own[:, None]).any(axis=1)
         if draw.protocol == "grades":
-            said = np.where(draw.said[s] == _UNSURE, _UNSURE, _YES)
-            hit = draw.said[s] == _YES
-        else:
-            said = draw.said
-            hit = (draw.asked == own[:, None]).any(axis=1)
+            said, hit = np.where(said[s] == _UNSURE, _UNSURE, _YES), said[s] == _YES
         there = own != _NOT_ASKED
         inverse: list[float | None] = [None] * len(own)
-        chance: list[float | None] = [None] * len(own)
+        chance = inverse
         if draw.aimed and draw.chances is not None:
             rows = np.arange(len(own))
             inverse = (hit / draw.chances[rows, draw.asked[:, 0]]).tolist()
@@ -434,20 +409,23 @@ class _Stage:
                     graded=draw.protocol == "grades" and answered,
                 )
                 tallies[met] += n
-        asked: Counter[Cell] = Counter()
-        answered_items: Counter[Cell] = Counter()
+        items, answered_items = Counter[Cell](), Counter[Cell]()
         for k, answer in zip(self._kind.tolist(), every.tolist(), strict=True):
             if answer != _NOT_ASKED:
                 place = self._kinds[k]._replace(system=name)
-                asked[place] += 1
+                items[place] += 1
                 answered_items[place] += answer >= 0
         questions: Literal["recorded", "uniform"] = "recorded" if draw.aimed else "uniform"
         return AccuracyCounts(
             tallies=dict(tallies),
-            items=dict(asked),
+            items=dict(items),
             answered=dict(answered_items),
             propensities=questions if draw.protocol == "question" else "none",
         )
+
+
+def _some(ids: Iterable[Any]) -> str:
+    return ", ".join(repr(i)[:20] for i in sorted(ids, key=str)[:3]) or "nothing"
 
 
 def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cell]:
@@ -455,14 +433,12 @@ def _cells(evidence: Evidence, items: Sequence[Any], n_classes: int) -> list[Cel
     if evidence.items is None:
         return [Cell("", n_classes)] * len(items)
     there = [c for c in ("n_classes", "stratum", "weight") if c in evidence.items.columns]
-    rows = fetch(evidence.items.select("item", *there))
-    found = {item: dict(zip(there, rest, strict=True)) for item, *rest in rows}
-
-    def cell(n_classes: Any = None, stratum: Any = None, weight: Any = None) -> Cell:
-        return Cell("", int(n_classes or usual), stratum or "", float(weight or 1.0))
-
-    usual = n_classes
-    return [cell(**found[item]) for item in items]
+    found = {}
+    for item, *rest in evidence.rows("items", "item", *there):
+        of = dict(zip(there, rest, strict=True)).get
+        size, weight = int(of("n_classes") or n_classes), float(of("weight") or 1.0)
+        found[item] = Cell("", size, of("stratum") or "", weight)
+    return [found[item] for item in items]
 
 
 def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[Any]:
@@ -479,16 +455,12 @@ def _class_names(evidence: Evidence, seen: set[Any], *, text: bool) -> Sequence[
         names = range(told or max(int(c) for c in seen) + 1)
     else:
         names = sorted(seen)
-        if not guessed and told != len(names):
-            rule = f"must be given where {told} classes are not all seen"
-            raise EvidenceError.of("classes", rule, list(names)[:6])
+        rule, all_seen = f"must be given where {told} classes are not all seen", told == len(names)
+        require_evidence(guessed or all_seen, "classes", rule, list(names)[:6])
     strange = sorted(seen - set(names), key=str)
-    if strange:
-        rule, remedy = (
-            f"must be one of the {len(names)} classes",
-            "Correct it or pass n_classes or classes.",
-        )
-        raise EvidenceError.of("key", rule, strange[:5], remedy=remedy)
+    rule = f"must be one of the {len(names)} classes"
+    remedy = "Correct it or pass n_classes or classes."
+    require_evidence(not strange, "key", rule, strange[:5], remedy=remedy)
     return names
 
 
@@ -509,17 +481,17 @@ def _same_classes(truths: list[Any], answers: list[Any], *, text: bool) -> tuple
     words = [t.strip().upper() for t in truths if isinstance(t, str)]
     if not text and len(words) == len(truths):
         if all(len(w) == 1 and w.isascii() and w.isalpha() for w in words):
-            places = [ord(w) - ord("A") for w in words]
-            return places, "letters of the key are taken as places: A is class 0"
+            note = "letters of the key are taken as places: A is class 0"
+            return [ord(w) - ord("A") for w in words], note
         if all(w.isdecimal() for w in words):
             return [int(t) for t in truths], ""
     letters = all(len(a) == 1 and a.isascii() and a.isupper() for a in answers) if text else False
     if letters and all(isinstance(t, int) for t in truths):
         named = [chr(ord("A") + t) for t in truths]
         return named, "places of the key are taken as letters: class 0 is A"
-    if any(isinstance(t, str) != text for t in truths):
-        kind = "text" if text else "whole numbers"
-        came = f"{kind} in the answers and {truths[0]!r} in the key"
-        remedy = "Write both as text or as whole numbers."
-        raise EvidenceError.of("key", "must be written as the answers are", came, remedy=remedy)
+    same = all(isinstance(t, str) == text for t in truths)
+    kind = "text" if text else "whole numbers"
+    came = f"{kind} in the answers and {truths[0]!r} in the key"
+    remedy = "Write both as text or as whole numbers."
+    require_evidence(same, "key", "must be written as the answers are", came, remedy=remedy)
     return truths, ""

@@ -22,6 +22,7 @@ from noracle.errors import refuse
 Kind = Literal["colour", "shape"]
 Columns = dict[str, list[Any]]
 Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 COLOURS = {"red": (213, 70, 40), "blue": (0, 114, 178), "yellow": (240, 220, 60)}
 SHAPES = {"triangle": 3, "square": 4, "pentagon": 5, "hexagon": 6, "circle": 0}  # number of corners
@@ -97,7 +98,7 @@ class PictureTask:
         return {item: self.options[code] for item, code in zip(self.items, self.codes, strict=True)}
 
     @property
-    def lead(self) -> NDArray[np.float64]:
+    def lead(self) -> Floats:
         """By how much of its objects the most frequent class leads the second; small is hard."""
         ranked = np.sort(self.counts, axis=1)
         return np.asarray((ranked[:, -1] - ranked[:, -2]) / self.counts.sum(axis=1))
@@ -152,14 +153,14 @@ class PictureTask:
         picture = Image.new("RGB", (scale, scale), "white")
         draw = ImageDraw.Draw(picture)
         colours, corners = list(COLOURS.values()), list(SHAPES.values())
-        seen = self.objects(place)
         line = max(1, scale // 128)
-        rows = zip(*(values.tolist() for values in seen.values()), strict=True)
+        rows = zip(*(values.tolist() for values in self.objects(place).values()), strict=True)
         for x, y, r, angle, colour, shape in rows:
             n = corners[shape]
             inner = r - line / scale / (math.cos(math.pi / n) if n else 1.0)
-            _draw(draw, outline(x, y, r, n, angle) * scale, _OUTLINE)
-            _draw(draw, outline(x, y, inner, n, angle) * scale, colours[colour])
+            for radius, fill in ((r, _OUTLINE), (inner, colours[colour])):
+                points = map(tuple, (outline(x, y, radius, n, angle) * scale).tolist())
+                (draw.polygon if n else draw.ellipse)(list(points), fill=fill)
         return picture.reduce(2)
 
 
@@ -246,9 +247,7 @@ def _scene(task: PictureTask, place: int) -> tuple[np.random.Generator, Whole]:
             return rng, kinds
 
 
-def _places(
-    rng: np.random.Generator, n: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _places(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
     """Centres and radii, drawn until nothing is covered too much; an object may shrink."""
     x, y, radius, covered = np.zeros(n), np.zeros(n), rng.uniform(*_RADII, size=n), np.zeros(n)
     for i in range(n):
@@ -271,17 +270,12 @@ def _places(
     return x, y, radius
 
 
-def outline(x: float, y: float, radius: float, corners: int, angle: float) -> NDArray[np.float64]:
+def outline(x: float, y: float, radius: float, corners: int, angle: float) -> Floats:
     """Corners of an object, or the two corners of the square around a circle (0 corners)."""
     if corners == 0:
         return np.array([[x - radius, y - radius], [x + radius, y + radius]])
     turn = 2 * math.pi * (angle + np.arange(corners) / corners)
     return np.stack([x + radius * np.cos(turn), y + radius * np.sin(turn)], axis=1)
-
-
-def _draw(draw: Any, points: NDArray[np.float64], colour: tuple[int, int, int]) -> None:
-    shape = [(float(a), float(b)) for a, b in points]
-    (draw.ellipse if len(shape) == 2 else draw.polygon)(shape, fill=colour)
 
 
 def _lens(d: float, r: float, s: float) -> float:

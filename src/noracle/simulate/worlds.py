@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from noracle.counts.tally import check_n_classes
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence import Evidence
 
 Columns = dict[str, list[Any]]
@@ -38,9 +38,7 @@ class World:
 
     def evidence(self) -> Evidence:
         """The tables without the key."""
-        return Evidence.from_tables(
-            answers=self.answers, judgements=self.judgements, items=self.items
-        )
+        return Evidence.from_tables(self.answers, self.judgements, self.items)
 
 
 def simulate_world(
@@ -99,13 +97,12 @@ def simulate_world(
     rates = dict(systems or {"agent": 0.8})
     shares = {"no_answer": no_answer, "false_no": false_no, "false_yes": false_yes}
     for name, value in {**shares, "unsure": unsure, "bias": bias, **rates}.items():
-        if not 0 <= value <= 1:
-            raise ArgumentError(f"{name} must be in [0, 1]; got {value}.")
-    if n_items < 1 or n_ordinary + n_complementary > n_items or (n_questions or 0) > n_items:
-        raise ArgumentError(f"n_items must be at least 1 and hold all labels; got {n_items}.")
+        require(0 <= value <= 1, f"{name} must be in [0, 1]; got {value}.")
+    room = max(1, n_ordinary + n_complementary, n_questions or 0) <= n_items
+    require(room, f"n_items must be at least 1 and hold all labels; got {n_items}.")
     k = np.array(sizes)[rng.integers(len(sizes), size=n_items)]
-    if n_ruled_out < 1 or n_ruled_out >= int(k.min()):
-        raise ArgumentError(f"n_ruled_out must be in [1, {int(k.min())}); got {n_ruled_out}.")
+    few = int(k.min())
+    require(1 <= n_ruled_out < few, f"n_ruled_out must be in [1, {few}); got {n_ruled_out}.")
     y = rng.integers(k)
     answers: Columns = {"item": [], "system": [], "answer": []}
     accuracy = {}
@@ -116,9 +113,8 @@ def simulate_world(
         answered = rng.random(n_items) >= no_answer
         answers["item"] += list(range(n_items))
         answers["system"] += [name] * n_items
-        answers["answer"] += [
-            int(a) if has else None for a, has in zip(given, answered, strict=True)
-        ]
+        said = zip(given.tolist(), answered, strict=True)
+        answers["answer"] += [answer if has else None for answer, has in said]
         accuracy[name] = float(np.mean(right & answered))
     order = rng.permutation(n_items)
     judgements: Columns = {"item": [], "class": [], "verdict": []}
@@ -140,11 +136,10 @@ def simulate_world(
             flipped = rng.random() < (false_no if truth else false_yes)
             verdict = "yes" if truth != flipped else "no"
             say(i, asked, "unsure" if rng.random() < unsure else verdict)
-    items: Columns = {"item": list(range(n_items)), "n_classes": k.tolist()}
     return World(
         answers=answers,
         judgements=judgements,
-        items=items,
+        items={"item": list(range(n_items)), "n_classes": k.tolist()},
         key=dict(enumerate(y.tolist())),
         accuracy=accuracy,
         seed=seed,

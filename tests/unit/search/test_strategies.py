@@ -15,7 +15,7 @@ import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
 from noracle.errors import ArgumentError
-from noracle.search.candidates import Entry, Proposal, Scored, Strategy
+from noracle.search.candidates import Entry, Proposal, Scored, Strategy, mixture, rank, stand
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
 from noracle.search.simulated import simulated_world
 from noracle.search.strategies import (
@@ -28,7 +28,6 @@ from noracle.search.strategies import (
     make_strategy,
 )
 from noracle.search.strategies.designer import describe_experience, read_draft
-from noracle.search.strategies.ranking import mixture, rank, stand
 from noracle.search.task import Task, TaskItem, draws
 from noracle.search.workflow import (
     BASELINES,

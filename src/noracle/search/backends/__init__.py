@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.search.backends.inspect import InspectModel
 from noracle.search.backends.openai import DEFAULT_BASE_URL, OpenAIModel
 from noracle.search.backends.scripted import ReplayModel, ScriptedModel
@@ -25,26 +25,18 @@ def open_model(spec: str, *, base_url: str | None = None, key_env: str | None = 
     'llama'
     """
     kind, _, rest = spec.partition(":")
-    if kind in {"inspect", "script", "replay"}:
-        if not rest:
-            raise ArgumentError(f"model must name something after '{kind}:'; got {spec!r}.")
-        if base_url is not None or key_env is not None:
-            raise ArgumentError(
-                f"base_url and key_env are for servers; got them with {spec!r}. Leave them out."
-            )
-        if kind == "inspect":
-            return InspectModel(rest)
-        if kind == "script":
-            return ScriptedModel.read(rest)
-        path, _, name = rest.rpartition("#")
-        return ReplayModel(path, model=name) if path else ReplayModel(rest)
-    return OpenAIModel(spec, base_url=base_url or DEFAULT_BASE_URL, key_env=key_env)
+    if kind not in {"inspect", "script", "replay"}:
+        return OpenAIModel(spec, base_url=base_url or DEFAULT_BASE_URL, key_env=key_env)
+    require(rest, f"model must name something after '{kind}:'; got {spec!r}.")
+    came = f"got them with {spec!r}. Leave them out"
+    server = base_url is not None or key_env is not None
+    require(not server, f"base_url and key_env are for servers; {came}.")
+    if kind == "inspect":
+        return InspectModel(rest)
+    if kind == "script":
+        return ScriptedModel.read(rest)
+    path, _, name = rest.rpartition("#")
+    return ReplayModel(path, model=name) if path else ReplayModel(rest)
 
 
-__all__ = [
-    "InspectModel",
-    "OpenAIModel",
-    "ReplayModel",
-    "ScriptedModel",
-    "open_model",
-]
+__all__ = ["InspectModel", "OpenAIModel", "ReplayModel", "ScriptedModel", "open_model"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.errors import MissingExtra, require
 from noracle.evidence.logs import FINISH
 from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact
 from noracle.search.model import Completion, ModelError, Request, Usage
@@ -14,16 +15,9 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput
     from inspect_ai.model import Model as Theirs
 
-_PASSING = (
-    "rate limit",
-    "ratelimit",
-    "too many requests",
-    "overloaded",
-    "timeout",
-    "timed out",
-    "connection",
-    "unavailable",
-    "server error",
+_PASSING = re.compile(
+    "rate ?limit|too many requests|overloaded|timeout|timed out|connection|unavailable|server error",
+    re.IGNORECASE,
 )
 
 
@@ -40,24 +34,18 @@ class InspectModel:
             from inspect_ai.model import get_model
         except ImportError as error:
             raise MissingExtra("A model of Inspect", "inspect_ai", "inspect") from error
-        if isinstance(model, str):
-            if "/" not in model:
-                raise ArgumentError(f"model must be provider/name for Inspect; got {model!r}.")
-            mocked: dict[str, Any] = (
-                {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
-            )
-            problem = ""
-            try:
-                self._model = get_model(model, memoize=False, **mocked)
-            except Exception as error:  # noqa: BLE001 - providers raise what they like; the user learns what and why
-                problem = " ".join(redact(f"{type(error).__name__}: {error}").split())[:300]
-            if problem:
-                raise ArgumentError(
-                    f"model must be one that Inspect can open; {model!r} is not ({problem})."
-                )
-        else:
+        problem, self.name = "", str(model)
+        if not isinstance(model, str):
             self._model = model
-        self.name = str(model)
+            return
+        require("/" in model, f"model must be provider/name for Inspect; got {model!r}.")
+        mocked: dict[str, Any] = {"custom_outputs": _mock} if model.startswith("mockllm/") else {}
+        try:
+            self._model = get_model(model, memoize=False, **mocked)
+        except Exception as error:  # noqa: BLE001 - providers raise what they like; the user learns what and why
+            problem = " ".join(redact(f"{type(error).__name__}: {error}").split())[:300]
+        rule = "must be one that Inspect can open"
+        require(not problem, f"model {rule}; {model!r} is not ({problem}).")
 
     async def complete(self, request: Request) -> Completion:
         """Let Inspect generate."""
@@ -79,24 +67,15 @@ def chat_messages(request: Request) -> list[ChatMessage]:
     """The turns of a request as Inspect has them."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
-    turns = {
-        "system": ChatMessageSystem,
-        "user": ChatMessageUser,
-        "assistant": ChatMessageAssistant,
-    }
+    users = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    turns = {**users, "assistant": ChatMessageAssistant}
     return [turns[message.role](content=message.text) for message in request.messages]
 
 
 def settings(request: Request) -> dict[str, Any]:
     """The settings of a request by the names of Inspect's ``GenerateConfig``."""
-    stop = list(request.stop) or None
-    tokens, temperature = request.max_tokens, request.temperature
-    return {
-        "temperature": temperature,
-        "max_tokens": tokens,
-        "stop_seqs": stop,
-        "seed": request.seed,
-    }
+    same = {name: getattr(request, name) for name in ("temperature", "max_tokens", "seed")}
+    return {**same, "stop_seqs": list(request.stop) or None}
 
 
 def _config(request: Request) -> GenerateConfig:
@@ -108,14 +87,14 @@ def _config(request: Request) -> GenerateConfig:
         plain = JSONSchema.model_validate(_plain(request.schema))
         schema = ResponseSchema(name="reply", json_schema=plain)
     # Retries and the queue are the caller's.
-    return GenerateConfig(
-        **settings(request), response_schema=schema, max_retries=0, max_connections=1000
-    )
+    ours = {"response_schema": schema, "max_retries": 0, "max_connections": 1000}
+    return GenerateConfig(**settings(request) | ours)
 
 
 def _completion(name: str, output: ModelOutput) -> Completion:
     if output.error:
-        raise ModelError(redact(f"{name}: {output.error}"), transient=_sounds_passing(output.error))
+        passing = _PASSING.search(output.error) is not None
+        raise ModelError(redact(f"{name}: {output.error}"), transient=passing)
     text = redact(output.completion if output.choices else "", *api_keys(), others=False)
     finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
     usage, said = Usage(), output.usage
@@ -131,12 +110,8 @@ def _failure(name: str, error: Exception) -> ModelError:
         error = error.__cause__
     status = getattr(error, "status_code", None)
     said = redact(f"{type(error).__name__}: {error}")
-    passing = may_pass(status) if isinstance(status, int) else _sounds_passing(said)
+    passing = may_pass(status) if isinstance(status, int) else bool(_PASSING.search(said))
     return ModelError(f"{name}: {' '.join(said.split())[:300]}", transient=passing)
-
-
-def _sounds_passing(said: str) -> bool:
-    return any(word in said.lower() for word in _PASSING)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ never through a redirect, and OpenAI's own key goes to no other server unless it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
 import ipaddress
 import json
@@ -19,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from noracle.errors import ArgumentError, MissingExtra
+from noracle.errors import MissingExtra, require
 from noracle.evidence.replies import Finish
 from noracle.search.model import Completion, ModelError, Request, Usage
 
@@ -58,9 +59,9 @@ def key_name(named: str | None, *, openai: bool) -> str | None:
 def key_value(name: str) -> str:
     """The key in this variable; refused here where a library would quote it in an error."""
     value = os.environ[name].strip()
-    if not value.isascii() or not value.isprintable() or " " in value:
-        rule = "must hold a key of printable ASCII characters without spaces"
-        raise ArgumentError(f"{name} {rule}; it does not. Set it again.")
+    fine = value.isascii() and value.isprintable() and " " not in value
+    rule = "must hold a key of printable ASCII characters without spaces"
+    require(fine, f"{name} {rule}; it does not. Set it again.")
     return value
 
 
@@ -119,29 +120,26 @@ class OpenAIModel:
     def __init__(
         self, name: str, *, base_url: str = DEFAULT_BASE_URL, key_env: str | None = None
     ) -> None:
-        if not name.strip():
-            raise ArgumentError("model must have a name; got an empty one.")
+        require(name.strip(), "model must have a name; got an empty one.")
         parts = urlsplit(base_url)
-        if parts.username or parts.password or parts.query or parts.fragment:
-            rule = "base_url must hold no user, password, query or fragment"
-            raise ArgumentError(f"{rule}. Put the key into the environment.")
-        host = parts.hostname
-        if parts.scheme not in {"http", "https"} or not host:
-            rule = "base_url must begin with https:// or http:// and name a host"
-            raise ArgumentError(f"{rule}; got {redact(base_url, key_env)!r}.")
+        secret = parts.username or parts.password or parts.query or parts.fragment
+        rule = "must hold no user, password, query or fragment"
+        require(not secret, f"base_url {rule}. Put the key into the environment.")
+        host, rule = parts.hostname or "", "must begin with https:// or http:// and name a host"
+        fine = parts.scheme in {"http", "https"} and host
+        require(fine, f"base_url {rule}; got {redact(base_url, key_env)!r}.")
         self.name, self.base_url, self._key_env = name, base_url.rstrip("/"), key_env
         self._local = _loopback(host)
         self._openai = self._local or f".{host}".endswith(".openai.com")
         self._encrypted = parts.scheme == "https" or self._local
         used = self._key()
-        if used is not None and not self._encrypted:
-            raise ArgumentError(
-                f"base_url must be https where a key is sent to another machine; {self.base_url!r} is not, and {used} is set. "
-                "Use https, or unset it for a server that needs none."
-            )
-        if key_env is not None and used is None:
-            rule = "key_env must name an environment variable that is set"
-            raise ArgumentError(f"{rule}; {key_env!r} is not. Set it, or leave key_env out.")
+        rule = "must be https where a key is sent to another machine"
+        came = f"{self.base_url!r} is not, and {used} is set"
+        remedy = "Use https, or unset it for a server that needs none."
+        require(used is None or self._encrypted, f"base_url {rule}; {came}. {remedy}")
+        came = f"{key_env!r} is not. Set it, or leave key_env out"
+        rule = "must name an environment variable that is set"
+        require(key_env is None or used, f"key_env {rule}; {came}.")
         if used is not None:
             key_value(used)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
@@ -183,18 +181,13 @@ class OpenAIModel:
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
         }
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.seed is not None:
-            body["seed"] = request.seed
+        body |= {"stop": list(request.stop)} if request.stop else {}
+        body |= {"seed": request.seed} if request.seed is not None else {}
         if request.schema is not None:
             schema = {"name": "reply", "schema": dict(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        for field in refused:
-            value = body.pop(field, None)
-            if field in _NEWER and value is not None:
-                body[_NEWER[field]] = value
-        return body
+        newer = {new: body[old] for old, new in _NEWER.items() if old in refused}
+        return {field: value for field, value in body.items() if field not in refused} | newer
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body of the reply; failures on the way are transient errors."""
@@ -221,7 +214,6 @@ class OpenAIModel:
         return key_name(self._key_env, openai=self._openai)
 
     def _sign(self, request: httpx.Request) -> httpx.Request:
-        """Put the key on the wire."""
         name = self._key()
         if name is not None and self._encrypted:
             request.headers["Authorization"] = f"Bearer {key_value(name)}"
@@ -246,25 +238,20 @@ class OpenAIModel:
         return self._client[1]
 
     def _completion(self, data: bytes) -> Completion:
-        """Read a reply. Nothing said is ``empty``; a filter's or the model's own refusal is
-        ``refused``.
-        """
+        """Nothing said is ``empty``; a filter's or the model's own refusal is ``refused``."""
         try:
             whole = json.loads(data)
+            what = "" if isinstance(whole, dict) else f"{type(whole).__name__}, not an object"
         except ValueError:
             what = f"not JSON ({len(data)} bytes)"
-            raise ModelError(f"{self.name}: the reply is {what}.", transient=True) from None
-        if not isinstance(whole, dict):
-            what = f"{type(whole).__name__}, not an object"
+        if what:
             raise ModelError(f"{self.name}: the reply is {what}.", transient=True)
         choices, failed = whole.get("choices"), whole.get("error")
         if failed and not choices:  # some gateways report failures with status 200
-            code = failed.get("code") if isinstance(failed, dict) else None
+            code = _dict(failed).get("code")
             raise self._failure(code if isinstance(code, int) else 500, None, data)
-        choice = choices[0] if isinstance(choices, list) and choices else {}
-        choice = choice if isinstance(choice, dict) else {}
-        message = choice.get("message")
-        message = message if isinstance(message, dict) else {}
+        choice = _dict(choices[0] if isinstance(choices, list) and choices else None)
+        message = _dict(choice.get("message"))
         text, refusal = _text(message.get("content")), _text(message.get("refusal"))
         finish = _FINISH.get(str(choice.get("finish_reason")), "stop")
         if refusal and not text.strip():
@@ -274,11 +261,12 @@ class OpenAIModel:
 
     def _failure(self, status: int, headers: httpx.Headers | None, data: bytes) -> ModelError:
         """The error of a status, with the server's words (keys struck out) and what to do."""
-        said = self._short(_said(data.decode("utf-8", "replace")))
+        # Keys are struck out before the line is cut, so that no part of one is left.
+        said = " ".join(self._clean(_said(data.decode("utf-8", "replace"))).split())
+        said = said[:300].rstrip(".")
         if status == 401:
-            held = "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
-            if used := self._key():
-                held = f"the key in {used} is refused"
+            needed = "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
+            held = f"the key in {used} is refused" if (used := self._key()) else needed
             return ModelError(f"{self.name}: {held} (status 401).")
         if 300 <= status < 400:
             what = f"the server redirects (status {status})"
@@ -292,10 +280,6 @@ class OpenAIModel:
         what = f"{self.name}: status {status}{f': {said}' if said else ''}.{more}"
         return ModelError(what, transient=transient, after=after)
 
-    def _short(self, text: str) -> str:
-        """One short line. Keys are struck out before it is cut, so that no part of one is left."""
-        return " ".join(self._clean(text).split())[:300].rstrip(".")
-
     def _clean(self, text: str | bytes, *, reply: bool = False) -> str:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
@@ -303,12 +287,9 @@ class OpenAIModel:
 
 
 def _loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
+    with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return f".{host}".endswith(".localhost")
 
 
 def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
@@ -326,6 +307,10 @@ def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
     return named or {field for field in ("response_format", "seed") if field in body}
 
 
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _text(content: object) -> str:
     """The text of a message, which may come in parts."""
     if isinstance(content, str):
@@ -337,21 +322,16 @@ def _text(content: object) -> str:
 
 def _usage(usage: object) -> Usage:
     """Tokens where the server says; zeros where not, which the caller replaces by an estimate."""
-    if not isinstance(usage, dict):
-        return Usage()
-    ins, outs = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    counts = [value if isinstance(value, int) and value >= 0 else 0 for value in (ins, outs)]
-    return Usage(*counts)
+    counts = [_dict(usage).get(name) for name in ("prompt_tokens", "completion_tokens")]
+    return Usage(*(n if isinstance(n, int) and n >= 0 else 0 for n in counts))
 
 
 def _said(text: str) -> str:
     """The message of an error; never what was sent, which some servers quote."""
     try:
-        whole = json.loads(text)
+        whole = _dict(json.loads(text))
     except ValueError:
         return text
-    if not isinstance(whole, dict):
-        return ""
     error, detail = whole.get("error", whole), whole.get("detail")
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         return str(error["message"]) + (f" ({error['code']})" if error.get("code") else "")
@@ -366,15 +346,12 @@ def _said(text: str) -> str:
 def _retry_after(headers: httpx.Headers) -> float | None:
     """Seconds until the next try: milliseconds, seconds or a date."""
     seconds, text = headers.get("retry-after-ms"), headers.get("retry-after")
-    try:
+    after = math.nan
+    with contextlib.suppress(ValueError):
         if seconds is not None:
             after = float(seconds) / 1000
-        elif text is None:
-            return None
-        elif text.replace(".", "", 1).isdigit():
+        elif text is not None and text.replace(".", "", 1).isdigit():
             after = float(text)
-        else:
+        elif text is not None:
             after = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-    except ValueError:
-        return None
     return max(0.0, after) if math.isfinite(after) else None

@@ -56,20 +56,19 @@ class ScriptedModel:
         turns, one after the other) gives the reply. Where a reply is a list, the replicate of the
         request picks one, the same one every time.
         """
+        file = repr(str(path))
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            came = f"{str(path)!r} ({error.strerror})"
-            raise ArgumentError(f"script must be a file that can be read; got {came}.") from error
-        except ValueError as error:
-            raise ArgumentError(f"script must be JSON; {str(path)!r} is not ({error}).") from error
-        try:
             if isinstance(data, list):
                 return cls([_text(reply) for reply in data])
             return cls(_rules(data), name=str(data.get("name", "scripted")))
+        except OSError as error:
+            came = f"got {file} ({error.strerror})"
+            raise ArgumentError(f"script must be a file that can be read; {came}.") from error
+        except ValueError as error:
+            raise ArgumentError(f"script must be JSON; {file} is not ({error}).") from error
         except (AttributeError, KeyError, TypeError, re.error) as error:
-            came = f"{str(path)!r} is not ({error})"
-            raise ArgumentError(f"script must be {_SHAPE}; {came}.") from error
+            raise ArgumentError(f"script must be {_SHAPE}; {file} is not ({error}).") from error
 
     async def complete(self, request: Request) -> Completion:
         """The reply of the script; tokens are counted from characters where it does not say."""
@@ -97,11 +96,10 @@ def _in_turn(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
     turns = itertools.count()
 
     def script(_: Request) -> Reply:
-        turn = next(turns)
-        if turn >= len(replies):
-            said = f"The script has {len(replies)} replies and was asked for more."
-            return ModelError(f"{said} Add replies or use rules.")
-        return replies[turn]
+        if (turn := next(turns)) < len(replies):
+            return replies[turn]
+        said = f"The script has {len(replies)} replies and was asked for more."
+        return ModelError(f"{said} Add replies or use rules.")
 
     return script
 
@@ -153,10 +151,9 @@ class ReplayModel:
         """The recorded reply; :class:`ModelError` where this call was not recorded."""
         reply = self._replies.get(request.digest(self.name))
         if reply is None:
-            raise ModelError(
-                f"This call to {self.name} is not in the recording {self.path.name!r}: an item, a prompt, a setting or the seed"
-                " differs from the recorded run. Record it again."
-            )
+            what = f"This call to {self.name} is not in the recording {self.path.name!r}"
+            why = "an item, a prompt, a setting or the seed differs from the recorded run"
+            raise ModelError(f"{what}: {why}. Record it again.")
         return reply
 
     async def close(self) -> None:
@@ -183,7 +180,6 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
             reply = Completion(text=row["text"], finish=row["finish"], usage=usage)
             replies[str(row["digest"])] = (str(row["model"]), reply)
         except (ValueError, TypeError, KeyError) as error:
-            raise EvidenceError(
-                f"recording must hold one call a line; {str(path)!r} does not at line {number} ({error})."
-            ) from error
+            came = f"{str(path)!r} does not at line {number} ({error})"
+            raise EvidenceError(f"recording must hold one call a line; {came}.") from error
     return replies

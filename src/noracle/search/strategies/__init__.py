@@ -15,15 +15,7 @@ from noracle.search.workflow import Workflow
 StrategyName = Literal["adas", "aflow", "mutate", "halving"]
 STRATEGIES: tuple[StrategyName, ...] = ("adas", "aflow", "mutate", "halving")
 
-__all__ = [
-    "Adas",
-    "Aflow",
-    "Halving",
-    "Mutate",
-    "STRATEGIES",
-    "StrategyName",
-    "make_strategy",
-]
+__all__ = ["Adas", "Aflow", "Halving", "Mutate", "STRATEGIES", "StrategyName", "make_strategy"]
 
 
 def make_strategy(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
@@ -13,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from noracle.errors import ArgumentError
-from noracle.search.candidates import Proposal, Scored
+from noracle.errors import ArgumentError, require
+from noracle.search.candidates import Proposal, Scored, Standing, Told, pick, rank, stand
 from noracle.search.model import Calls, Message, ModelError, Request, at_least
-from noracle.search.strategies.ranking import Standing, Told, pick, rank, stand
 from noracle.search.task import LETTERS, Task, TaskItem
 from noracle.search.workflow import (
     MOST_NODES,
     MOST_SAMPLES,
     SCHEMA,
-    Workflow,
     WorkflowError,
     load_workflow,
     parse_workflow_text,
@@ -37,7 +36,6 @@ _LONGEST = 200_000
 
 
 def _said(name: str, **values: object) -> str:
-    """One of the texts in ``prompts``."""
     file = resources.files(__package__) / "prompts" / f"{name}.txt"
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
 
@@ -67,18 +65,14 @@ def describe_archive(told: Sequence[Scored]) -> str:
 
 def _entry_line(scored: Scored, z: float | None) -> dict[str, object]:
     entry, workflow = scored.entry, scored.entry.workflow
+    line: dict[str, object] = {"number": entry.number}
     if z is None:
         why = entry.problem or "it has no score"
-        failed = {"number": entry.number, "name": workflow.name, "failed": why}
-        return {**failed, "change": entry.change}
-    plain = {k: v for k, v in workflow.to_dict().items() if k != "description"}
-    return {
-        "number": entry.number,
-        "standing": shown_z(z),
-        "calls_per_item": workflow.most_calls,
-        **({"change": entry.change} if entry.change else {}),
-        "workflow": plain,
-    }
+        return {**line, "name": workflow.name, "failed": why, "change": entry.change}
+    line |= {"standing": shown_z(z), "calls_per_item": workflow.most_calls}
+    line |= {"change": entry.change} if entry.change else {}
+    plain = dataclasses.replace(workflow, description="").to_dict()
+    return {**line, "workflow": plain}
 
 
 def shown_z(z: float) -> float:
@@ -114,41 +108,21 @@ def describe_experience(
     parent: Standing, standings: Sequence[Standing], failed: Sequence[Scored]
 ) -> str:
     """What became of earlier changes to one workflow."""
-    kinds: dict[str, list[str]] = {
-        "raised the standing; build on what they share": [],
-        "lowered the standing; do not repeat them": [],
-        "made no difference": [],
+    heads = {
+        1: "These changes to it raised the standing; build on what they share:",
+        -1: "These changes to it lowered the standing; do not repeat them:",
+        0: "These changes to it made no difference:",
     }
-    raised, lowered, left = kinds.values()
+    lines: dict[int, list[str]] = {sign: [] for sign in heads}
     for child in standings:
-        entry = child.scored.entry
+        entry, gain = child.scored.entry, shown_z(child.z - parent.z)
         if parent.number in entry.parents:
-            gain = shown_z(child.z - parent.z)
-            line = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
-            (raised if gain > 0 else lowered if gain < 0 else left).append(line)
-    filled = [[f"These changes to it {kind}:", *lines] for kind, lines in kinds.items() if lines]
-    parts = ["\n".join(lines) for lines in filled]
+            said = f"- {entry.change or entry.workflow.name} ({gain:+.2f})"
+            lines[int(np.sign(gain))].append(said)
+    parts = [part for sign, head in heads.items() if lines[sign] for part in (head, *lines[sign])]
     broken = [f"- {s.entry.problem}" for s in failed if parent.number in s.entry.parents]
-    if broken:
-        parts.append("\n".join(["These tries came to nothing:", *dict.fromkeys(broken)]))
+    parts += ["These tries came to nothing:", *dict.fromkeys(broken)] if broken else []
     return "\n".join(parts) or "No change to it was tried yet."
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What came out of a talk: a workflow, or ``problem`` in one line."""
-
-    workflow: Workflow | None = None
-    change: str = ""
-    thought: str = ""
-    problem: str = ""
-
-    def proposal(self, parent: Workflow, *parents: int) -> Proposal:
-        """The draft as a proposal; without a workflow the parent stands in, with the problem."""
-        if self.workflow is None:
-            return Proposal(workflow=parent, parents=parents, problem=self.problem)
-        change, thought = self.change, self.thought
-        return Proposal(workflow=self.workflow, parents=parents, change=change, thought=thought)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +133,9 @@ class Rules:
     most_calls: int
     changes: frozenset[str] = frozenset()
 
-    def check(self, draft: Draft) -> None:
+    def check(self, draft: Proposal) -> None:
         """Raise :class:`WorkflowError` with the line that the designer is shown."""
         workflow, change = draft.workflow, draft.change
-        if workflow is None:
-            return
         if workflow.most_calls > self.most_calls:
             rule = f"nodes must take at most {self.most_calls} calls an item"
             raise WorkflowError(f"{rule}; got {workflow.most_calls}. Lower n or max_rounds.")
@@ -184,13 +156,14 @@ async def design(
     designer: Calls | None,
     opening: Sequence[Message],
     rules: Rules,
+    parent: Proposal,
     *,
     reflections: Sequence[str] = (),
-    repairs: int = MOST_REPAIRS,
-) -> Draft:
-    """Ask, reflect, and repair at most ``repairs`` times; every follow-up sees the talk so far.
+) -> Proposal:
+    """Ask, reflect, and repair at most three times; every follow-up sees the talk so far.
 
-    An empty reply is a fault like any other and is told apart in the reason. A call that failed for
+    Where no valid workflow comes of it, the parent stands in, with the problem in one line. An
+    empty reply is a fault like any other and is told apart in the reason. A call that failed for
     good ends the talk.
     """
     if designer is None:
@@ -208,7 +181,8 @@ async def design(
         try:
             reply = await designer.call(asked)
         except ModelError as error:
-            return Draft(problem=_line(f"the designer could not be reached: {error}"))
+            why = _line(f"the designer could not be reached: {error}")
+            return dataclasses.replace(parent, problem=why)
         # Half a surrogate pair cannot be sent on.
         text = reply.text.encode("utf-8", "replace").decode()
         said = Message("assistant", text or "(nothing)")
@@ -221,19 +195,17 @@ async def design(
                 raise WorkflowError(f"reply must hold a workflow; got {came}.")
             draft = read_draft(text)
             rules.check(draft)
+            return dataclasses.replace(draft, parents=parent.parents)
         except WorkflowError as error:
-            faults.append(_line(str(error)))
-        else:
-            return draft
-        last = faults[-1]
-        if len(faults) > repairs:
-            why = f"no valid workflow after {repairs} repairs; the last fault: {last}"
-            return Draft(problem=_line(why))
+            faults.append(last := _line(str(error)))
+        if len(faults) > MOST_REPAIRS:
+            why = f"no valid workflow after {MOST_REPAIRS} repairs; the last fault: {last}"
+            return dataclasses.replace(parent, problem=_line(why))
         again = f"That cannot be used: {last} Reply with the whole JSON object again, repaired."
         talk += [said, Message("user", again)]
 
 
-def read_draft(text: str) -> Draft:
+def read_draft(text: str) -> Proposal:
     """The workflow in a reply, with the words around it.
 
     The object may stand in other text or in a fence; a bare workflow is fine too. ``schema`` and
@@ -257,32 +229,25 @@ def read_draft(text: str) -> Draft:
     workflow = parse_workflow_text(json.dumps(filled, ensure_ascii=False))
     words = {k: _line(v) for k in ("change", "thought") if isinstance(v := whole.get(k), str)}
     change = words.get("change", "")[:200] or workflow.description[:200]
-    return Draft(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
+    return Proposal(workflow=workflow, change=change, thought=words.get("thought", "")[:1000])
 
 
 def _first_object(text: str) -> dict[str, Any]:
-    """The first JSON object in a text."""
     if len(text) > _LONGEST:
         rule = f"must be at most {_LONGEST} characters"
         raise WorkflowError(f"reply {rule}; got {len(text)}. Write one JSON object.")
-    start = text.find("{")
-    fault = "there is none"
-    for _ in range(5):
-        if start < 0:
-            break
+    fault = ""
+    for start in [match.start() for match in re.finditer("{", text)][:5]:
         try:
             found, _end = json.JSONDecoder().raw_decode(text, start)
+            return found if isinstance(found, dict) else {}
         except json.JSONDecodeError as error:
-            if fault == "there is none":
-                fault = f"{error.msg} at line {error.lineno}, column {error.colno}"
-            start = text.find("{", start + 1)
+            fault = fault or f"{error.msg} at line {error.lineno}, column {error.colno}"
         except (RecursionError, ValueError):
             fault = "it is too deep or holds a number that is too long"
             break
-        else:
-            return found if isinstance(found, dict) else {}
-    remedy = "Write the object and nothing else."
-    raise WorkflowError(f"reply must hold one JSON object; {fault}. {remedy}")
+    what, remedy = fault or "there is none", "Write the object and nothing else."
+    raise WorkflowError(f"reply must hold one JSON object; {what}. {remedy}")
 
 
 def _line(text: str) -> str:
@@ -326,15 +291,15 @@ class Adas(Told):
             return None
         rules = Rules(known=self.digests(), most_calls=self.most_calls)
         follow = (_said("novelty"), _said("mistakes"))
-        draft = await design(designer, self._opening(rng), rules, reflections=follow)
-        return draft.proposal(self.best() or load_workflow("direct"))
+        parent = Proposal(workflow=self.best() or load_workflow("direct"))
+        return await design(designer, self._opening(rng), rules, parent, reflections=follow)
 
     def _opening(self, rng: np.random.Generator) -> list[Message]:
-        told, ranked, parts = self.told(), rank(self.standings()), []
+        told, parts = self.told(), []
         if told:
             archive = describe_archive(told)
             parts.append(f"The archive of all that was tried, one entry a line:\n{archive}")
-        for best in ranked[:1]:
+        for best in rank(self.standings())[:1]:
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
@@ -387,11 +352,10 @@ class Aflow(Told):
         super().__init__()
         at_least(1, rounds=rounds, patience=patience, top=top, most_calls=most_calls)
         at_least(0, sharpness=sharpness, flat=flat)
-        if not 0 <= uniform <= 1:
-            raise ArgumentError(f"uniform must be in [0, 1]; got {uniform}.")
+        require(0 <= uniform <= 1, f"uniform must be in [0, 1]; got {uniform}.")
         self.task, self.rounds, self.patience, self.flat = task, rounds, patience, flat
-        self.top, self.uniform, self.sharpness = top, uniform, sharpness
-        self.most_calls = most_calls
+        self.top, self.most_calls = top, most_calls
+        self.uniform, self.sharpness = uniform, sharpness
 
     async def ask(
         self, generation: int, rng: np.random.Generator, designer: Calls | None
@@ -406,8 +370,8 @@ class Aflow(Told):
         children = [s.entry for s in self.told() if parent.number in s.entry.parents]
         tried = frozenset(normal(entry.change) for entry in children if entry.change)
         rules = Rules(known=self.digests(), most_calls=self.most_calls, changes=tried)
-        draft = await design(designer, self._opening(parent, rng), rules)
-        return draft.proposal(parent.scored.entry.workflow, parent.number)
+        old = Proposal(workflow=parent.scored.entry.workflow, parents=(parent.number,))
+        return await design(designer, self._opening(parent, rng), rules, old)
 
     def parents(self) -> list[Standing]:
         """The best entries, the first one that has a score always among them."""

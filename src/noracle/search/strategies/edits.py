@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.search.workflow import (
     AnswerNode,
     Ask,
@@ -23,6 +23,7 @@ from noracle.search.workflow import (
     answers,
     inputs_of,
     parse_workflow,
+    prune,
 )
 
 PHRASES = (
@@ -75,16 +76,15 @@ def one(rng: np.random.Generator, options: Sequence[T]) -> T:
 
 def _end(workflow: Workflow) -> AnswerNode:
     last = workflow.nodes[-1]
-    if not isinstance(last, AnswerNode):
-        came = f"{last.kind!r} at {last.id!r}"
-        raise ArgumentError(f"workflow must end with an answer node; got {came}.")
-    return last
+    if isinstance(last, AnswerNode):
+        return last
+    came = f"{last.kind!r} at {last.id!r}"
+    raise ArgumentError(f"workflow must end with an answer node; got {came}.")
 
 
 def _final(workflow: Workflow) -> Node:
     """The node whose answer counts."""
-    end = _end(workflow)
-    return next(n for n in workflow.nodes if n.id == end.input)
+    return next(n for n in workflow.nodes if n.id == _end(workflow).input)
 
 
 def _new_id(nodes: Sequence[Node], stem: str) -> str:
@@ -108,17 +108,6 @@ def valid(nodes: Sequence[Node]) -> Workflow | None:
         return parse_workflow(replace(bare, name=f"edit-{bare.digest[:10]}").to_dict())
     except WorkflowError:
         return None
-
-
-def prune(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Drop nodes that the answer does not rest on."""
-    wanted = {nodes[-1].id}
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if node.id in wanted:
-            wanted.update(inputs_of(node))
-            kept.append(node)
-    return tuple(reversed(kept))
 
 
 def add_vote(workflow: Workflow, rng: np.random.Generator) -> Change | None:
@@ -164,8 +153,7 @@ def add_critique(workflow: Workflow, rng: np.random.Generator) -> Change | None:
         reviser=Prompt(instruction=REVISER),
         max_rounds=one(rng, ROUNDS),
     )
-    said = f"up to {loop.max_rounds} rounds of criticism of {final.id}"
-    return _extended(workflow, loop), said
+    return _extended(workflow, loop), f"up to {loop.max_rounds} rounds of criticism of {final.id}"
 
 
 def add_debate(workflow: Workflow, rng: np.random.Generator) -> Change | None:
@@ -225,11 +213,8 @@ def _rewired(node: Node, gone: str, into: tuple[str, ...]) -> Node:
 def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     """Count votes where a model decided, or let a model decide where votes were counted."""
     able = {n.id for n in workflow.nodes if answers(n)}
-    found = [
-        n
-        for n in workflow.nodes
-        if isinstance(n, Vote) or (isinstance(n, Decide) and able.issuperset(n.inputs))
-    ]
+    choosers = [n for n in workflow.nodes if isinstance(n, Vote | Decide)]
+    found = [n for n in choosers if isinstance(n, Vote) or able.issuperset(n.inputs)]
     if not found:
         return None
     old = one(rng, found)
@@ -246,10 +231,8 @@ def swap(workflow: Workflow, rng: np.random.Generator) -> Change | None:
 
 def fallback(workflow: Workflow, _: np.random.Generator) -> Change | None:
     """Ask once more for the letter alone where no answer can be read, or no longer."""
-    end = _end(workflow)
-    said = "a second call for the letter alone where none can be read"
-    if end.fallback:
-        said = "no second call for the letter alone"
+    end, call = _end(workflow), "second call for the letter alone"
+    said = f"no {call}" if end.fallback else f"a {call} where none can be read"
     return _swapped(workflow, end, replace(end, fallback=not end.fallback)), said
 
 
@@ -375,9 +358,8 @@ def edit_workflow(
     >>> edit_workflow(plain, np.random.default_rng(1), kinds=["fallback"]).change
     'a second call for the letter alone where none can be read'
     """
-    unknown = [k for k in kinds if k not in EDITS]
-    if unknown or not kinds:
-        raise ArgumentError(f"kinds must be some of {list(EDITS)}; got {unknown or 'none'}.")
+    came = [k for k in kinds if k not in EDITS] or ("none" if not kinds else "")
+    require(not came, f"kinds must be some of {list(EDITS)}; got {came}.")
     found = EDITS[one(rng, kinds)](workflow, rng)
     new = None if found is None else valid(found[0])
     if found is None or new is None:

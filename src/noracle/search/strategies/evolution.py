@@ -9,11 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from noracle.errors import ArgumentError
-from noracle.search.candidates import Proposal, Scored
+from noracle.errors import require
+from noracle.search.candidates import Proposal, Scored, Told, pick, rank, stand
 from noracle.search.model import at_least
 from noracle.search.strategies.edits import EDITS, edit_workflow
-from noracle.search.strategies.ranking import Told, pick, rank, stand
 from noracle.search.task import draws
 from noracle.search.workflow import BASELINES, Workflow, load_workflow
 
@@ -58,8 +57,7 @@ class Halving(Told):
     ) -> None:
         at_least(2, factor=factor)
         at_least(0, n_random=n_random)
-        if not 0 < least_share <= 1:
-            raise ArgumentError(f"least_share must be in (0, 1]; got {least_share}.")
+        require(0 < least_share <= 1, f"least_share must be in (0, 1]; got {least_share}.")
         given = tuple(workflows) or tuple(load_workflow(name) for name in BASELINES)
         self.factor, self.least_share = factor, least_share
         self.pool = _grown({w.digest: w for w in given}, n_random, seed)
@@ -86,20 +84,16 @@ class Halving(Told):
                 if len(seen[digest]) <= rung:
                     return self._proposal(self.pool[digest], seen[digest], rung, rungs)
             there = rank(stand([seen[digest][rung] for digest in alive]))
-            kept = there[: self._kept(len(alive), rung, rungs)]
+            most = int(self.factor ** (rungs - 1 - rung))
+            kept = there[: max(1, min(math.ceil(len(alive) / self.factor), most))]
             alive = [s.scored.entry.workflow.digest for s in kept]
         return None
 
     def _rungs(self, n: int) -> int:
-        """As many as it takes to come down to one, unless the first would ask for less than the
-        least share.
-        """
+        """As many as it takes to come down to one; none asks for less than the least share."""
         needed = math.log(max(n, 1), self.factor)
         possible = 1 + math.floor(math.log(1 / self.least_share, self.factor) + 1e-9)
         return max(1, min(math.ceil(needed - 1e-9), possible))
-
-    def _kept(self, n: int, rung: int, rungs: int) -> int:
-        return max(1, min(math.ceil(n / self.factor), int(self.factor ** (rungs - 1 - rung))))
 
     def _proposal(
         self, workflow: Workflow, seen: Sequence[Scored], rung: int, rungs: int
