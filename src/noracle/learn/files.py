@@ -381,13 +381,7 @@ def read_npz(path: Path, names: dict[str, str | None]) -> Raw:
         rule = "must be a complete npz archive of plain arrays"
         remedy = "Write it again with numpy.savez."
         raise EvidenceError.of(archive, rule, why, remedy=remedy) from None
-    return named(from_arrays(arrays, names, path), names)
-
-
-def named(raw: Raw, names: dict[str, str | None]) -> Raw:
-    """With the name of the items' array, where it was asked for."""
-    raw.columns = (names["items"],) if names["items"] else ()
-    return raw
+    return from_arrays(arrays, names, path)
 
 
 def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path) -> Raw:
@@ -425,6 +419,7 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
         annotator=as_names(found["annotator"]),
         classes=None if listed is None else [str(name) for name in np.asarray(listed).tolist()],
         ids=None if ids is None else list(np.asarray(ids).tolist()),
+        columns=(names["items"],) if names["items"] else (),
     )
 
 
@@ -575,9 +570,8 @@ def read_pickle(path: Path, *, limit: int = MAX_PICKLE_BYTES) -> Any:
         raise _refused(path, f"must have at most {limit:,} bytes", f"{size:,}")
     try:
         # From memory: what a file promises to hold is then never more than what is there.
-        return _plain(
-            _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0
-        )
+        content = io.BytesIO(path.read_bytes())
+        return _plain(_PlainUnpickler(content, encoding="latin1").load(), {}, 0)
     except _Forbidden as error:
         rule = "must hold numbers, texts, lists, dicts and numpy arrays only"
         raise _refused(path, rule, str(error)) from None
@@ -688,8 +682,14 @@ def _no_bytes() -> bytes:
     return b""
 
 
+def _never(*_: object) -> None:
+    """For what is named as an argument of _reconstruct, and never called."""
+    raise _Forbidden("a call of numpy.ndarray")
+
+
 _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): _Type,
+    ("numpy", "ndarray"): _never,
     ("_codecs", "encode"): _encoded,
     ("__builtin__", "bytes"): _no_bytes,
     ("builtins", "bytes"): _no_bytes,
@@ -698,7 +698,9 @@ for _core in ("numpy.core", "numpy._core"):
     _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Array
     _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
     _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _from_buffer
-_NDARRAY = ("numpy", "ndarray")  # named as an argument of _reconstruct, never called
+
+
+_OPEN = object()
 
 
 class _PlainUnpickler(pickle._Unpickler):
@@ -710,8 +712,6 @@ class _PlainUnpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """The stand-in for an allowed name."""
-        if (module, name) == _NDARRAY:
-            return _Maker(_never)
         if (module, name) not in _ALLOWED:
             raise _Forbidden(f"the name {f'{module}.{name}'[:80]!r}")
         return _Maker(_ALLOWED[module, name])
@@ -728,10 +728,6 @@ class _PlainUnpickler(pickle._Unpickler):
     dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
 
 
-def _never(*_: object) -> None:
-    raise _Forbidden("a call of numpy.ndarray")
-
-
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
     """The same with arrays in place of their stand-ins; a value inside itself is refused."""
     if isinstance(value, (str, bytes, int, float, np.ndarray)) or value is None:
@@ -742,23 +738,18 @@ def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
         return seen[id(value)][1]
     if depth > MAX_DEPTH:
         raise _Forbidden(f"more than {MAX_DEPTH} values inside each other")
-    seen[id(value)] = _OPEN
-    made = _made(value, seen, depth + 1)
+    seen[id(value)], depth = _OPEN, depth + 1
+    made: Any
+    if isinstance(value, _Array):
+        made = _plain(value.value, seen, depth)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        made = [_plain(v, seen, depth) for v in value]
+    elif isinstance(value, dict):
+        made = {_pickle_key(k): _plain(v, seen, depth) for k, v in value.items()}
+    else:
+        raise _Forbidden(f"a {type(value).__name__.lstrip('_').lower()} on its own")
     seen[id(value)] = (value, made)  # the value is kept, so that no other can get its id
     return made
-
-
-_OPEN = object()
-
-
-def _made(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    if isinstance(value, _Array):
-        return _plain(value.value, seen, depth)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(v, seen, depth) for v in value]
-    if isinstance(value, dict):
-        return {_pickle_key(k): _plain(v, seen, depth) for k, v in value.items()}
-    raise _Forbidden(f"a {type(value).__name__.lstrip('_').lower()} on its own")
 
 
 def _pickle_key(key: Any) -> str:

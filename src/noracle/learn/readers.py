@@ -33,7 +33,6 @@ from noracle.learn.files import (
     Raw,
     finish,
     from_arrays,
-    named,
     read_class_folders,
     read_files,
     read_idx,
@@ -160,23 +159,19 @@ def _items(
         if all(isinstance(v, str) for v in values):
             return read_files(path.parent, values) if names[0] == "file" else values
         return _vectors(values, f"items: {names[0]}", ids)
+    rule, remedy = "must be numbers, as the other columns", "Leave that column out."
     faults: list[str] = []
     for name, column in zip(names, columns, strict=True):
+        who, came = f"items: {name}", "texts" if column.dtype == object else "dates or the like"
         try:
-            _require_numbers(column, f"items: {name}", ids)
+            require_evidence(column.dtype.kind in "biuf", who, rule, came, remedy=remedy)
+            good = np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
+            require_rows(good, who, "must be finite numbers", "something else", ids=ids)
         except EvidenceError as error:
             faults += error.faults
     if faults:
         raise EvidenceError(*faults)
     return np.stack([np.ma.getdata(c).astype(np.float64) for c in columns], axis=1)
-
-
-def _require_numbers(column: Any, name: str, ids: Sequence[int | str] | None) -> None:
-    came = "texts" if column.dtype == object else "dates or the like"
-    rule, remedy = "must be numbers, as the other columns", "Leave that column out."
-    require_evidence(column.dtype.kind in "biuf", name, rule, came, remedy=remedy)
-    good = np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
-    require_rows(good, name, "must be finite numbers", "something else", ids=ids)
 
 
 def _require_all(values: list[Any], name: str, ids: Sequence[int | str] | None) -> None:
@@ -300,7 +295,7 @@ def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
         stored, names = read_pickle(path), _single(choices)
         rule, kind = "must hold a dict of arrays", type(stored).__name__
         require_evidence(kind == "dict", f"pickle {path.name!r}", rule, f"a {kind}")
-        return named(from_arrays(stored, names, path), names)
+        return from_arrays(stored, names, path)
     known = ", ".join((*TABLES, ".npz", ".npy", ".idx", *_PICKLES))
     rule, remedy = f"must end in {known} or be a folder", "Convert it to one of these."
     ok = suffix == ".npy" or _IDX.fullmatch(path.name)
@@ -341,8 +336,8 @@ def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
             require_evidence(place.is_file(), role, rule, repr(name), remedy=remedy)
         if place is not None:
             arrays[role] = _array(place)
-    asked = {**dict.fromkeys(names), "items": names["items"] and "items"}
-    return from_arrays(arrays, asked, path)
+    none = "" if names["items"] == "" else None
+    return from_arrays(arrays, {**dict.fromkeys(names), "items": none}, path)
 
 
 def _beside(path: Path, role: str) -> Path | None:

@@ -88,12 +88,30 @@ def fixed_n_limits(
     """
     if not len(values):
         return Limits(0.0, 1.0)
-    unique, n = np.unique(values, return_counts=True)
-    weights, low, high = n.astype(np.float64), 0.0, 1.0
-    if below > 0:
-        low = _limit(unique, least, weights, spread, below, 0.0, 1.0)
-    if above > 0:
-        high = -_limit(-unique, -greatest, weights, spread, above, -1.0, 0.0)
+    unique, times = np.unique(values, return_counts=True)
+    n = times.astype(np.float64)
+
+    def limit(value: Floats, least: float, tail: float, floor: float) -> float:
+        """The smallest mean that is not refuted, from ``floor`` to ``floor + 1``."""
+        stakes = _stakes(float(n.sum()), spread, tail)
+
+        def refuted(m: float) -> bool:
+            m = max(m, least + _TINY)
+            most = np.minimum(stakes, _CAP / (m - least))
+            logs = np.log1p(np.multiply.outer(most, value - m)) @ n
+            top = float(logs.max())
+            return top + math.log(float(np.exp(logs - top).mean())) >= math.log(1 / tail)
+
+        bad, good = floor, floor + 1
+        if not refuted(bad) or refuted(good):
+            return good if refuted(bad) else bad
+        while good - bad > 1e-10:
+            middle = (bad + good) / 2
+            bad, good = (middle, good) if refuted(middle) else (bad, middle)
+        return bad
+
+    low = limit(unique, least, below, 0.0) if below > 0 else 0.0
+    high = -limit(-unique, -greatest, above, -1.0) if above > 0 else 1.0
     if low >= 1 or high <= 0:  # every mean is refuted, also the last one
         last = 1.0 if low >= 1 else 0.0
         return Limits(last, last, empty=True)
@@ -106,36 +124,6 @@ def _stakes(n: float, spread: tuple[float, float], tail: float) -> Floats:
     spreads = low * (high / low) ** ((np.arange(size) + 0.5) / size)
     found: Floats = math.sqrt(2 * math.log(size / tail) / n) / spreads
     return found
-
-
-def _limit(
-    value: Floats,
-    least: float,
-    n: Floats,
-    spread: tuple[float, float],
-    tail: float,
-    floor: float,
-    ceiling: float,
-) -> float:
-    """The smallest mean that is not refuted."""
-    stakes = _stakes(float(n.sum()), spread, tail)
-    goal = math.log(1 / tail)
-
-    def refuted(m: float) -> bool:
-        m = max(m, least + _TINY)
-        logs = np.log1p(np.multiply.outer(np.minimum(stakes, _CAP / (m - least)), value - m)) @ n
-        top = float(logs.max())
-        return top + math.log(float(np.exp(logs - top).mean())) >= goal
-
-    if not refuted(floor):
-        return floor
-    if refuted(ceiling):
-        return ceiling
-    bad, good = floor, ceiling
-    while good - bad > 1e-10:
-        middle = (bad + good) / 2
-        bad, good = (middle, good) if refuted(middle) else (bad, middle)
-    return bad
 
 
 Interval = Literal["exact", "fixed-n", "betting", "wald"]
