@@ -169,6 +169,7 @@ def _items(found: LabelAnalysis) -> Iterator[str]:
 # Who gave the labels: how often, how wrong, and in agreement with whom.
 
 Whole = NDArray[np.int64]
+ItemHits = tuple[Whole, NDArray[np.bool_]]
 ITEMS = Assumption(name="independent items")
 _MOST_FAVOURITES = 3
 
@@ -195,23 +196,20 @@ def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
     """Mean over items with labels of two annotators of the share of pairs that are the same."""
     named, others, same = _pairs(table)
     met = others > 0
-    _, place = np.unique(table.item[named[met]], return_inverse=True)
-    place = place.reshape(-1)
+    place = np.unique(table.item[named[met]], return_inverse=True)[1].reshape(-1)
     pairs = np.bincount(place, weights=others[met])
     share = np.bincount(place, weights=same[met]) / pairs
     rate = rate_of("agreement", Sums(2 * share, np.full(len(share), 2.0)), (1 - confidence) / 2)
-    nobody = table.annotator is None
-    who = "no annotators are named" if nobody else "no item has labels of two annotators"
-    how = "share of pairs of annotators with the same label, item by item"
+    nobody, alone = table.annotator is None, "no item has labels of two annotators"
     return Estimate(
         quantity="agreement",
         subject="annotators",
         **_limits(rate, confidence, (ITEMS,)),
-        method=how,
+        method="share of pairs of annotators with the same label, item by item",
         interval="betting",
         counts={"items": len(share), "pairs": int(others[met].sum()) // 2},
         diagnostics={"independent_even_labels": 1 / (table.n_classes - 1)},
-        reason="" if len(share) else who,
+        reason="" if len(share) else "no annotators are named" if nobody else alone,
     )
 
 
@@ -344,8 +342,7 @@ def check_rows(table: LabelTable, known: LabelTable, seed: int) -> Check:
     for j in range(k):
         mine = (truth == j) & (known.label != j)
         label = known.label[mine]
-        found = measure_use(known.item[mine], label - (label > j), k - 1)
-        if found is not None:
+        if found := measure_use(known.item[mine], label - (label > j), k - 1):
             rows.append((j, found))
     how = "simulated where counts are small; worst row and sum of rows"
     shared: dict[str, Any] = {
@@ -502,7 +499,8 @@ def analyse_labels(
     if known is not None:
         checks.append(check_rows(table, known, seed))
     if features is not None:
-        checks.append(_dependence(table, features, predicted, n_permutations, rng))
+        how: dict[str, Any] = {"n_permutations": n_permutations, "rng": rng}
+        checks.append(_dependence(table, features, predicted, **how))
     rests = noise.guarantee.assumptions
     together = "The limits in one table hold together (Bonferroni)"
     found = LabelAnalysis(
@@ -573,10 +571,7 @@ def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Es
 
 
 def _rates(
-    table: LabelTable,
-    error: float,
-    part: Callable[[int], tuple[Whole, NDArray[np.bool_]]],
-    expected: float = NaN,
+    table: LabelTable, error: float, part: Callable[[int], ItemHits], expected: float = NaN
 ) -> tuple[Rate, ...]:
     """One rate per class, of the items and hits that ``part`` gives; the limits hold together."""
     sums = [sums_by_item(*part(j)) for j in range(table.n_classes)]
@@ -604,7 +599,7 @@ def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> t
         return ()
     truth, item, label = truth_of(known), known.item, known.label
 
-    def part(j: int) -> tuple[Whole, NDArray[np.bool_]]:
+    def part(j: int) -> ItemHits:
         use = (label != truth) & (truth != j)
         return item[use], label[use] == j
 
@@ -673,13 +668,8 @@ def _anchors(table: LabelTable, chances: ArrayLike) -> TransitionTable:
 
 
 def _dependence(
-    table: LabelTable,
-    features: ArrayLike,
-    predicted: ArrayLike | None,
-    n: int,
-    rng: np.random.Generator,
+    table: LabelTable, features: ArrayLike, predicted: ArrayLike | None, **how: Any
 ) -> Check:
-    how: dict[str, Any] = {"n_permutations": n, "rng": rng}
     if table.truth is not None and (table.truth >= 0).any():
         return check_dependence(table, features, table.truth, **how)
     if predicted is None:

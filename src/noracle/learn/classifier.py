@@ -276,7 +276,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         said, n = self._one_of(ruled_out, y, label), X.shape[0]
         labels = read_labels(said, label, classes=self.classes, n=n)
         loss, recipe_options, prior = self._loss()
-        seeds = check_random_state(self._repeatable()).randint(2**31 - 1, size=5).tolist()
+        repeatable = self.checkpoint is None or self.random_state is not None
+        rule = "random_state must be a number with a checkpoint"
+        require(repeatable, f"{rule}, so that a second fit goes on with the same; got None.")
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=5).tolist()
         rows = np.flatnonzero(labels.some if weight is None else labels.some & (weight > 0))
         rule = "sample_weight must be positive for an item with a label"
         require(len(rows), f"{rule}; got none.")
@@ -285,11 +288,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         prepare, k = make_input(X), len(labels.classes)
         make = model_maker(self.model, shape=self.item_shape_, n_outputs=k, hidden=self.hidden)
         check_outputs(make(seeds[1]), X, prepare, k)
+        own = self.get_params(deep=False)
         fit = ModelFit(
             items=X,
             labels=labels,
             weight=weight,
-            settings=self._settings(),
+            settings=Settings(**{f.name: own[f.name] for f in fields(Settings) if f.name in own}),
             device=self._device(),
             make=make,
             prepare=prepare,
@@ -482,16 +486,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         for name in options:
             require(name in RECIPE_OPTIONS, f"{rule}; got {name!r}.")
         return get_loss(self.loss), options, None
-
-    def _settings(self) -> Settings:
-        own = self.get_params(deep=False)
-        return Settings(**{f.name: own[f.name] for f in fields(Settings) if f.name in own})
-
-    def _repeatable(self) -> Any:
-        rule = "random_state must be a number with a checkpoint"
-        ok = self.checkpoint is None or self.random_state is not None
-        require(ok, f"{rule}, so that a second fit goes on with the same; got None.")
-        return self.random_state
 
     def _given_transition(self, labels: KnownLabels) -> Transition | None:
         """The matrix, or None where it is to be estimated."""

@@ -113,17 +113,26 @@ def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None
 def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLabels:
     """Names to class numbers; see :class:`ComplementaryClassifier` for what may come."""
     given = None if classes is None else _class_names(classes)
-    said, marks = _ruled_out_table(ruled_out, n, None if given is None else len(given))
-    if marks:
+    table = None if ruled_out is None else _table("ruled_out", ruled_out)
+    said, marks = None, None
+    if table is not None and table.ndim == 2 and table.dtype == bool:
+        rule = f"must be a mask with {n} rows and {None if given is None else len(given)} columns"
+        ok = given is None or table.shape == (n, len(given))
+        require_evidence(ok, "ruled_out", rule, f"shape {table.shape}")
         require_sorted(classes, given, "a mask of ruled-out classes")
+        marks = np.where(table, np.arange(table.shape[1]), -1)
+    elif table is not None:
+        wide = table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf"
+        numbers = wide and np.isin(table, (0, 1)).all()
+        rule, came = "must be a table of classes, or a mask of bools", "a table of 0 and 1"
+        require_evidence(not numbers, "ruled_out", rule, came, remedy="Pass bools.")
+        said = _Names.read("ruled_out", table, n)
     told = _Names.read("label", label, n, width=1)
     if given is None:
         given = _found_names([told] if said is None else [said, told])
-    k = len(given)
-    if said is None:
-        mask = torch.zeros(n, k, dtype=torch.bool)
-    else:
-        mask = label_mask(torch.from_numpy(said.codes if marks else said.encode(given)), k)
+    codes = marks if said is None else said.encode(given)
+    codes = np.full((n, 1), -1) if codes is None else codes
+    mask = label_mask(torch.from_numpy(codes), len(given))
     labels = KnownLabels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
     _require_some(labels.some.any())
     return labels
@@ -151,7 +160,6 @@ class _Names:
     name: str
     values: Array
     missing: NDArray[np.bool_]
-    codes: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.empty((0, 1), np.int64))
 
     @classmethod
     def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
@@ -185,24 +193,6 @@ class _Names:
         return codes
 
 
-def _ruled_out_table(ruled_out: Any, n: int, k: int | None) -> tuple[_Names | None, bool]:
-    """The names, and whether they came as a mask."""
-    if ruled_out is None:
-        return None, False
-    table = _table("ruled_out", ruled_out)
-    if table.ndim == 2 and table.dtype == bool:
-        rule = f"must be a mask with {n} rows and {k} columns"
-        ok = k is None or table.shape == (n, k)
-        require_evidence(ok, "ruled_out", rule, f"shape {table.shape}")
-        codes = np.where(table, np.arange(table.shape[1]), -1)
-        return _Names("ruled_out", table, ~table, codes), True
-    wide = table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf"
-    numbers = wide and np.isin(table, (0, 1)).all()
-    rule, came = "must be a table of classes, or a mask of bools", "a table of 0 and 1"
-    require_evidence(not numbers, "ruled_out", rule, came, remedy="Pass bools.")
-    return _Names.read("ruled_out", table, n), False
-
-
 def _table(name: str, values: Any) -> Array:
     try:
         table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
@@ -211,16 +201,11 @@ def _table(name: str, values: Any) -> Array:
         remedy = "Pad short rows with -1 or ''."
         raise EvidenceError.of(name, rule, "rows that differ", remedy=remedy) from error
     if table.dtype.kind in "US" and not isinstance(values, np.ndarray):
-        texts = all(isinstance(v, str) for v in _flat(values))
+        texts = all(isinstance(v, str) for v in np.asarray(values, dtype=object).flat)
         require_evidence(texts, name, _ONE_KIND, "both")
     rule = "must have one or two dimensions"
     require_evidence(table.ndim in (1, 2), name, rule, f"shape {table.shape}")
     return table
-
-
-def _flat(values: Any) -> list[Any]:
-    found: list[Any] = np.asarray(values, dtype=object).ravel().tolist()
-    return found
 
 
 def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:

@@ -209,20 +209,17 @@ class LabelSetting:
             if data.annotators is None:
                 rule = f"labels {self.name} must have data with the labels of annotators"
                 raise ArgumentError(f"{rule}; got none.")
-            asked = [_ask(named, data.n_classes, rng) for named in data.annotators.T]
-            said = np.stack(asked, axis=1)
+            k = data.n_classes
+            options: dict[str, Any] = {"n_shown": min(4, k), "n_answers": 1, "rng": rng}
+            people = np.maximum(data.annotators, 0).T
+            asked = [ask_annotators(named, n_classes=k, **options) for named in people]
+            said = np.column_stack([one.ruled_out[:, 0] for one in asked])
+            said = np.where(data.annotators >= 0, said, -1)
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
             rule = f"labels {self.name} must have data with {self.n_labels} ruled-out labels"
             raise ArgumentError(f"{rule} an item; got {came}.")
         return said[:, : self.n_labels]
-
-
-def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """One class of four shown that is not the one the annotator named."""
-    options: dict[str, Any] = {"n_classes": k, "n_shown": min(4, k), "n_answers": 1, "rng": rng}
-    said = ask_annotators(np.maximum(named, 0), **options).ruled_out[:, 0]
-    return np.where(named >= 0, said, -1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
