@@ -329,12 +329,12 @@ def read_files(folder: Path, names: Iterable[str]) -> Pixels:
     return decode([folder / name for name in names], names)
 
 
-def read_class_folders(folder: Path, choose: Callable[[list[str]], list[str]] = sorted) -> Raw:
+def read_class_folders(folder: Path) -> Raw:
     """One folder a class; the name of the folder is the *true* class of the images inside."""
-    folders = [f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")]
+    folders = sorted(f.name for f in folder.iterdir() if f.is_dir() and f.name[0] != ".")
     found = [
         (f"{name}/{place.relative_to(folder / name).as_posix()}", name)
-        for name in choose(folders)
+        for name in folders
         for place in sorted((folder / name).rglob("*"))
         if place.suffix.lower() in SUFFIXES and place.is_file()
     ]

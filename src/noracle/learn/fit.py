@@ -116,9 +116,9 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLab
     table = None if ruled_out is None else _table("ruled_out", ruled_out)
     said, marks = None, None
     if table is not None and table.ndim == 2 and table.dtype == bool:
-        rule = f"must be a mask with {n} rows and {None if given is None else len(given)} columns"
-        ok = given is None or table.shape == (n, len(given))
-        require_evidence(ok, "ruled_out", rule, f"shape {table.shape}")
+        k = table.shape[1] if given is None else len(given)
+        ok, rule = given is None or table.shape == (n, k), f"a mask with {n} rows and {k} columns"
+        require_evidence(ok, "ruled_out", f"must be {rule}", f"shape {table.shape}")
         require_sorted(classes, given, "a mask of ruled-out classes")
         marks = np.where(table, np.arange(table.shape[1]), -1)
     elif table is not None:
@@ -538,7 +538,6 @@ class ModelFit:
 def _training_part(
     items: Items, table: Tensor, weight: Tensor | None, rows: Rows
 ) -> tuple[Items, Tensor, Tensor | None, Tensor]:
-    """The chosen rows."""
     chosen = torch.from_numpy(rows)
     if len(rows) == items.shape[0]:
         return items, table, weight, chosen

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -259,20 +259,10 @@ def rate_of(name: str, sums: Sums, tail: float, *, expected: float = NaN) -> Rat
         value = float(np.mean(np.sort(sums.hits / sums.n)))
         low, high = betting_interval(_scores(sums), tail, tail)
         low, high = min(low, value), max(high, value)
-    verdict: Literal["", "more", "less"] = ""
-    if items:
-        verdict = "more" if low > expected else "less" if high < expected else ""
-    return Rate(
-        name=name,
-        hits=hits,
-        n=total,
-        items=items,
-        value=value,
-        low=low,
-        high=high,
-        expected=expected,
-        verdict=verdict,
-    )
+    verdict = "more" if low > expected else "less" if high < expected else ""
+    limits = {"value": value, "low": low, "high": high, "expected": expected}
+    said: dict[str, Any] = {**limits, "verdict": verdict if items else ""}
+    return Rate(name=name, hits=hits, n=total, items=items, **said)
 
 
 def p_at_least(sums: Sums, rate: float) -> float:
@@ -472,13 +462,6 @@ def _features(features: ArrayLike, n: int) -> NDArray[Any]:
     return x
 
 
-def _sorted_rows(x: Floats) -> Whole:
-    """An order of the rows by their values alone: the order of the items does not matter."""
-    rows = np.ascontiguousarray(x)
-    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
-    return np.argsort(keys, kind="stable").astype(np.int64)
-
-
 def _parts(
     table: LabelTable, x: NDArray[Any], group: Whole, n_clusters: int, rng: np.random.Generator
 ) -> list[_Part]:
@@ -486,8 +469,10 @@ def _parts(
     found: list[tuple[bytes, int, Whole, Floats]] = []
     for k in np.unique(group[group >= 0]):
         own = np.flatnonzero(group == k)
-        mine = x[own].astype(np.float64) + 0.0
-        order = _sorted_rows(mine)
+        mine = np.ascontiguousarray(x[own].astype(np.float64) + 0.0)
+        # by their values alone: the order of the items does not matter
+        whole_row = np.dtype((np.void, mine.itemsize * mine.shape[1]))
+        order = np.argsort(mine.view(whole_row).reshape(-1), kind="stable")
         mine, first = mine[order], mine[order[:5]].tobytes()
         spread = mine.std(axis=0)  # a constant column says nothing
         scaled = (mine - mine.mean(axis=0)) / np.where(spread > 0, spread, 1.0) + 0.0

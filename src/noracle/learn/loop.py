@@ -255,7 +255,6 @@ class Run:
         return torch.optim.SGD(self.parameters, momentum=s.momentum, nesterov=nesterov, **shared)
 
     def _averaged(self) -> list[Tensor]:
-        """What is averaged."""
         return [*(p.detach() for p in self.parameters), *self._statistics()]
 
     def _statistics(self) -> list[Tensor]:

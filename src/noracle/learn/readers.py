@@ -24,22 +24,8 @@ import numpy as np
 
 from noracle.errors import EvidenceError, require_evidence, require_rows
 from noracle.evidence.frames import open_frames, unreadable
-from noracle.learn.files import (
-    ITEMS,
-    LABEL,
-    RULED_OUT,
-    LabelledItems,
-    Names,
-    Raw,
-    finish,
-    from_arrays,
-    read_class_folders,
-    read_files,
-    read_idx,
-    read_npy,
-    read_npz,
-    read_pickle,
-)
+from noracle.learn import files
+from noracle.learn.files import LabelledItems, Names, Raw
 
 __all__ = ["LabelledItems", "read_items"]
 
@@ -66,7 +52,11 @@ def read_table(path: Path, columns: dict[str, Sequence[str] | None]) -> Raw:
     require_evidence(len(label) <= 1, "label", "must be one column", ", ".join(label))
     own = ["item"] if "item" in table.kinds else []
     values = table.fetch([*dict.fromkeys([*ruled_out, *label, *annotator, *items, *own])])
-    ids = _ids(values["item"]) if "item" in values else None
+    ids: list[int | str] | None = None
+    if "item" in values:
+        found = _list(values["item"])
+        _require_all(found, "item", [f"in row {i + 1}" for i in range(len(found))])
+        ids = [v if isinstance(v, (int, str)) else str(v) for v in found]
     return Raw(
         items=_items(path, items, [values[c] for c in items], ids),
         ruled_out=_classes([values[c] for c in ruled_out]),
@@ -135,13 +125,6 @@ def _kind(sql: str) -> str:
     return "number" if sql in _NUMBERS or sql.startswith("DECIMAL") else "other"
 
 
-def _ids(values: Any) -> list[int | str]:
-    found = _list(values)
-    rows = [f"in row {i + 1}" for i in range(len(found))]
-    _require_all(found, "item", rows)
-    return [v if isinstance(v, (int, str)) else str(v) for v in found]
-
-
 def _list(values: Any) -> list[Any]:
     """Plain values, None where masked or NaN."""
     return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
@@ -157,7 +140,7 @@ def _items(
         values = _list(first)
         _require_all(values, f"items: {names[0]}", ids)
         if all(isinstance(v, str) for v in values):
-            return read_files(path.parent, values) if names[0] == "file" else values
+            return files.read_files(path.parent, values) if names[0] == "file" else values
         return _vectors(values, f"items: {names[0]}", ids)
     rule, remedy = "must be numbers, as the other columns", "Leave that column out."
     faults: list[str] = []
@@ -276,11 +259,11 @@ def read_items(
     place = Path(path)
     choices = {"items": items, "ruled_out": ruled_out, "label": label, "annotator": annotator}
     if place.is_dir():
-        return finish(_read_folder(place, choices), classes)
+        return files.finish(_read_folder(place, choices), classes)
     pattern = _suffix(place) in TABLES and any(mark in place.name for mark in "*?[")
     rule, remedy = "must name a file or a folder", "Check the path."
     require_evidence(place.is_file() or pattern, "path", rule, repr(str(path)), remedy=remedy)
-    return finish(_read_file(place, choices), classes)
+    return files.finish(_read_file(place, choices), classes)
 
 
 def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
@@ -290,12 +273,12 @@ def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
         return read_table(path, columns)
     require_evidence(path.stat().st_size, "path", "must not be an empty file", came)
     if suffix == ".npz":
-        return read_npz(path, _single(choices))
+        return files.read_npz(path, _single(choices))
     if suffix in _PICKLES:
-        stored, names = read_pickle(path), _single(choices)
+        stored, names = files.read_pickle(path), _single(choices)
         rule, kind = "must hold a dict of arrays", type(stored).__name__
         require_evidence(kind == "dict", f"pickle {path.name!r}", rule, f"a {kind}")
-        return from_arrays(stored, names, path)
+        return files.from_arrays(stored, names, path)
     known = ", ".join((*TABLES, ".npz", ".npy", ".idx", *_PICKLES))
     rule, remedy = f"must end in {known} or be a folder", "Convert it to one of these."
     ok = suffix == ".npy" or _IDX.fullmatch(path.name)
@@ -320,7 +303,7 @@ def _single(choices: dict[str, Choice]) -> dict[str, str | None]:
 
 
 def _array(path: Path) -> Any:
-    return read_npy(path) if path.suffix.lower() == ".npy" else read_idx(path)
+    return files.read_npy(path) if path.suffix.lower() == ".npy" else files.read_idx(path)
 
 
 def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
@@ -337,7 +320,7 @@ def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
         if place is not None:
             arrays[role] = _array(place)
     none = "" if names["items"] == "" else None
-    return from_arrays(arrays, {**dict.fromkeys(names), "items": none}, path)
+    return files.from_arrays(arrays, {**dict.fromkeys(names), "items": none}, path)
 
 
 def _beside(path: Path, role: str) -> Path | None:
@@ -346,16 +329,18 @@ def _beside(path: Path, role: str) -> Path | None:
     if path.suffix.lower() != ".npy":
         name = re.sub(r"idx\d", "idx1", path.name.replace("images", "labels"))
         names = [name] if role == "label" and name != path.name else []
-    elif path.stem in ITEMS:
-        usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}[role]
+    elif path.stem in files.ITEMS:
+        usual = {"ruled_out": files.RULED_OUT, "label": files.LABEL, "annotator": ("annotator",)}[
+            role
+        ]
         names = [f"{stem}.npy" for stem in usual]
     return next((path.with_name(n) for n in names if path.with_name(n).is_file()), None)
 
 
 def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
-    files = sorted(f for f in folder.iterdir() if f.is_file() and not f.name.startswith("."))
-    arrays = [place for stem in ITEMS for place in files if place.name == f"{stem}.npy"]
-    images = [place for place in files if _IDX.fullmatch(place.name) and "images" in place.name]
+    held = sorted(f for f in folder.iterdir() if f.is_file() and not f.name.startswith("."))
+    arrays = [place for stem in files.ITEMS for place in held if place.name == f"{stem}.npy"]
+    images = [place for place in held if _IDX.fullmatch(place.name) and "images" in place.name]
     if images and not arrays:
         wanted = _single(choices)["items"]
         start = (wanted or "train") if wanted or len(images) > 1 else ""
@@ -365,7 +350,7 @@ def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
         require_evidence(len(arrays) == 1, "folder", rule, came, remedy=remedy)
     if arrays:
         return _from_arrays_beside(arrays[0], {**_single(choices), "items": None})
-    tables = [place for place in files if _suffix(place) in TABLES]
+    tables = [place for place in held if _suffix(place) in TABLES]
     came, remedy = ", ".join(place.name for place in tables[:6]), "Pass the table itself."
     require_evidence(len(tables) < 2, "folder", "must have one table", came, remedy=remedy)
     if tables:
@@ -374,4 +359,4 @@ def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
     rule = "must come in a table with the columns file and ruled_out inside the folder"
     said = choices["ruled_out"]
     require_evidence(not said, "ruled_out", rule, repr(said))
-    return read_class_folders(folder)
+    return files.read_class_folders(folder)

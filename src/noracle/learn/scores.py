@@ -340,6 +340,8 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     >>> round(fit_temperature(z, [1, 2, 0, 0, 2]), 2)
     8.19
     """
+    from scipy.optimize import minimize_scalar
+
     z = read_logits("logits", logits)
     T = read_transition(transition, z.shape[1])
     labels = read_ruled_out(ruled_out, z.shape[1])
@@ -347,7 +349,22 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     keep = labels.sizes > 0
     rule = "must have a label to fit a temperature to"
     require_evidence(keep.any(), "ruled_out", rule, "none")
-    return _best(z[keep], dataclasses.replace(labels, said=labels.said[keep]), T)
+    z, labels = z[keep], dataclasses.replace(labels, said=labels.said[keep])
+    spread = float(np.sqrt(z.var(axis=1).mean()))
+    if spread <= 0:
+        return 1.0  # equal logits: every temperature says the same
+
+    def loss(log_temperature: float) -> float:
+        tau = math.exp(log_temperature)
+        return float(item_losses(z / spread, labels, T, temperature=tau).mean())
+
+    grid = np.linspace(-_REACH, _REACH, _STEPS)
+    found = [loss(x) for x in grid.tolist()]
+    place = int(np.argmin(found))
+    bounds = float(grid[max(0, place - 1)]), float(grid[min(_STEPS - 1, place + 1)])
+    refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    best = float(refined.x) if refined.fun < found[place] else float(grid[place])
+    return spread * math.exp(best)
 
 
 def chosen_temperature(
@@ -357,26 +374,6 @@ def chosen_temperature(
     if temperature != "fit":
         return float(temperature)
     return fit_temperature(z, labels.said, transition) if labels.sizes.any() else 1.0
-
-
-def _best(z: Floats, labels: RuledOut, transition: Transition) -> float:
-    from scipy.optimize import minimize_scalar
-
-    spread = float(np.sqrt(z.var(axis=1).mean()))
-    if spread <= 0:
-        return 1.0  # equal logits: every temperature says the same
-
-    def loss(log_temperature: float) -> float:
-        tau = math.exp(log_temperature)
-        return float(item_losses(z / spread, labels, transition, temperature=tau).mean())
-
-    grid = np.linspace(-_REACH, _REACH, _STEPS)
-    found = [loss(x) for x in grid.tolist()]
-    place = int(np.argmin(found))
-    bounds = float(grid[max(0, place - 1)]), float(grid[min(_STEPS - 1, place + 1)])
-    refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
-    best = float(refined.x) if refined.fun < found[place] else float(grid[place])
-    return spread * math.exp(best)
 
 
 # Scorers for scikit-learn's searches: what these call y is what items are *not*.

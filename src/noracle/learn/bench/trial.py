@@ -48,8 +48,8 @@ class Judge:
     ) -> None:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
         self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
-        self.loss, self.every, self.device = loss, training.every, device
-        self.context = loss.make_context(transition)
+        self.loss, self.training, self.device = loss, training, device
+        self.transition, self.context = transition, loss.make_context(transition)
         self.scel_context = get_loss("fwd").make_context(transition)
         self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
         self.held_items = rows_of(self.items, held)
@@ -63,7 +63,7 @@ class Judge:
     def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
         self.epoch += 1
-        if self.epoch % self.every and self.epoch != self.epochs:
+        if self.epoch % self.training.every and self.epoch != self.epochs:
             return math.nan
         self.points.append({"epoch": self.epoch, **self.look(model)})
         return self.points[-1].get("accuracy", math.nan)
@@ -374,7 +374,7 @@ def run_trial(
     mask = ~mask if known else mask
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
     steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
-    objective, targets = _objective(algorithm, loss, mask, transition, judge, training, steps)
+    objective, targets = _objective(algorithm, mask, judge, steps)
     shape = tuple(data.items.shape[1:])
     if data.images and training.model.startswith("resnet"):
         shape = (shape[2], *shape[:2])
@@ -415,16 +415,10 @@ def run_trial(
 
 
 def _objective(
-    algorithm: Algorithm,
-    loss: Loss,
-    mask: Tensor,
-    transition: Transition,
-    judge: Judge,
-    training: Training,
-    steps: int,
+    algorithm: Algorithm, mask: Tensor, judge: Judge, steps: int
 ) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
-    views = judge.views
+    views, loss = judge.views, judge.loss
     if algorithm.recipe == "consistency":
         if views is None:
             rule, shape = f"algorithm {algorithm.name} must have images", tuple(judge.items.shape)
@@ -432,8 +426,8 @@ def _objective(
         tenth = max(1, steps // 10)
         recipe = Consistency(mask.to(judge.device), views, delay=tenth, ramp=tenth)
         return recipe, torch.arange(len(mask))
-    prepare = None if views is None else _Weak(views) if training.augment else views
-    context = loss.make_context(transition, ruled_out=mask)
+    prepare = _Weak(views) if views is not None and judge.training.augment else views
+    context = loss.make_context(judge.transition, ruled_out=mask)
     return plain_objective(loss, context, prepare), mask
 
 
