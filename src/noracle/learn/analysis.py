@@ -616,7 +616,7 @@ def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:
     if (n > 0).all():
         found = count_transition(truth, known.label, n_classes=k)
         items = len(np.unique(known.item))
-        return _described(found, f"{detail} of {items} trusted items", whole)
+        return _described(found, f"{detail} of {items} trusted items", counts=whole)
     missing = [table.classes[int(j)] for j in np.flatnonzero(n[:, 0] == 0)]
     matrix = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
     return TransitionTable(
@@ -633,9 +633,7 @@ def _no_matrix(source: str, reason: str) -> TransitionTable:
     return TransitionTable(source=source, oracle=False, detail="", matrix=(), reason=reason)
 
 
-def _described(
-    found: Transition, detail: str, counts: tuple[tuple[int, ...], ...] = ()
-) -> TransitionTable:
+def _described(found: Transition, detail: str, **more: Any) -> TransitionTable:
     reason = ""
     try:
         found.inverse()
@@ -646,12 +644,12 @@ def _described(
         oracle=found.oracle,
         detail=detail,
         matrix=tuple(map(tuple, found.matrix.tolist())),
-        counts=counts,
         noise=found.diagonal_noise,
         strength=found.strength,
         condition=found.condition,
         usable=not reason,
         reason=reason,
+        **more,
     )
 
 

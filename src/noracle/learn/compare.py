@@ -224,9 +224,7 @@ def _moments(values: Floats) -> tuple[int, float, float]:
     return n, float(values.mean()) if n else math.nan, se if se > 0 else math.nan
 
 
-def _separate(
-    difference: Difference, values: Floats, confidence: float, interval: str
-) -> dict[str, Any]:
+def _separate(gap: Difference, values: Floats, confidence: float, interval: str) -> dict[str, Any]:
     """Labelled items that would separate models as far apart as these seem to be, by an interval as
     wide for its standard error as this.
 
@@ -237,8 +235,8 @@ def _separate(
         found = {"difference": abs(mean), "power": POWER, "labels": math.nan}
         return {**found, "reason": "no difference and spread to go by"}
     reach = -float(ndtri((1 - confidence) / 2)) * (_BETTING if interval == "betting" else 1.0)
-    if difference.low > -1 and difference.high < 1:
-        reach = (difference.high - difference.low) / 2 / se
+    if gap.low > -1 and gap.high < 1:
+        reach = (gap.high - gap.low) / 2 / se
     labels = math.ceil(n * ((reach + float(ndtri(POWER))) * se / mean) ** 2)
     return {"difference": abs(mean), "power": POWER, "labels": labels}
 

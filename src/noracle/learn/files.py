@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from noracle.errors import EvidenceError, EvidenceWarning, require_evidence, require_rows
 from noracle.learn.transition import padded_classes
 
+Ids = Sequence[int | str]
 Numbers = NDArray[np.int64]
 Names = list[list[str]]
 """The classes that were named for each item, as text; "" holds the place of none."""
@@ -97,14 +98,14 @@ class Raw:
     annotator: Names | None = None
     classes: Sequence[str] | None = None
     at_least: int = 0  # columns of a mask
-    ids: Sequence[int | str] | None = None
+    ids: Ids | None = None
     columns: tuple[str, ...] = ()
 
 
 def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
     """Check lengths, and number the classes."""
     n = _length(raw)
-    ids: Sequence[int | str] = range(n) if raw.ids is None else raw.ids
+    ids: Ids = range(n) if raw.ids is None else raw.ids
     names = _found(raw) if classes is None else _given(classes)
     rule = f"must be as many as a mask has columns ({raw.at_least})"
     require_evidence(not 0 < len(names) < raw.at_least, "classes", rule, len(names))
@@ -192,7 +193,7 @@ def is_whole(name: str) -> bool:
 
 
 def _numbered(
-    name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Sequence[int | str]
+    name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Ids
 ) -> Numbers | None:
     """Numbers of classes, (n, s), padded with -1."""
     if values is None:
@@ -225,9 +226,7 @@ def _numbers(values: Numbers, classes: tuple[str, ...]) -> tuple[Numbers, NDArra
     return np.where(values == -1, -1, numbers), (values == -1) | (names[numbers] == values)
 
 
-def _annotators(
-    raw: Raw, ruled_out: Numbers | None, ids: Sequence[int | str]
-) -> NDArray[np.str_] | None:
+def _annotators(raw: Raw, ruled_out: Numbers | None, ids: Ids) -> NDArray[np.str_] | None:
     """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or each."""
     names = raw.annotator
     if names is None or ruled_out is None or raw.ruled_out is None:
@@ -254,7 +253,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 MAX_PIXELS = 64_000_000
 
 
-def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
+def decode(sources: Sequence[Any], names: Ids) -> Pixels:
     """Images (n, height, width, channels) out of paths or bytes; grey ones have one channel."""
 
     def some(start: int) -> list[Pixels]:
@@ -265,7 +264,7 @@ def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
         return stack([image for part in parts for image in part], names)
 
 
-def stack(images: Sequence[Pixels], names: Sequence[int | str]) -> Pixels:
+def stack(images: Sequence[Pixels], names: Ids) -> Pixels:
     """Images of one size as one array; grey ones get three channels where others have colours."""
     require_evidence(len(images), "images", "must be at least one", "none")
     sizes = [image.shape[:2] for image in images]

@@ -19,12 +19,13 @@ from noracle.errors import ArgumentError, EvidenceError, require, require_eviden
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
-from noracle.learn.losses import Context, Loss, cpe_i_loss, get_loss, label_mask, scel
+from noracle.learn.losses import Context, Loss, Weights, cpe_i_loss, get_loss, label_mask, scel
 from noracle.learn.models import channels_last, make_model
 from noracle.learn.settings import History, Settings
 from noracle.learn.transition import Transition, estimate_transition, padded_classes
 
 Array = NDArray[Any]
+Mask = NDArray[np.bool_]
 READ_ROWS = 8192
 _ONE_KIND = "must be all text or all numbers"
 
@@ -34,11 +35,11 @@ class KnownLabels:
     """Sorted names, a mask (n, K) of ruled-out classes, the class where it is known, else -1."""
 
     classes: Array
-    mask: NDArray[np.bool_]
+    mask: Mask
     known: NDArray[np.int64]
 
     @property
-    def some(self) -> NDArray[np.bool_]:
+    def some(self) -> Mask:
         """Items of which anything is known."""
         return np.asarray(self.mask.any(axis=1) | (self.known >= 0))
 
@@ -159,7 +160,7 @@ class _Names:
 
     name: str
     values: Array
-    missing: NDArray[np.bool_]
+    missing: Mask
 
     @classmethod
     def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
@@ -208,7 +209,7 @@ def _table(name: str, values: Any) -> Array:
     return table
 
 
-def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _with_gaps(name: str, table: Array) -> tuple[Array, Mask]:
     """The names, and where there are none: -1, "", None, NaN."""
     names = "must be names of classes: text, whole numbers or bools"
     if table.dtype.kind == "O":
@@ -232,9 +233,7 @@ def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
     return _numbers(name, table, missing)
 
 
-def _numbers(
-    name: str, table: Array, missing: NDArray[np.bool_]
-) -> tuple[Array, NDArray[np.bool_]]:
+def _numbers(name: str, table: Array, missing: Mask) -> tuple[Array, Mask]:
     if table.dtype.kind == "b":
         return table, missing
     missing = missing | (table == -1)
@@ -303,9 +302,7 @@ class MixedObjective(PlainObjective):
     average if the class is y: -Σ_k T[y, k]·log q_k.
     """
 
-    def forward(
-        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         logits = model(as_model(model, items if self.prepare is None else self.prepare(items)))
         mask, known = labels[:, :-1], labels[:, -1]
@@ -333,7 +330,7 @@ def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) ->
 
 
 def held_out_scel(
-    logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context
+    logits: Tensor, labels: Tensor, weight: Weights, loss: Loss, context: Context
 ) -> float:
     """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes, of -log p_y over the others."""
     mask, known = labels[:, :-1], labels[:, -1]
@@ -355,9 +352,7 @@ class Marked(nn.Module):
         self.objective = objective
         self.register_buffer("mark", torch.frombuffer(bytearray(mark), dtype=torch.uint8).clone())
 
-    def forward(
-        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         found: Tensor = self.objective(model, items, labels, weight)
         return found
@@ -536,8 +531,8 @@ class ModelFit:
 
 
 def _training_part(
-    items: Items, table: Tensor, weight: Tensor | None, rows: Rows
-) -> tuple[Items, Tensor, Tensor | None, Tensor]:
+    items: Items, table: Tensor, weight: Weights, rows: Rows
+) -> tuple[Items, Tensor, Weights, Tensor]:
     chosen = torch.from_numpy(rows)
     if len(rows) == items.shape[0]:
         return items, table, weight, chosen
@@ -549,17 +544,15 @@ def _training_part(
     return items[rows], table[chosen], own, torch.arange(len(rows))
 
 
-def _context(
-    loss: Loss, transition: Transition, table: Tensor, weight: Tensor | None, prior: Any
-) -> Context:
+def _context(loss: Loss, T: Transition, table: Tensor, weight: Weights, prior: Any) -> Context:
     """What the loss knows of all items with ruled-out classes alone."""
     alone = ~table[:, -1] & table[:, :-1].any(dim=1)
     mask, each = table[alone][:, :-1], None if weight is None else weight[alone]
     if loss.name == "scarce" and prior is None and len(mask):
         parts = mask / mask.sum(dim=1, keepdim=True) * (1.0 if each is None else each.unsqueeze(1))
-        prior = transition.class_shares(parts.sum(dim=0).double().numpy())
+        prior = T.class_shares(parts.sum(dim=0).double().numpy())
     said = mask if len(mask) else None
-    return loss.make_context(transition, ruled_out=said, weight=each, prior=prior)
+    return loss.make_context(T, ruled_out=said, weight=each, prior=prior)
 
 
 def _same_mark(file: Path, mark: Tensor) -> None:
@@ -599,9 +592,7 @@ def model_maker(
     return make
 
 
-def check_outputs(
-    model: nn.Module, items: Items, prepare: nn.Module | None, n_outputs: int
-) -> None:
+def check_outputs(model: nn.Module, items: Items, prepare: nn.Module | None, k: int) -> None:
     """Raise unless the model gives one number a class."""
     first = as_tensor(items[:1])
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -609,8 +600,8 @@ def check_outputs(
         found = model.eval()(first if prepare is None else prepare(first))
         model.train(was_training)
     came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    rule = f"model must give {n_outputs} logits an item, shape {(1, n_outputs)}"
-    require(came == (1, n_outputs), f"{rule}; got {came}.")
+    rule = f"model must give {k} logits an item, shape {(1, k)}"
+    require(came == (1, k), f"{rule}; got {came}.")
 
 
 def make_input(items: Items) -> nn.Module | None:
@@ -647,11 +638,8 @@ def show_progress(what: str, epochs: int, *, shown: bool) -> Iterator[Progress |
     from rich import progress as rich
     from rich.console import Console
 
-    before, after = (
-        rich.TextColumn(f"{{task.{name}}}") for name in ("description", "fields[loss]")
-    )
+    before, after = map(rich.TextColumn, ("{task.description}", "{task.fields[loss]}"))
     bars = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
-    columns = (before, *bars, after)
-    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
+    with rich.Progress(before, *bars, after, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=epochs, loss="")
         yield lambda epoch, row: bar.update(task, completed=epoch, loss=f"loss {row['loss']:.4f}")

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+Weights = Tensor | None
+"""One number an item, or None: all count the same."""
+
+
 class Context(nn.Module):
     """T, its inverse and class shares, checked once.
 
@@ -248,7 +252,7 @@ def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
 
 
 def scarce(
-    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Tensor | None = None
+    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Weights = None
 ) -> Tensor:
     """Each class against the rest, with the absolute value of each positive part.
 

@@ -25,7 +25,7 @@ import numpy as np
 from noracle.errors import EvidenceError, require_evidence, require_rows
 from noracle.evidence.frames import open_frames, unreadable
 from noracle.learn import files
-from noracle.learn.files import LabelledItems, Names, Raw
+from noracle.learn.files import Ids, LabelledItems, Names, Raw
 
 __all__ = ["LabelledItems", "read_items"]
 
@@ -130,9 +130,7 @@ def _list(values: Any) -> list[Any]:
     return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
 
 
-def _items(
-    path: Path, names: list[str], columns: list[Any], ids: Sequence[int | str] | None
-) -> Any:
+def _items(path: Path, names: list[str], columns: list[Any], ids: Ids | None) -> Any:
     if not columns:
         return None
     first = columns[0]
@@ -157,12 +155,12 @@ def _items(
     return np.stack([np.ma.getdata(c).astype(np.float64) for c in columns], axis=1)
 
 
-def _require_all(values: list[Any], name: str, ids: Sequence[int | str] | None) -> None:
+def _require_all(values: list[Any], name: str, ids: Ids | None) -> None:
     good = np.array([v is not None for v in values], dtype=bool)
     require_rows(good, name, "must not be empty", "nothing", ids=ids)
 
 
-def _vectors(values: list[Any], name: str, ids: Sequence[int | str] | None) -> Any:
+def _vectors(values: list[Any], name: str, ids: Ids | None) -> Any:
     """A column of lists of numbers, as embeddings are kept."""
     try:
         array = np.array([np.ma.filled(np.ma.asarray(v), np.nan) for v in values], dtype=np.float64)

@@ -45,11 +45,11 @@ _CAP = 0.95  # share of the money that may be lost on one score
 _REACH = 2.5  # one stake serves standard deviations that differ by this factor
 _MOST_STAKES = 4
 _TINY = 1e-12
+Spread = tuple[float, float]
+"""The smallest and the largest standard deviation of a score."""
 
 
-def spread_range(
-    transition: Transition, scores: Floats, fewest: int = 1, most: int = 1
-) -> tuple[float, float]:
+def spread_range(T: Transition, scores: Floats, fewest: int = 1, most: int = 1) -> Spread:
     """Smallest and largest standard deviation that the score of an answered item can have, whatever
     answers and truth are.
 
@@ -57,7 +57,7 @@ def spread_range(
     k]·T⁻¹[k, a]²; the mean of s of them has V/s + (1 - 1/s)·1{a = y}. With accuracy A the variance
     is a mean of these less A², concave in A, so that its least value is at an end.
     """
-    second = transition.matrix @ scores**2
+    second = T.matrix @ scores**2
     own = np.eye(len(second), dtype=bool)
     right, wrong = second[own], second[~own]
     least = min(float(right.min()) - 1, float(wrong.min())) / most
@@ -70,7 +70,7 @@ def fixed_n_limits(
     *,
     least: float,
     greatest: float,
-    spread: tuple[float, float],
+    spread: Spread,
     below: float,
     above: float,
 ) -> Limits:
@@ -118,7 +118,7 @@ def fixed_n_limits(
     return ordered(low, high, 0.0, 1.0)
 
 
-def _stakes(n: float, spread: tuple[float, float], tail: float) -> Floats:
+def _stakes(n: float, spread: Spread, tail: float) -> Floats:
     low, high = max(spread[0], spread[1] / _REACH**_MOST_STAKES), spread[1]
     size = min(_MOST_STAKES, max(1, math.ceil(math.log(high / low) / math.log(_REACH) - 1e-9)))
     spreads = low * (high / low) ** ((np.arange(size) + 0.5) / size)
@@ -232,13 +232,11 @@ def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Int
     return chosen  # type: ignore[return-value]
 
 
-def _counted(
-    predicted: Ints, labels: RuledOut, transition: Transition, system: str
-) -> AccuracyCounts:
+def _counted(predicted: Ints, labels: RuledOut, T: Transition, system: str) -> AccuracyCounts:
     """Counts by class; for uniform labels by the number of ruled-out classes."""
-    cell, answered = Cell(system, transition.n_classes), predicted >= 0
+    cell, answered = Cell(system, T.n_classes), predicted >= 0
     tallies: Counter[Tally] = Counter()
-    if is_uniform(transition):
+    if is_uniform(T):
         mask = labels.mask()
         hit = mask[np.arange(len(labels)), predicted] & answered
         rows = np.stack([mask.sum(axis=1), hit, answered], axis=1)
@@ -254,39 +252,31 @@ def _counted(
     return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer)
 
 
-def _even_limits(
-    counts: AccuracyCounts, transition: Transition, below: float, above: float
-) -> Limits:
+def _even_limits(counts: AccuracyCounts, T: Transition, below: float, above: float) -> Limits:
     """Clopper–Pearson."""
-    noise = transition.diagonal_noise
+    noise = T.diagonal_noise
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
-    chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
-    if noise < chance:
-        return linear.exact(
-            (linear.BinomialCell(n, n - hits, 1 - chance, chance - noise),), below, above
-        )
-    return linear.exact((linear.BinomialCell(n, hits, chance, noise - chance),), below, above)
+    chance = (1 - noise) * law_of("no", T.n_classes).b  # of a wrong answer to be ruled out
+    fewer = noise < chance
+    cell = (n, n - hits, 1 - chance, chance - noise) if fewer else (n, hits, chance, noise - chance)
+    return linear.exact((linear.BinomialCell(*cell),), below, above)
 
 
-def _score_limits(
-    counts: AccuracyCounts, transition: Transition, below: float, above: float
-) -> Limits:
+def _score_limits(counts: AccuracyCounts, T: Transition, below: float, above: float) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
     times = list(answered.values())
-    if is_uniform(transition):
+    if is_uniform(T):
         values = np.repeat([score(t) for t in answered], times)
-        least = law_of("no", transition.n_classes, min(t.n_ruled_out for t in answered)).low
+        least = law_of("no", T.n_classes, min(t.n_ruled_out for t in answered)).low
         spread = (0.0, math.sqrt(-least))
         ends: dict[str, Any] = {"least": least, "greatest": 1.0, "spread": spread}
         return fixed_n_limits(values, **ends, below=below, above=above)
-    scores = score_table(transition)[:, :-1]
+    scores = score_table(T)[:, :-1]
     values = np.repeat([scores[t.asked, t.answer] for t in answered], times)  # type: ignore[index]
-    return _bounded(values, scores, spread_range(transition, scores), below, above)
+    return _bounded(values, scores, spread_range(T, scores), below, above)
 
 
-def _bounded(
-    values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float
-) -> Limits:
+def _bounded(values: Floats, scores: Floats, spread: Spread, below: float, above: float) -> Limits:
     ends: dict[str, Any] = {"least": float(scores.min()), "greatest": float(scores.max())}
     return fixed_n_limits(values, **ends, spread=spread, below=below, above=above)
 

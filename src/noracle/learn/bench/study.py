@@ -78,6 +78,7 @@ class Journal:
             self.done[trial] = dict(found)
 
 
+Results = Mapping[Trial, Mapping[str, Any]]
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
 RATES = (1e-3, 5e-4, 1e-4, 5e-5, 1e-5)
 STREAMS = 32
@@ -160,15 +161,13 @@ class StudyPlan:
         rates = self.rates if len(self.rates) > 1 else ()
         return [self._trial(*cell, lr) for cell in self._cells for lr in rates]
 
-    def second(self, done: Mapping[Trial, Mapping[str, Any]]) -> list[Trial]:
+    def second(self, done: Results) -> list[Trial]:
         """The trials to the end whose learning rate is selected by now."""
         rates = {cell: self.selected_rate(*cell, done) for cell in self._cells}
         known = [(*cell, lr) for cell, lr in rates.items() if lr is not None]
         return [self._trial(*cell, seed) for cell in known for seed in self.seeds]
 
-    def selected_rate(
-        self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]
-    ) -> float | None:
+    def selected_rate(self, algorithm: str, labels: str, done: Results) -> float | None:
         """The best learning rate; None as long as one was not tried. Equal ones: the larger rate."""
         if len(self.rates) == 1:
             return self.rates[0]
@@ -280,7 +279,7 @@ def run_study(
     return study_rows(plan, book.done, data=data.name)
 
 
-def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tuple[int, int]:
+def known_trials(plan: StudyPlan, done: Results) -> tuple[int, int]:
     """How many trials of the plan ended, and how many there are, with those not yet selected."""
     second = plan.second(done)
     open_ones = len(plan.algorithms) * len(plan.labels) * len(plan.seeds) - len(second)
@@ -288,16 +287,12 @@ def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tu
     return sum(t in done for t in trials), len(trials) + open_ones
 
 
-def study_rows(
-    plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str
-) -> list[StudyRow]:
+def study_rows(plan: StudyPlan, done: Results, *, data: str) -> list[StudyRow]:
     """The table out of the trials that ended; cells without any have None."""
     theirs = data == "cifar10" and plan.training.model == "resnet18"
     plain = {s.name for s in plan.labels if s == LabelSetting(name=s.name)}
 
-    def rounded(
-        values: Sequence[float], digits: int, of: Callable[..., Any] = np.mean
-    ) -> float | None:
+    def rounded(values: list[float], digits: int, of: Callable[..., Any] = np.mean) -> float | None:
         return round(float(of(values)), digits) if values else None
 
     rows = []

@@ -374,7 +374,7 @@ def run_trial(
     mask = ~mask if known else mask
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
     steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
-    objective, targets = _objective(algorithm, mask, judge, steps)
+    objective, targets = _objective(algorithm, judge, mask, steps)
     shape = tuple(data.items.shape[1:])
     if data.images and training.model.startswith("resnet"):
         shape = (shape[2], *shape[:2])
@@ -414,14 +414,12 @@ def run_trial(
     }
 
 
-def _objective(
-    algorithm: Algorithm, mask: Tensor, judge: Judge, steps: int
-) -> tuple[nn.Module, Tensor]:
+def _objective(a: Algorithm, judge: Judge, mask: Tensor, steps: int) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
     views, loss = judge.views, judge.loss
-    if algorithm.recipe == "consistency":
+    if a.recipe == "consistency":
         if views is None:
-            rule, shape = f"algorithm {algorithm.name} must have images", tuple(judge.items.shape)
+            rule, shape = f"algorithm {a.name} must have images", tuple(judge.items.shape)
             raise ArgumentError(f"{rule}; got items of shape {shape}.")
         tenth = max(1, steps // 10)
         recipe = Consistency(mask.to(judge.device), views, delay=tenth, ramp=tenth)
