@@ -26,8 +26,6 @@ from noracle.learn.label_table import (
     read_labels,
     simulate_use,
     sums_by_item,
-    trusted_part,
-    truth_of,
     untested,
 )
 from noracle.learn.transition import (
@@ -236,7 +234,7 @@ def annotator_rows(
     trusted, wrong, items = [nothing] * size, nothing.astype(bool), nothing
     if known is not None and known.annotator is not None:
         trusted, items = _places(known.annotator, size), known.item
-        wrong = known.label == truth_of(known)
+        wrong = known.label == known.label_truth
     rows = []
     for a, name in enumerate(table.annotators):
         own, mine, most = places[a], trusted[a], used[a].max()
@@ -337,7 +335,7 @@ def check_rows(table: LabelTable, known: LabelTable, seed: int) -> Check:
     The worst row (Bonferroni) and the sum of all rows' statistics are both looked at, and the
     smaller p is doubled.
     """
-    k, truth = table.n_classes, truth_of(known)
+    k, truth = table.n_classes, known.label_truth
     rows: list[tuple[int, Use]] = []
     for j in range(k):
         mine = (truth == j) & (known.label != j)
@@ -492,7 +490,7 @@ def analyse_labels(
     given |= {"classes": classes, "annotator": annotator, "seconds": seconds}
     table = read_labels(ruled_out, **given)
     seed = int(rng.integers(2**63))
-    known = trusted_part(table)
+    known = table.trusted()
     noise = _noise(table, known, confidence)
     anchors = [] if chances is None else [_anchors(table, chances)]
     checks = [check_balance(table, seed), check_ceiling(table)]
@@ -549,7 +547,7 @@ def _unknown(known: LabelTable | None) -> str:
 def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Estimate:
     sums, reason = Sums(np.empty(0), np.empty(0)), _unknown(known)
     if known is not None and not reason:
-        sums = sums_by_item(known.item, known.label == truth_of(known))
+        sums = sums_by_item(known.item, known.label == known.label_truth)
     rate = rate_of("noise", sums, (1 - confidence) / 2)
     n = len(sums.n)
     se = float(np.std(sums.hits / sums.n, ddof=1) / math.sqrt(n)) if n > 1 else NaN
@@ -582,7 +580,7 @@ def _rates(
 def _noise_by_class(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     if known is None:
         return ()
-    truth = truth_of(known)
+    truth = known.label_truth
     wrong = known.label == truth
     return _rates(table, error, lambda j: (known.item[truth == j], wrong[truth == j]))
 
@@ -597,7 +595,7 @@ def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> t
     """How often each class is ruled out among right labels of items of other classes."""
     if known is None or table.n_classes < 3:
         return ()
-    truth, item, label = truth_of(known), known.item, known.label
+    truth, item, label = known.label_truth, known.item, known.label
 
     def part(j: int) -> ItemHits:
         use = (label != truth) & (truth != j)
@@ -609,7 +607,7 @@ def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> t
 def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:
     if known is None or _unknown(known):
         return _no_matrix("oracle", _unknown(known))
-    truth, k = truth_of(known), table.n_classes
+    truth, k = known.label_truth, table.n_classes
     counts = ruled_out_counts(truth, known.label, n_classes=k)
     n = counts.sum(axis=1, keepdims=True)
     whole, detail = tuple(map(tuple, counts.tolist())), f"counted on {len(known.label)} labels"

@@ -22,14 +22,12 @@ from noracle.learn.scores import (
     TransitionLike,
     as_array,
     chosen_temperature,
-    is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
     read_labels_of,
     read_logits,
-    read_predicted,
     read_ruled_out,
     read_transition,
     rest_on,
@@ -132,10 +130,10 @@ def compare_models(
         diagnostics = {"temperature": dict(zip(names, taus, strict=True))}
     else:
         labels, T = read_labels_of(ruled_out, transition, n_classes)
-        answers = [read_predicted(name, p, labels) for name, p in (("a", a), ("b", b))]
+        answers = [labels.read_predicted(name, p) for name, p in (("a", a), ("b", b))]
         scores = [item_scores(p, labels, T) for p in answers]
     scores = [s[labels.sizes > 0] for s in scores]
-    if measure == "zero-one" and is_uniform(T):
+    if measure == "zero-one" and T.is_uniform:
         patterns = _patterns(answers, labels, names)
         found = compare_systems(patterns, interval=how, confidence=confidence)  # type: ignore[arg-type]
     else:
@@ -418,7 +416,7 @@ def _piloted(
     require(len(pilot) == 3, f"pilot must be (a, b, ruled_out); got {len(pilot)} entries.")
     labels = read_ruled_out(as_array(pilot[2]), transition.n_classes)
     a, b = (
-        item_scores(read_predicted(name, p, labels), labels, transition)
+        item_scores(labels.read_predicted(name, p), labels, transition)
         for name, p in zip(("a", "b"), pilot[:2], strict=True)
     )
     seen = (a - b)[~np.isnan(a)]

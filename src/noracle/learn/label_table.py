@@ -40,6 +40,21 @@ class LabelTable:
         """Number of classes K."""
         return len(self.classes)
 
+    @property
+    def label_truth(self) -> Whole:
+        """The true class of the item of each label, -1 where it is not trusted."""
+        nothing = np.full(len(self.item), -1, dtype=np.int64)
+        return nothing if self.truth is None else self.truth[self.item]
+
+    def trusted(self) -> LabelTable | None:
+        """The labels of trusted items; None if nothing is trusted."""
+        if self.truth is None:
+            return None
+        use = self.label_truth >= 0
+        who = None if self.annotator is None else self.annotator[use]
+        item, label = self.item[use], self.label[use]
+        return dataclasses.replace(self, item=item, label=label, annotator=who, seconds=None)
+
 
 def read_labels(
     ruled_out: ArrayLike,
@@ -81,22 +96,6 @@ def read_labels(
     )
 
 
-def trusted_part(table: LabelTable) -> LabelTable | None:
-    """The labels of trusted items; None if nothing is trusted."""
-    if table.truth is None:
-        return None
-    use = table.truth[table.item] >= 0
-    who = None if table.annotator is None else table.annotator[use]
-    item, label = table.item[use], table.label[use]
-    return dataclasses.replace(table, item=item, label=label, annotator=who, seconds=None)
-
-
-def truth_of(known: LabelTable) -> Whole:
-    """The true class of the item of each label, -1 where it is not trusted."""
-    nothing = np.full(len(known.item), -1, dtype=np.int64)
-    return nothing if known.truth is None else known.truth[known.item]
-
-
 def untested(reason: str, **shared: Any) -> Check:
     """A check that says why it was not made."""
     finding = f"not tested: {reason}"
@@ -104,10 +103,7 @@ def untested(reason: str, **shared: Any) -> Check:
 
 
 def _names(
-    said: NDArray[Any],
-    truth: ArrayLike | None,
-    n_classes: int | None,
-    classes: Sequence[object] | None,
+    said: NDArray[Any], truth: ArrayLike | None, n_classes: int | None, classes: Any
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the classes, and what was inferred."""
     notes: tuple[str, ...] = ()

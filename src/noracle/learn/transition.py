@@ -34,6 +34,8 @@ WORST_CONDITION = 1e6
 """Above this condition number the inverse multiplies noise so much that no risk can be estimated.
 """
 
+_SAME = 1e-9  # numbers that differ by less are equal
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Transition:
@@ -96,6 +98,23 @@ class Transition:
     def strength(self) -> float:
         """1 - ηK: what noise leaves of a label; 0 is a random annotator."""
         return 1 - self.diagonal_noise * self.n_classes
+
+    @property
+    def is_even(self) -> bool:
+        """Whether T has one number on its diagonal and one beside it: uniform with a share of noise."""
+        off = self.matrix[~np.eye(self.n_classes, dtype=bool)]
+        return bool(np.ptp(np.diag(self.matrix)) < _SAME and np.ptp(off) < _SAME)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every wrong class is equally likely and the true one impossible."""
+        return self.is_even and self.diagonal_noise < _SAME
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the matrix was counted or estimated from data, so that it has its own error."""
+        said = f"{self.source} {self.detail}"
+        return self.oracle or any(word in said for word in ("anchors", "trained"))
 
     def inverse(self) -> Matrix:
         """T⁻¹; rows sum to 1.

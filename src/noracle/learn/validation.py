@@ -23,15 +23,12 @@ from noracle.learn.scores import (
     RuledOut,
     TransitionLike,
     chosen_temperature,
-    is_even,
-    is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
     read_labels_of,
     read_logits,
-    read_predicted,
     read_ruled_out,
     read_transition,
     rest_on,
@@ -187,8 +184,8 @@ def estimate_model_accuracy(
     Estimate(accuracy of 'model': 0.625 [0.5156, 0.7173] at 0.95, exact, finite-sample)
     """
     labels, T = read_labels_of(ruled_out, transition, n_classes)
-    answers = read_predicted("predicted", predicted, labels)
-    if not is_uniform(T) and int(labels.sizes.max(initial=0)) > 1:
+    answers = labels.read_predicted("predicted", predicted)
+    if not T.is_uniform and int(labels.sizes.max(initial=0)) > 1:
         chosen = _chosen(interval, T, exact=False)
         return _several(answers, labels, T, system, chosen, confidence, side)
     counts = _counted(answers, labels, T, system)
@@ -206,8 +203,8 @@ def from_counts(
     """The same from counts by class, one label an item (or uniform sets)."""
     # The items are a sample of those that the model will meet.
     counts = dataclasses.replace(counts, whole=False)
-    chosen = _chosen(interval, transition, exact=is_even(transition))
-    uniform = is_uniform(transition)
+    chosen = _chosen(interval, transition, exact=transition.is_even)
+    uniform = transition.is_uniform
     how: dict[str, Any] = {"confidence": confidence, "side": side}
     how |= {"method": "complementary"} if uniform else {"transition": transition.matrix}
     if not uniform or chosen == "fixed-n":
@@ -236,7 +233,7 @@ def _counted(predicted: Ints, labels: RuledOut, T: Transition, system: str) -> A
     """Counts by class; for uniform labels by the number of ruled-out classes."""
     cell, answered = Cell(system, T.n_classes), predicted >= 0
     tallies: Counter[Tally] = Counter()
-    if is_uniform(T):
+    if T.is_uniform:
         mask = labels.mask()
         hit = mask[np.arange(len(labels)), predicted] & answered
         rows = np.stack([mask.sum(axis=1), hit, answered], axis=1)
@@ -265,7 +262,7 @@ def _even_limits(counts: AccuracyCounts, T: Transition, below: float, above: flo
 def _score_limits(counts: AccuracyCounts, T: Transition, below: float, above: float) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
     times = list(answered.values())
-    if is_uniform(T):
+    if T.is_uniform:
         values = np.repeat([score(t) for t in answered], times)
         least = law_of("no", T.n_classes, min(t.n_ruled_out for t in answered)).low
         spread = (0.0, math.sqrt(-least))
