@@ -34,18 +34,9 @@ from noracle.learn.transition import (
     estimate_transition,
     ruled_out_counts,
 )
-from noracle.results import (
-    FAILED_BELOW,
-    Assumption,
-    Check,
-    Estimate,
-    Guarantee,
-    Kind,
-    NaN,
-    check_confidence,
-)
+from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, NaN
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
-from noracle.results.base import holm
+from noracle.results.base import FAILED_BELOW, check_confidence, holm
 
 
 def findings(found: LabelAnalysis) -> Iterator[str]:
@@ -291,15 +282,14 @@ def check_balance(table: LabelTable, seed: int) -> Check:
         finding = f"most often ruled out {most} ({counts.max():,}), "
         finding += f"least often {least} ({counts.min():,}), {expected:,.1f} expected"
     each = zip(table.classes, counts.tolist(), strict=True)
+    unbalanced = "Even labels on unbalanced classes fail this too: it is about labels, not about T."
     return Check(
         p_value=p_value,
         statistic=found.statistic,
         finding=finding,
         method=method,
         parts=tuple({"class": c, "observed": n, "expected": expected} for c, n in each),
-        notes=(
-            "Even labels on unbalanced classes fail this too: it is about labels, not about T.",
-        ),
+        notes=(unbalanced,),
         **shared,
     )
 

@@ -37,17 +37,8 @@ from noracle.learn.scores import (
     with_transition,
 )
 from noracle.learn.transition import Transition
-from noracle.results import (
-    Assumption,
-    Comparison,
-    Difference,
-    Guarantee,
-    Kind,
-    Plan,
-    Rank,
-    check_confidence,
-    choose,
-)
+from noracle.results import Assumption, Comparison, Difference, Guarantee, Kind, Plan, Rank
+from noracle.results.base import check_confidence, choose
 
 Measure = Literal["zero-one", "scel"]
 POWER = 0.8
@@ -415,10 +406,8 @@ def _piloted(
 ) -> tuple[Floats, Floats]:
     require(len(pilot) == 3, f"pilot must be (a, b, ruled_out); got {len(pilot)} entries.")
     labels = read_ruled_out(as_array(pilot[2]), transition.n_classes)
-    a, b = (
-        item_scores(labels.read_predicted(name, p), labels, transition)
-        for name, p in zip(("a", "b"), pilot[:2], strict=True)
-    )
+    answers = [labels.read_predicted(*each) for each in zip("ab", pilot[:2], strict=True)]
+    a, b = (item_scores(each, labels, transition) for each in answers)
     seen = (a - b)[~np.isnan(a)]
     n, rule = len(seen), "pilot must have labels on which the models score differently"
     require(n > 1 and np.ptp(seen), f"{rule}; got {n} labelled items without any.")

@@ -352,8 +352,11 @@ MAX_BYTES = 16 << 30
 """Larger archives are refused; a memory-mapped npy file may be of any size."""
 
 ITEMS = ("items", "images", "x", "X", "features", "data")
-RULED_OUT = ("ruled_out", "cl_labels")
-LABEL = ("label", "labels", "y", "ord_labels")
+LABELS = {
+    "ruled_out": ("ruled_out", "cl_labels"),
+    "label": ("label", "labels", "y", "ord_labels"),
+    "annotator": ("annotator",),
+}
 CLASSES = ("classes", "class_names", "label_names")
 IDS = ("item", "ids", "names")
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -402,8 +405,7 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
         items = decode(pieces, range(len(pieces)))
     else:
         items = None if own is None else as_items(arrays[own])
-    usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}
-    found = {role: arrays.get(key(role, choice) or "") for role, choice in usual.items()}
+    found = {role: arrays.get(key(role, usual) or "") for role, usual in LABELS.items()}
     ids = next((arrays[name] for name in IDS if name in arrays and name != own), None)
     listed = next((arrays[name] for name in CLASSES if name in arrays), None)
     votes = as_classes("annotators", arrays.get("annotators"))

@@ -307,7 +307,7 @@ def _array(path: Path) -> Any:
 def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
     """One file of items; labels in files of their own, in the same folder or at a path."""
     arrays: dict[str, Any] = {"items": _array(path)}
-    for role in ("ruled_out", "label", "annotator"):
+    for role in files.LABELS:
         name = names[role]
         place = _beside(path, role) if name is None else None
         if name:
@@ -328,10 +328,7 @@ def _beside(path: Path, role: str) -> Path | None:
         name = re.sub(r"idx\d", "idx1", path.name.replace("images", "labels"))
         names = [name] if role == "label" and name != path.name else []
     elif path.stem in files.ITEMS:
-        usual = {"ruled_out": files.RULED_OUT, "label": files.LABEL, "annotator": ("annotator",)}[
-            role
-        ]
-        names = [f"{stem}.npy" for stem in usual]
+        names = [f"{stem}.npy" for stem in files.LABELS[role]]
     return next((path.with_name(n) for n in names if path.with_name(n).is_file()), None)
 
 
