@@ -607,18 +607,14 @@ def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:
         return _described(found, f"{detail} of {items} trusted items", counts=whole)
     missing = [table.classes[int(j)] for j in np.flatnonzero(n[:, 0] == 0)]
     matrix = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
-    return TransitionTable(
-        source="oracle",
-        oracle=True,
-        detail=detail,
-        matrix=tuple(map(tuple, matrix.tolist())),
-        counts=whole,
-        reason=f"no trusted label of an item of class {named(missing, 5)}",
-    )
+    part = {"oracle": True, "detail": detail, "matrix": tuple(map(tuple, matrix.tolist()))}
+    reason = f"no trusted label of an item of class {named(missing, 5)}"
+    return _no_matrix("oracle", reason, **part, counts=whole)
 
 
-def _no_matrix(source: str, reason: str) -> TransitionTable:
-    return TransitionTable(source=source, oracle=False, detail="", matrix=(), reason=reason)
+def _no_matrix(source: str, reason: str, **known: Any) -> TransitionTable:
+    nothing: dict[str, Any] = {"oracle": False, "detail": "", "matrix": ()}
+    return TransitionTable(source=source, reason=reason, **{**nothing, **known})
 
 
 def _described(found: Transition, detail: str, **more: Any) -> TransitionTable:

@@ -212,6 +212,9 @@ def _table(name: str, values: Any) -> Array:
 def _with_gaps(name: str, table: Array) -> tuple[Array, Mask]:
     """The names, and where there are none: -1, "", None, NaN."""
     names = "must be names of classes: text, whole numbers or bools"
+    if table.dtype.kind in "US":
+        return table, np.asarray(table == np.array("", dtype=table.dtype))
+    missing = np.zeros(table.shape, dtype=bool)
     if table.dtype.kind == "O":
         missing = np.array([_nothing(v) for v in table.ravel()], dtype=bool).reshape(table.shape)
         present = table[~missing]
@@ -225,18 +228,9 @@ def _with_gaps(name: str, table: Array) -> tuple[Array, Mask]:
         kind = np.dtype(np.int64) if numbers.dtype.kind == "u" else numbers.dtype
         table = np.full(table.shape, -1, dtype=kind)
         table[~missing] = numbers
-        return _numbers(name, table, missing)
-    if table.dtype.kind in "US":
-        return table, np.asarray(table == np.array("", dtype=table.dtype))
     require_evidence(table.dtype.kind in "biuf", name, names, f"an array of {table.dtype}")
-    missing = np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
-    return _numbers(name, table, missing)
-
-
-def _numbers(name: str, table: Array, missing: Mask) -> tuple[Array, Mask]:
-    if table.dtype.kind == "b":
-        return table, missing
-    missing = missing | (table == -1)
+    if table.dtype.kind != "b":
+        missing = missing | (table == -1) | (table != table)
     if table.dtype.kind == "f":
         seen = table[~missing]
         require_evidence(np.isfinite(seen).all(), name, "must be finite", "infinity")
