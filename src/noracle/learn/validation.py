@@ -100,8 +100,10 @@ def fixed_n_limits(
             return top + math.log(float(np.exp(logs - top).mean())) >= math.log(1 / tail)
 
         bad, good = floor, floor + 1
-        if not refuted(bad) or refuted(good):
-            return good if refuted(bad) else bad
+        if not refuted(bad):
+            return bad
+        if refuted(good):
+            return good
         while good - bad > 1e-10:
             middle = (bad + good) / 2
             bad, good = (middle, good) if refuted(middle) else (bad, middle)
