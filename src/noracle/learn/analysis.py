@@ -26,8 +26,6 @@ from noracle.learn.label_table import (
     read_labels,
     simulate_use,
     sums_by_item,
-    trusted_part,
-    truth_of,
     untested,
 )
 from noracle.learn.transition import (
@@ -36,18 +34,9 @@ from noracle.learn.transition import (
     estimate_transition,
     ruled_out_counts,
 )
-from noracle.results import (
-    FAILED_BELOW,
-    Assumption,
-    Check,
-    Estimate,
-    Guarantee,
-    Kind,
-    NaN,
-    check_confidence,
-)
+from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, NaN
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
-from noracle.results.base import holm
+from noracle.results.base import FAILED_BELOW, check_confidence, holm
 
 
 def findings(found: LabelAnalysis) -> Iterator[str]:
@@ -169,6 +158,7 @@ def _items(found: LabelAnalysis) -> Iterator[str]:
 # Who gave the labels: how often, how wrong, and in agreement with whom.
 
 Whole = NDArray[np.int64]
+ItemHits = tuple[Whole, NDArray[np.bool_]]
 ITEMS = Assumption(name="independent items")
 _MOST_FAVOURITES = 3
 
@@ -195,23 +185,20 @@ def estimate_pairs(table: LabelTable, confidence: float) -> Estimate:
     """Mean over items with labels of two annotators of the share of pairs that are the same."""
     named, others, same = _pairs(table)
     met = others > 0
-    _, place = np.unique(table.item[named[met]], return_inverse=True)
-    place = place.reshape(-1)
+    place = np.unique(table.item[named[met]], return_inverse=True)[1].reshape(-1)
     pairs = np.bincount(place, weights=others[met])
     share = np.bincount(place, weights=same[met]) / pairs
     rate = rate_of("agreement", Sums(2 * share, np.full(len(share), 2.0)), (1 - confidence) / 2)
-    nobody = table.annotator is None
-    who = "no annotators are named" if nobody else "no item has labels of two annotators"
-    how = "share of pairs of annotators with the same label, item by item"
+    nobody, alone = table.annotator is None, "no item has labels of two annotators"
     return Estimate(
         quantity="agreement",
         subject="annotators",
         **_limits(rate, confidence, (ITEMS,)),
-        method=how,
+        method="share of pairs of annotators with the same label, item by item",
         interval="betting",
         counts={"items": len(share), "pairs": int(others[met].sum()) // 2},
         diagnostics={"independent_even_labels": 1 / (table.n_classes - 1)},
-        reason="" if len(share) else who,
+        reason="" if len(share) else "no annotators are named" if nobody else alone,
     )
 
 
@@ -238,7 +225,7 @@ def annotator_rows(
     trusted, wrong, items = [nothing] * size, nothing.astype(bool), nothing
     if known is not None and known.annotator is not None:
         trusted, items = _places(known.annotator, size), known.item
-        wrong = known.label == truth_of(known)
+        wrong = known.label == known.label_truth
     rows = []
     for a, name in enumerate(table.annotators):
         own, mine, most = places[a], trusted[a], used[a].max()
@@ -295,15 +282,14 @@ def check_balance(table: LabelTable, seed: int) -> Check:
         finding = f"most often ruled out {most} ({counts.max():,}), "
         finding += f"least often {least} ({counts.min():,}), {expected:,.1f} expected"
     each = zip(table.classes, counts.tolist(), strict=True)
+    unbalanced = "Even labels on unbalanced classes fail this too: it is about labels, not about T."
     return Check(
         p_value=p_value,
         statistic=found.statistic,
         finding=finding,
         method=method,
         parts=tuple({"class": c, "observed": n, "expected": expected} for c, n in each),
-        notes=(
-            "Even labels on unbalanced classes fail this too: it is about labels, not about T.",
-        ),
+        notes=(unbalanced,),
         **shared,
     )
 
@@ -339,13 +325,12 @@ def check_rows(table: LabelTable, known: LabelTable, seed: int) -> Check:
     The worst row (Bonferroni) and the sum of all rows' statistics are both looked at, and the
     smaller p is doubled.
     """
-    k, truth = table.n_classes, truth_of(known)
+    k, truth = table.n_classes, known.label_truth
     rows: list[tuple[int, Use]] = []
     for j in range(k):
         mine = (truth == j) & (known.label != j)
         label = known.label[mine]
-        found = measure_use(known.item[mine], label - (label > j), k - 1)
-        if found is not None:
+        if found := measure_use(known.item[mine], label - (label > j), k - 1):
             rows.append((j, found))
     how = "simulated where counts are small; worst row and sum of rows"
     shared: dict[str, Any] = {
@@ -495,14 +480,15 @@ def analyse_labels(
     given |= {"classes": classes, "annotator": annotator, "seconds": seconds}
     table = read_labels(ruled_out, **given)
     seed = int(rng.integers(2**63))
-    known = trusted_part(table)
+    known = table.trusted()
     noise = _noise(table, known, confidence)
     anchors = [] if chances is None else [_anchors(table, chances)]
     checks = [check_balance(table, seed), check_ceiling(table)]
     if known is not None:
         checks.append(check_rows(table, known, seed))
     if features is not None:
-        checks.append(_dependence(table, features, predicted, n_permutations, rng))
+        how: dict[str, Any] = {"n_permutations": n_permutations, "rng": rng}
+        checks.append(_dependence(table, features, predicted, **how))
     rests = noise.guarantee.assumptions
     together = "The limits in one table hold together (Bonferroni)"
     found = LabelAnalysis(
@@ -551,7 +537,7 @@ def _unknown(known: LabelTable | None) -> str:
 def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Estimate:
     sums, reason = Sums(np.empty(0), np.empty(0)), _unknown(known)
     if known is not None and not reason:
-        sums = sums_by_item(known.item, known.label == truth_of(known))
+        sums = sums_by_item(known.item, known.label == known.label_truth)
     rate = rate_of("noise", sums, (1 - confidence) / 2)
     n = len(sums.n)
     se = float(np.std(sums.hits / sums.n, ddof=1) / math.sqrt(n)) if n > 1 else NaN
@@ -573,10 +559,7 @@ def _noise(table: LabelTable, known: LabelTable | None, confidence: float) -> Es
 
 
 def _rates(
-    table: LabelTable,
-    error: float,
-    part: Callable[[int], tuple[Whole, NDArray[np.bool_]]],
-    expected: float = NaN,
+    table: LabelTable, error: float, part: Callable[[int], ItemHits], expected: float = NaN
 ) -> tuple[Rate, ...]:
     """One rate per class, of the items and hits that ``part`` gives; the limits hold together."""
     sums = [sums_by_item(*part(j)) for j in range(table.n_classes)]
@@ -587,7 +570,7 @@ def _rates(
 def _noise_by_class(table: LabelTable, known: LabelTable | None, error: float) -> tuple[Rate, ...]:
     if known is None:
         return ()
-    truth = truth_of(known)
+    truth = known.label_truth
     wrong = known.label == truth
     return _rates(table, error, lambda j: (known.item[truth == j], wrong[truth == j]))
 
@@ -602,9 +585,9 @@ def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> t
     """How often each class is ruled out among right labels of items of other classes."""
     if known is None or table.n_classes < 3:
         return ()
-    truth, item, label = truth_of(known), known.item, known.label
+    truth, item, label = known.label_truth, known.item, known.label
 
-    def part(j: int) -> tuple[Whole, NDArray[np.bool_]]:
+    def part(j: int) -> ItemHits:
         use = (label != truth) & (truth != j)
         return item[use], label[use] == j
 
@@ -614,33 +597,27 @@ def _preferences(table: LabelTable, known: LabelTable | None, error: float) -> t
 def _counted(table: LabelTable, known: LabelTable | None) -> TransitionTable:
     if known is None or _unknown(known):
         return _no_matrix("oracle", _unknown(known))
-    truth, k = truth_of(known), table.n_classes
+    truth, k = known.label_truth, table.n_classes
     counts = ruled_out_counts(truth, known.label, n_classes=k)
     n = counts.sum(axis=1, keepdims=True)
     whole, detail = tuple(map(tuple, counts.tolist())), f"counted on {len(known.label)} labels"
     if (n > 0).all():
         found = count_transition(truth, known.label, n_classes=k)
         items = len(np.unique(known.item))
-        return _described(found, f"{detail} of {items} trusted items", whole)
+        return _described(found, f"{detail} of {items} trusted items", counts=whole)
     missing = [table.classes[int(j)] for j in np.flatnonzero(n[:, 0] == 0)]
     matrix = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
-    return TransitionTable(
-        source="oracle",
-        oracle=True,
-        detail=detail,
-        matrix=tuple(map(tuple, matrix.tolist())),
-        counts=whole,
-        reason=f"no trusted label of an item of class {named(missing, 5)}",
-    )
+    part = {"oracle": True, "detail": detail, "matrix": tuple(map(tuple, matrix.tolist()))}
+    reason = f"no trusted label of an item of class {named(missing, 5)}"
+    return _no_matrix("oracle", reason, **part, counts=whole)
 
 
-def _no_matrix(source: str, reason: str) -> TransitionTable:
-    return TransitionTable(source=source, oracle=False, detail="", matrix=(), reason=reason)
+def _no_matrix(source: str, reason: str, **known: Any) -> TransitionTable:
+    nothing: dict[str, Any] = {"oracle": False, "detail": "", "matrix": ()}
+    return TransitionTable(source=source, reason=reason, **{**nothing, **known})
 
 
-def _described(
-    found: Transition, detail: str, counts: tuple[tuple[int, ...], ...] = ()
-) -> TransitionTable:
+def _described(found: Transition, detail: str, **more: Any) -> TransitionTable:
     reason = ""
     try:
         found.inverse()
@@ -651,12 +628,12 @@ def _described(
         oracle=found.oracle,
         detail=detail,
         matrix=tuple(map(tuple, found.matrix.tolist())),
-        counts=counts,
         noise=found.diagonal_noise,
         strength=found.strength,
         condition=found.condition,
         usable=not reason,
         reason=reason,
+        **more,
     )
 
 
@@ -673,13 +650,8 @@ def _anchors(table: LabelTable, chances: ArrayLike) -> TransitionTable:
 
 
 def _dependence(
-    table: LabelTable,
-    features: ArrayLike,
-    predicted: ArrayLike | None,
-    n: int,
-    rng: np.random.Generator,
+    table: LabelTable, features: ArrayLike, predicted: ArrayLike | None, **how: Any
 ) -> Check:
-    how: dict[str, Any] = {"n_permutations": n, "rng": rng}
     if table.truth is not None and (table.truth >= 0).any():
         return check_dependence(table, features, table.truth, **how)
     if predicted is None:

@@ -56,29 +56,6 @@ if TYPE_CHECKING:
 SCHEMA = "classifier/1"
 
 
-def _fill(fitted: Any, state: dict[str, Any], weights: bytes) -> None:
-    """Module and context with the saved numbers."""
-    shape, k = fitted.item_shape_, len(fitted.classes_)
-    make = model_maker(fitted.model, shape=shape, n_outputs=k, hidden=fitted.hidden)
-    module = make(0)
-    options = fitted.loss_options if fitted.recipe == "plain" else None
-    fitted.loss_ = get_loss(fitted.loss, {n: v for n, v in (options or {}).items() if n != "prior"})
-    try:
-        tensors = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
-        context = fitted.loss_.make_context(_to_transition(state["start"]))
-        if fitted.precision == "fp64":
-            module.double()
-            context.double()
-        if "pi_bar" in tensors["context"]:
-            context.pi_bar = torch.empty_like(tensors["context"]["pi_bar"])
-        context.load_state_dict(tensors["context"])
-        module.load_state_dict(tensors["model"])
-    except (RuntimeError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        rule = "weights.pt must fit the model that model.json describes"
-        raise ArgumentError(f"{rule}; got others: {error}.") from error
-    fitted.model_, fitted.context_ = module.eval(), context
-
-
 def _on_host(module: nn.Module) -> dict[str, torch.Tensor]:
     state = module.state_dict().items()
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state}
@@ -92,35 +69,33 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _as_transition(value: Any) -> Transition:
-    return value if isinstance(value, Transition) else Transition(value)
-
-
 _TRANSITION = ("matrix", "source", "detail", "oracle")
 
 
-def _from_transition(transition: Transition) -> dict[str, Any]:
-    return {name: _plain(getattr(transition, name)) for name in _TRANSITION}
+def _from_transition(transition: Any) -> dict[str, Any]:
+    known = transition if isinstance(transition, Transition) else Transition(transition)
+    return {name: _plain(getattr(known, name)) for name in _TRANSITION}
 
 
 def _to_transition(state: dict[str, Any]) -> Transition:
     return Transition(*(state[name] for name in _TRANSITION))
 
 
+_INPUTS: dict[str, type[nn.Module]] = {"images": ChannelsFirst, "floats": Floats}
+
+
 def _from_input(prepare: nn.Module | None) -> dict[str, Any] | None:
     if isinstance(prepare, Views):
         mean, sd = prepare.mean.flatten().tolist(), prepare.sd.flatten().tolist()
         return {"kind": "pixels", "mean": mean, "sd": sd}
-    kind = "images" if isinstance(prepare, ChannelsFirst) else "floats"
-    return None if prepare is None else {"kind": kind}
+    return next(({"kind": k} for k, made in _INPUTS.items() if isinstance(prepare, made)), None)
 
 
 def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
     if state is None:
         return None
-    if state["kind"] == "pixels":
-        return Views(state["mean"], state["sd"])
-    return ChannelsFirst() if state["kind"] == "images" else Floats()
+    made = _INPUTS.get(state["kind"])
+    return Views(state["mean"], state["sd"]) if made is None else made()
 
 
 RECIPE_OPTIONS = ("strong", "weight", "delay", "ramp", "prior", "label_views", "flip", "pad")
@@ -276,7 +251,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         said, n = self._one_of(ruled_out, y, label), X.shape[0]
         labels = read_labels(said, label, classes=self.classes, n=n)
         loss, recipe_options, prior = self._loss()
-        seeds = check_random_state(self._repeatable()).randint(2**31 - 1, size=5).tolist()
+        repeatable = self.checkpoint is None or self.random_state is not None
+        rule = "random_state must be a number with a checkpoint"
+        require(repeatable, f"{rule}, so that a second fit goes on with the same; got None.")
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=5).tolist()
         rows = np.flatnonzero(labels.some if weight is None else labels.some & (weight > 0))
         rule = "sample_weight must be positive for an item with a label"
         require(len(rows), f"{rule}; got none.")
@@ -285,11 +263,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         prepare, k = make_input(X), len(labels.classes)
         make = model_maker(self.model, shape=self.item_shape_, n_outputs=k, hidden=self.hidden)
         check_outputs(make(seeds[1]), X, prepare, k)
+        own = self.get_params(deep=False)
         fit = ModelFit(
             items=X,
             labels=labels,
             weight=weight,
-            settings=self._settings(),
+            settings=Settings(**{f.name: own[f.name] for f in fields(Settings) if f.name in own}),
             device=self._device(),
             make=make,
             prepare=prepare,
@@ -388,7 +367,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         named, classes, options = isinstance(self.model, str), self.classes, self.loss_options
         params |= {
             "model": self.model if named else None,
-            "transition": T if isinstance(T, str) else _from_transition(_as_transition(T)),
+            "transition": T if isinstance(T, str) else _from_transition(T),
             "classes": None if classes is None else np.asarray(list(classes)).tolist(),
             "hidden": [int(size) for size in self.hidden],
             "loss_options": options and {k: _plain(v) for k, v in options.items()},
@@ -456,7 +435,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         fitted.history_ = History(state["history"])
         fitted.held_out_ = np.array(state["held_out"], dtype=np.intp)
         fitted._prepare = _to_input(state["input"])
-        _fill(fitted, state, weights)
+        shape, k = fitted.item_shape_, len(fitted.classes_)
+        make = model_maker(fitted.model, shape=shape, n_outputs=k, hidden=fitted.hidden)
+        options = (fitted.loss_options or {}) if fitted.recipe == "plain" else {}
+        options = {name: value for name, value in options.items() if name != "prior"}
+        fitted.loss_, module = get_loss(fitted.loss, options), make(0)
+        try:
+            tensors = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
+            context = fitted.loss_.make_context(_to_transition(state["start"]))
+            if fitted.precision == "fp64":
+                module.double()
+                context.double()
+            if "pi_bar" in tensors["context"]:
+                context.pi_bar = torch.empty_like(tensors["context"]["pi_bar"])
+            context.load_state_dict(tensors["context"])
+            module.load_state_dict(tensors["model"])
+        except (RuntimeError, KeyError, TypeError, pickle.UnpicklingError) as error:
+            rule = "weights.pt must fit the model that model.json describes"
+            raise ArgumentError(f"{rule}; got others: {error}.") from error
+        fitted.model_, fitted.context_ = module.eval(), context
         return fitted
 
     def _one_of(self, ruled_out: Any, y: Any, label: Any) -> Any:
@@ -483,16 +480,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             require(name in RECIPE_OPTIONS, f"{rule}; got {name!r}.")
         return get_loss(self.loss), options, None
 
-    def _settings(self) -> Settings:
-        own = self.get_params(deep=False)
-        return Settings(**{f.name: own[f.name] for f in fields(Settings) if f.name in own})
-
-    def _repeatable(self) -> Any:
-        rule = "random_state must be a number with a checkpoint"
-        ok = self.checkpoint is None or self.random_state is not None
-        require(ok, f"{rule}, so that a second fit goes on with the same; got None.")
-        return self.random_state
-
     def _given_transition(self, labels: KnownLabels) -> Transition | None:
         """The matrix, or None where it is to be estimated."""
         k = len(labels.classes)
@@ -501,7 +488,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             known = self.transition in ("uniform", "anchors")
             require(known, f"{rule}; got {self.transition!r}.")
             return Transition.uniform(k) if self.transition == "uniform" else None
-        given = _as_transition(self.transition)
+        given = self.transition
+        given = given if isinstance(given, Transition) else Transition(given)
         if self.classes is not None:
             require_sorted(self.classes, labels.classes, "a transition matrix")
         own = labels.classes.tolist()[:8]

@@ -22,14 +22,12 @@ from noracle.learn.scores import (
     TransitionLike,
     as_array,
     chosen_temperature,
-    is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
     read_labels_of,
     read_logits,
-    read_predicted,
     read_ruled_out,
     read_transition,
     rest_on,
@@ -39,17 +37,8 @@ from noracle.learn.scores import (
     with_transition,
 )
 from noracle.learn.transition import Transition
-from noracle.results import (
-    Assumption,
-    Comparison,
-    Difference,
-    Guarantee,
-    Kind,
-    Plan,
-    Rank,
-    check_confidence,
-    choose,
-)
+from noracle.results import Assumption, Comparison, Difference, Guarantee, Kind, Plan, Rank
+from noracle.results.base import check_confidence, choose
 
 Measure = Literal["zero-one", "scel"]
 POWER = 0.8
@@ -132,10 +121,10 @@ def compare_models(
         diagnostics = {"temperature": dict(zip(names, taus, strict=True))}
     else:
         labels, T = read_labels_of(ruled_out, transition, n_classes)
-        answers = [read_predicted(name, p, labels) for name, p in (("a", a), ("b", b))]
+        answers = [labels.read_predicted(name, p) for name, p in (("a", a), ("b", b))]
         scores = [item_scores(p, labels, T) for p in answers]
     scores = [s[labels.sizes > 0] for s in scores]
-    if measure == "zero-one" and is_uniform(T):
+    if measure == "zero-one" and T.is_uniform:
         patterns = _patterns(answers, labels, names)
         found = compare_systems(patterns, interval=how, confidence=confidence)  # type: ignore[arg-type]
     else:
@@ -224,9 +213,7 @@ def _moments(values: Floats) -> tuple[int, float, float]:
     return n, float(values.mean()) if n else math.nan, se if se > 0 else math.nan
 
 
-def _separate(
-    difference: Difference, values: Floats, confidence: float, interval: str
-) -> dict[str, Any]:
+def _separate(gap: Difference, values: Floats, confidence: float, interval: str) -> dict[str, Any]:
     """Labelled items that would separate models as far apart as these seem to be, by an interval as
     wide for its standard error as this.
 
@@ -237,8 +224,8 @@ def _separate(
         found = {"difference": abs(mean), "power": POWER, "labels": math.nan}
         return {**found, "reason": "no difference and spread to go by"}
     reach = -float(ndtri((1 - confidence) / 2)) * (_BETTING if interval == "betting" else 1.0)
-    if difference.low > -1 and difference.high < 1:
-        reach = (difference.high - difference.low) / 2 / se
+    if gap.low > -1 and gap.high < 1:
+        reach = (gap.high - gap.low) / 2 / se
     labels = math.ceil(n * ((reach + float(ndtri(POWER))) * se / mean) ** 2)
     return {"difference": abs(mean), "power": POWER, "labels": labels}
 
@@ -419,10 +406,8 @@ def _piloted(
 ) -> tuple[Floats, Floats]:
     require(len(pilot) == 3, f"pilot must be (a, b, ruled_out); got {len(pilot)} entries.")
     labels = read_ruled_out(as_array(pilot[2]), transition.n_classes)
-    a, b = (
-        item_scores(read_predicted(name, p, labels), labels, transition)
-        for name, p in zip(("a", "b"), pilot[:2], strict=True)
-    )
+    answers = [labels.read_predicted(*each) for each in zip("ab", pilot[:2], strict=True)]
+    a, b = (item_scores(each, labels, transition) for each in answers)
     seen = (a - b)[~np.isnan(a)]
     n, rule = len(seen), "pilot must have labels on which the models score differently"
     require(n > 1 and np.ptp(seen), f"{rule}; got {n} labelled items without any.")

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from noracle.errors import require
 from noracle.learn.batches import Views, as_model
 from noracle.learn.loop import Team
-from noracle.learn.losses import mean_loss
+from noracle.learn.losses import Weights, mean_loss
 from noracle.learn.transition import require_class_left, shares_of
 
 RAREST = 1e-4
@@ -114,9 +114,7 @@ class Consistency(nn.Module):
         ):
             self.register_buffer(name, tensor.to(ruled_out.device))
 
-    def forward(
-        self, model: nn.Module, items: Tensor, places: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, places: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch; also moves the targets of its items."""
         shown = self.views(items, "weak")
         if self.strong:

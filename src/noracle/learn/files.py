@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from noracle.errors import EvidenceError, EvidenceWarning, require_evidence, require_rows
 from noracle.learn.transition import padded_classes
 
+Ids = Sequence[int | str]
 Numbers = NDArray[np.int64]
 Names = list[list[str]]
 """The classes that were named for each item, as text; "" holds the place of none."""
@@ -97,14 +98,14 @@ class Raw:
     annotator: Names | None = None
     classes: Sequence[str] | None = None
     at_least: int = 0  # columns of a mask
-    ids: Sequence[int | str] | None = None
+    ids: Ids | None = None
     columns: tuple[str, ...] = ()
 
 
 def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
     """Check lengths, and number the classes."""
     n = _length(raw)
-    ids: Sequence[int | str] = range(n) if raw.ids is None else raw.ids
+    ids: Ids = range(n) if raw.ids is None else raw.ids
     names = _found(raw) if classes is None else _given(classes)
     rule = f"must be as many as a mask has columns ({raw.at_least})"
     require_evidence(not 0 < len(names) < raw.at_least, "classes", rule, len(names))
@@ -192,7 +193,7 @@ def is_whole(name: str) -> bool:
 
 
 def _numbered(
-    name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Sequence[int | str]
+    name: str, values: Numbers | Names | None, classes: tuple[str, ...], ids: Ids
 ) -> Numbers | None:
     """Numbers of classes, (n, s), padded with -1."""
     if values is None:
@@ -225,9 +226,7 @@ def _numbers(values: Numbers, classes: tuple[str, ...]) -> tuple[Numbers, NDArra
     return np.where(values == -1, -1, numbers), (values == -1) | (names[numbers] == values)
 
 
-def _annotators(
-    raw: Raw, ruled_out: Numbers | None, ids: Sequence[int | str]
-) -> NDArray[np.str_] | None:
+def _annotators(raw: Raw, ruled_out: Numbers | None, ids: Ids) -> NDArray[np.str_] | None:
     """Who said what, in the shape of ``ruled_out``: one name for all labels of an item, or each."""
     names = raw.annotator
     if names is None or ruled_out is None or raw.ruled_out is None:
@@ -254,7 +253,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 MAX_PIXELS = 64_000_000
 
 
-def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
+def decode(sources: Sequence[Any], names: Ids) -> Pixels:
     """Images (n, height, width, channels) out of paths or bytes; grey ones have one channel."""
 
     def some(start: int) -> list[Pixels]:
@@ -265,7 +264,7 @@ def decode(sources: Sequence[Any], names: Sequence[int | str]) -> Pixels:
         return stack([image for part in parts for image in part], names)
 
 
-def stack(images: Sequence[Pixels], names: Sequence[int | str]) -> Pixels:
+def stack(images: Sequence[Pixels], names: Ids) -> Pixels:
     """Images of one size as one array; grey ones get three channels where others have colours."""
     require_evidence(len(images), "images", "must be at least one", "none")
     sizes = [image.shape[:2] for image in images]
@@ -329,12 +328,12 @@ def read_files(folder: Path, names: Iterable[str]) -> Pixels:
     return decode([folder / name for name in names], names)
 
 
-def read_class_folders(folder: Path, choose: Callable[[list[str]], list[str]] = sorted) -> Raw:
+def read_class_folders(folder: Path) -> Raw:
     """One folder a class; the name of the folder is the *true* class of the images inside."""
-    folders = [f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")]
+    folders = sorted(f.name for f in folder.iterdir() if f.is_dir() and f.name[0] != ".")
     found = [
         (f"{name}/{place.relative_to(folder / name).as_posix()}", name)
-        for name in choose(folders)
+        for name in folders
         for place in sorted((folder / name).rglob("*"))
         if place.suffix.lower() in SUFFIXES and place.is_file()
     ]
@@ -353,8 +352,11 @@ MAX_BYTES = 16 << 30
 """Larger archives are refused; a memory-mapped npy file may be of any size."""
 
 ITEMS = ("items", "images", "x", "X", "features", "data")
-RULED_OUT = ("ruled_out", "cl_labels")
-LABEL = ("label", "labels", "y", "ord_labels")
+LABELS = {
+    "ruled_out": ("ruled_out", "cl_labels"),
+    "label": ("label", "labels", "y", "ord_labels"),
+    "annotator": ("annotator",),
+}
 CLASSES = ("classes", "class_names", "label_names")
 IDS = ("item", "ids", "names")
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -381,13 +383,7 @@ def read_npz(path: Path, names: dict[str, str | None]) -> Raw:
         rule = "must be a complete npz archive of plain arrays"
         remedy = "Write it again with numpy.savez."
         raise EvidenceError.of(archive, rule, why, remedy=remedy) from None
-    return named(from_arrays(arrays, names, path), names)
-
-
-def named(raw: Raw, names: dict[str, str | None]) -> Raw:
-    """With the name of the items' array, where it was asked for."""
-    raw.columns = (names["items"],) if names["items"] else ()
-    return raw
+    return from_arrays(arrays, names, path)
 
 
 def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path) -> Raw:
@@ -409,8 +405,7 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
         items = decode(pieces, range(len(pieces)))
     else:
         items = None if own is None else as_items(arrays[own])
-    usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}
-    found = {role: arrays.get(key(role, choice) or "") for role, choice in usual.items()}
+    found = {role: arrays.get(key(role, usual) or "") for role, usual in LABELS.items()}
     ids = next((arrays[name] for name in IDS if name in arrays and name != own), None)
     listed = next((arrays[name] for name in CLASSES if name in arrays), None)
     votes = as_classes("annotators", arrays.get("annotators"))
@@ -425,6 +420,7 @@ def from_arrays(arrays: dict[str, Any], names: dict[str, str | None], path: Path
         annotator=as_names(found["annotator"]),
         classes=None if listed is None else [str(name) for name in np.asarray(listed).tolist()],
         ids=None if ids is None else list(np.asarray(ids).tolist()),
+        columns=(names["items"],) if names["items"] else (),
     )
 
 
@@ -575,9 +571,8 @@ def read_pickle(path: Path, *, limit: int = MAX_PICKLE_BYTES) -> Any:
         raise _refused(path, f"must have at most {limit:,} bytes", f"{size:,}")
     try:
         # From memory: what a file promises to hold is then never more than what is there.
-        return _plain(
-            _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load(), {}, 0
-        )
+        content = io.BytesIO(path.read_bytes())
+        return _plain(_PlainUnpickler(content, encoding="latin1").load(), {}, 0)
     except _Forbidden as error:
         rule = "must hold numbers, texts, lists, dicts and numpy arrays only"
         raise _refused(path, rule, str(error)) from None
@@ -688,8 +683,14 @@ def _no_bytes() -> bytes:
     return b""
 
 
+def _never(*_: object) -> None:
+    """For what is named as an argument of _reconstruct, and never called."""
+    raise _Forbidden("a call of numpy.ndarray")
+
+
 _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): _Type,
+    ("numpy", "ndarray"): _never,
     ("_codecs", "encode"): _encoded,
     ("__builtin__", "bytes"): _no_bytes,
     ("builtins", "bytes"): _no_bytes,
@@ -698,7 +699,9 @@ for _core in ("numpy.core", "numpy._core"):
     _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Array
     _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
     _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _from_buffer
-_NDARRAY = ("numpy", "ndarray")  # named as an argument of _reconstruct, never called
+
+
+_OPEN = object()
 
 
 class _PlainUnpickler(pickle._Unpickler):
@@ -710,8 +713,6 @@ class _PlainUnpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """The stand-in for an allowed name."""
-        if (module, name) == _NDARRAY:
-            return _Maker(_never)
         if (module, name) not in _ALLOWED:
             raise _Forbidden(f"the name {f'{module}.{name}'[:80]!r}")
         return _Maker(_ALLOWED[module, name])
@@ -728,10 +729,6 @@ class _PlainUnpickler(pickle._Unpickler):
     dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
 
 
-def _never(*_: object) -> None:
-    raise _Forbidden("a call of numpy.ndarray")
-
-
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
     """The same with arrays in place of their stand-ins; a value inside itself is refused."""
     if isinstance(value, (str, bytes, int, float, np.ndarray)) or value is None:
@@ -742,23 +739,18 @@ def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
         return seen[id(value)][1]
     if depth > MAX_DEPTH:
         raise _Forbidden(f"more than {MAX_DEPTH} values inside each other")
-    seen[id(value)] = _OPEN
-    made = _made(value, seen, depth + 1)
+    seen[id(value)], depth = _OPEN, depth + 1
+    made: Any
+    if isinstance(value, _Array):
+        made = _plain(value.value, seen, depth)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        made = [_plain(v, seen, depth) for v in value]
+    elif isinstance(value, dict):
+        made = {_pickle_key(k): _plain(v, seen, depth) for k, v in value.items()}
+    else:
+        raise _Forbidden(f"a {type(value).__name__.lstrip('_').lower()} on its own")
     seen[id(value)] = (value, made)  # the value is kept, so that no other can get its id
     return made
-
-
-_OPEN = object()
-
-
-def _made(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    if isinstance(value, _Array):
-        return _plain(value.value, seen, depth)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(v, seen, depth) for v in value]
-    if isinstance(value, dict):
-        return {_pickle_key(k): _plain(v, seen, depth) for k, v in value.items()}
-    raise _Forbidden(f"a {type(value).__name__.lstrip('_').lower()} on its own")
 
 
 def _pickle_key(key: Any) -> str:

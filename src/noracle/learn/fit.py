@@ -19,12 +19,13 @@ from noracle.errors import ArgumentError, EvidenceError, require, require_eviden
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
 from noracle.learn.consistency import Consistency
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
-from noracle.learn.losses import Context, Loss, cpe_i_loss, get_loss, label_mask, scel
+from noracle.learn.losses import Context, Loss, Weights, cpe_i_loss, get_loss, label_mask, scel
 from noracle.learn.models import channels_last, make_model
 from noracle.learn.settings import History, Settings
 from noracle.learn.transition import Transition, estimate_transition, padded_classes
 
 Array = NDArray[Any]
+Mask = NDArray[np.bool_]
 READ_ROWS = 8192
 _ONE_KIND = "must be all text or all numbers"
 
@@ -34,11 +35,11 @@ class KnownLabels:
     """Sorted names, a mask (n, K) of ruled-out classes, the class where it is known, else -1."""
 
     classes: Array
-    mask: NDArray[np.bool_]
+    mask: Mask
     known: NDArray[np.int64]
 
     @property
-    def some(self) -> NDArray[np.bool_]:
+    def some(self) -> Mask:
         """Items of which anything is known."""
         return np.asarray(self.mask.any(axis=1) | (self.known >= 0))
 
@@ -113,17 +114,26 @@ def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None
 def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLabels:
     """Names to class numbers; see :class:`ComplementaryClassifier` for what may come."""
     given = None if classes is None else _class_names(classes)
-    said, marks = _ruled_out_table(ruled_out, n, None if given is None else len(given))
-    if marks:
+    table = None if ruled_out is None else _table("ruled_out", ruled_out)
+    said, marks = None, None
+    if table is not None and table.ndim == 2 and table.dtype == bool:
+        k = table.shape[1] if given is None else len(given)
+        ok, rule = given is None or table.shape == (n, k), f"a mask with {n} rows and {k} columns"
+        require_evidence(ok, "ruled_out", f"must be {rule}", f"shape {table.shape}")
         require_sorted(classes, given, "a mask of ruled-out classes")
+        marks = np.where(table, np.arange(table.shape[1]), -1)
+    elif table is not None:
+        wide = table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf"
+        numbers = wide and np.isin(table, (0, 1)).all()
+        rule, came = "must be a table of classes, or a mask of bools", "a table of 0 and 1"
+        require_evidence(not numbers, "ruled_out", rule, came, remedy="Pass bools.")
+        said = _Names.read("ruled_out", table, n)
     told = _Names.read("label", label, n, width=1)
     if given is None:
         given = _found_names([told] if said is None else [said, told])
-    k = len(given)
-    if said is None:
-        mask = torch.zeros(n, k, dtype=torch.bool)
-    else:
-        mask = label_mask(torch.from_numpy(said.codes if marks else said.encode(given)), k)
+    codes = marks if said is None else said.encode(given)
+    codes = np.full((n, 1), -1) if codes is None else codes
+    mask = label_mask(torch.from_numpy(codes), len(given))
     labels = KnownLabels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
     _require_some(labels.some.any())
     return labels
@@ -150,8 +160,7 @@ class _Names:
 
     name: str
     values: Array
-    missing: NDArray[np.bool_]
-    codes: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.empty((0, 1), np.int64))
+    missing: Mask
 
     @classmethod
     def read(cls, name: str, values: Any, n: int, *, width: int | None = None) -> _Names:
@@ -185,24 +194,6 @@ class _Names:
         return codes
 
 
-def _ruled_out_table(ruled_out: Any, n: int, k: int | None) -> tuple[_Names | None, bool]:
-    """The names, and whether they came as a mask."""
-    if ruled_out is None:
-        return None, False
-    table = _table("ruled_out", ruled_out)
-    if table.ndim == 2 and table.dtype == bool:
-        rule = f"must be a mask with {n} rows and {k} columns"
-        ok = k is None or table.shape == (n, k)
-        require_evidence(ok, "ruled_out", rule, f"shape {table.shape}")
-        codes = np.where(table, np.arange(table.shape[1]), -1)
-        return _Names("ruled_out", table, ~table, codes), True
-    wide = table.ndim == 2 and table.shape[1] > 2 and table.dtype.kind in "iuf"
-    numbers = wide and np.isin(table, (0, 1)).all()
-    rule, came = "must be a table of classes, or a mask of bools", "a table of 0 and 1"
-    require_evidence(not numbers, "ruled_out", rule, came, remedy="Pass bools.")
-    return _Names.read("ruled_out", table, n), False
-
-
 def _table(name: str, values: Any) -> Array:
     try:
         table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
@@ -211,21 +202,19 @@ def _table(name: str, values: Any) -> Array:
         remedy = "Pad short rows with -1 or ''."
         raise EvidenceError.of(name, rule, "rows that differ", remedy=remedy) from error
     if table.dtype.kind in "US" and not isinstance(values, np.ndarray):
-        texts = all(isinstance(v, str) for v in _flat(values))
+        texts = all(isinstance(v, str) for v in np.asarray(values, dtype=object).flat)
         require_evidence(texts, name, _ONE_KIND, "both")
     rule = "must have one or two dimensions"
     require_evidence(table.ndim in (1, 2), name, rule, f"shape {table.shape}")
     return table
 
 
-def _flat(values: Any) -> list[Any]:
-    found: list[Any] = np.asarray(values, dtype=object).ravel().tolist()
-    return found
-
-
-def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _with_gaps(name: str, table: Array) -> tuple[Array, Mask]:
     """The names, and where there are none: -1, "", None, NaN."""
     names = "must be names of classes: text, whole numbers or bools"
+    if table.dtype.kind in "US":
+        return table, np.asarray(table == np.array("", dtype=table.dtype))
+    missing = np.zeros(table.shape, dtype=bool)
     if table.dtype.kind == "O":
         missing = np.array([_nothing(v) for v in table.ravel()], dtype=bool).reshape(table.shape)
         present = table[~missing]
@@ -239,20 +228,9 @@ def _with_gaps(name: str, table: Array) -> tuple[Array, NDArray[np.bool_]]:
         kind = np.dtype(np.int64) if numbers.dtype.kind == "u" else numbers.dtype
         table = np.full(table.shape, -1, dtype=kind)
         table[~missing] = numbers
-        return _numbers(name, table, missing)
-    if table.dtype.kind in "US":
-        return table, np.asarray(table == np.array("", dtype=table.dtype))
     require_evidence(table.dtype.kind in "biuf", name, names, f"an array of {table.dtype}")
-    missing = np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
-    return _numbers(name, table, missing)
-
-
-def _numbers(
-    name: str, table: Array, missing: NDArray[np.bool_]
-) -> tuple[Array, NDArray[np.bool_]]:
-    if table.dtype.kind == "b":
-        return table, missing
-    missing = missing | (table == -1)
+    if table.dtype.kind != "b":
+        missing = missing | (table == -1) | (table != table)
     if table.dtype.kind == "f":
         seen = table[~missing]
         require_evidence(np.isfinite(seen).all(), name, "must be finite", "infinity")
@@ -318,9 +296,7 @@ class MixedObjective(PlainObjective):
     average if the class is y: -Σ_k T[y, k]·log q_k.
     """
 
-    def forward(
-        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         logits = model(as_model(model, items if self.prepare is None else self.prepare(items)))
         mask, known = labels[:, :-1], labels[:, -1]
@@ -348,7 +324,7 @@ def ordinary_loss(logits: Tensor, mask: Tensor, loss: Loss, context: Context) ->
 
 
 def held_out_scel(
-    logits: Tensor, labels: Tensor, weight: Tensor | None, loss: Loss, context: Context
+    logits: Tensor, labels: Tensor, weight: Weights, loss: Loss, context: Context
 ) -> float:
     """Mean of -log (Tᵀp)_ȳ over items with ruled-out classes, of -log p_y over the others."""
     mask, known = labels[:, :-1], labels[:, -1]
@@ -370,9 +346,7 @@ class Marked(nn.Module):
         self.objective = objective
         self.register_buffer("mark", torch.frombuffer(bytearray(mark), dtype=torch.uint8).clone())
 
-    def forward(
-        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         found: Tensor = self.objective(model, items, labels, weight)
         return found
@@ -551,9 +525,8 @@ class ModelFit:
 
 
 def _training_part(
-    items: Items, table: Tensor, weight: Tensor | None, rows: Rows
-) -> tuple[Items, Tensor, Tensor | None, Tensor]:
-    """The chosen rows."""
+    items: Items, table: Tensor, weight: Weights, rows: Rows
+) -> tuple[Items, Tensor, Weights, Tensor]:
     chosen = torch.from_numpy(rows)
     if len(rows) == items.shape[0]:
         return items, table, weight, chosen
@@ -565,17 +538,15 @@ def _training_part(
     return items[rows], table[chosen], own, torch.arange(len(rows))
 
 
-def _context(
-    loss: Loss, transition: Transition, table: Tensor, weight: Tensor | None, prior: Any
-) -> Context:
+def _context(loss: Loss, T: Transition, table: Tensor, weight: Weights, prior: Any) -> Context:
     """What the loss knows of all items with ruled-out classes alone."""
     alone = ~table[:, -1] & table[:, :-1].any(dim=1)
     mask, each = table[alone][:, :-1], None if weight is None else weight[alone]
     if loss.name == "scarce" and prior is None and len(mask):
         parts = mask / mask.sum(dim=1, keepdim=True) * (1.0 if each is None else each.unsqueeze(1))
-        prior = transition.class_shares(parts.sum(dim=0).double().numpy())
+        prior = T.class_shares(parts.sum(dim=0).double().numpy())
     said = mask if len(mask) else None
-    return loss.make_context(transition, ruled_out=said, weight=each, prior=prior)
+    return loss.make_context(T, ruled_out=said, weight=each, prior=prior)
 
 
 def _same_mark(file: Path, mark: Tensor) -> None:
@@ -615,9 +586,7 @@ def model_maker(
     return make
 
 
-def check_outputs(
-    model: nn.Module, items: Items, prepare: nn.Module | None, n_outputs: int
-) -> None:
+def check_outputs(model: nn.Module, items: Items, prepare: nn.Module | None, k: int) -> None:
     """Raise unless the model gives one number a class."""
     first = as_tensor(items[:1])
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -625,8 +594,8 @@ def check_outputs(
         found = model.eval()(first if prepare is None else prepare(first))
         model.train(was_training)
     came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    rule = f"model must give {n_outputs} logits an item, shape {(1, n_outputs)}"
-    require(came == (1, n_outputs), f"{rule}; got {came}.")
+    rule = f"model must give {k} logits an item, shape {(1, k)}"
+    require(came == (1, k), f"{rule}; got {came}.")
 
 
 def make_input(items: Items) -> nn.Module | None:
@@ -663,11 +632,8 @@ def show_progress(what: str, epochs: int, *, shown: bool) -> Iterator[Progress |
     from rich import progress as rich
     from rich.console import Console
 
-    before, after = (
-        rich.TextColumn(f"{{task.{name}}}") for name in ("description", "fields[loss]")
-    )
+    before, after = map(rich.TextColumn, ("{task.description}", "{task.fields[loss]}"))
     bars = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
-    columns = (before, *bars, after)
-    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
+    with rich.Progress(before, *bars, after, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=epochs, loss="")
         yield lambda epoch, row: bar.update(task, completed=epoch, loss=f"loss {row['loss']:.4f}")

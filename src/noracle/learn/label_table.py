@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,21 @@ class LabelTable:
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.classes)
+
+    @property
+    def label_truth(self) -> Whole:
+        """The true class of the item of each label, -1 where it is not trusted."""
+        nothing = np.full(len(self.item), -1, dtype=np.int64)
+        return nothing if self.truth is None else self.truth[self.item]
+
+    def trusted(self) -> LabelTable | None:
+        """The labels of trusted items; None if nothing is trusted."""
+        if self.truth is None:
+            return None
+        use = self.label_truth >= 0
+        who = None if self.annotator is None else self.annotator[use]
+        item, label = self.item[use], self.label[use]
+        return dataclasses.replace(self, item=item, label=label, annotator=who, seconds=None)
 
 
 def read_labels(
@@ -81,22 +96,6 @@ def read_labels(
     )
 
 
-def trusted_part(table: LabelTable) -> LabelTable | None:
-    """The labels of trusted items; None if nothing is trusted."""
-    if table.truth is None:
-        return None
-    use = table.truth[table.item] >= 0
-    who = None if table.annotator is None else table.annotator[use]
-    item, label = table.item[use], table.label[use]
-    return dataclasses.replace(table, item=item, label=label, annotator=who, seconds=None)
-
-
-def truth_of(known: LabelTable) -> Whole:
-    """The true class of the item of each label, -1 where it is not trusted."""
-    nothing = np.full(len(known.item), -1, dtype=np.int64)
-    return nothing if known.truth is None else known.truth[known.item]
-
-
 def untested(reason: str, **shared: Any) -> Check:
     """A check that says why it was not made."""
     finding = f"not tested: {reason}"
@@ -104,10 +103,7 @@ def untested(reason: str, **shared: Any) -> Check:
 
 
 def _names(
-    said: NDArray[Any],
-    truth: ArrayLike | None,
-    n_classes: int | None,
-    classes: Sequence[object] | None,
+    said: NDArray[Any], truth: ArrayLike | None, n_classes: int | None, classes: Any
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the classes, and what was inferred."""
     notes: tuple[str, ...] = ()
@@ -259,20 +255,10 @@ def rate_of(name: str, sums: Sums, tail: float, *, expected: float = NaN) -> Rat
         value = float(np.mean(np.sort(sums.hits / sums.n)))
         low, high = betting_interval(_scores(sums), tail, tail)
         low, high = min(low, value), max(high, value)
-    verdict: Literal["", "more", "less"] = ""
-    if items:
-        verdict = "more" if low > expected else "less" if high < expected else ""
-    return Rate(
-        name=name,
-        hits=hits,
-        n=total,
-        items=items,
-        value=value,
-        low=low,
-        high=high,
-        expected=expected,
-        verdict=verdict,
-    )
+    verdict = "more" if low > expected else "less" if high < expected else ""
+    limits = {"value": value, "low": low, "high": high, "expected": expected}
+    said: dict[str, Any] = {**limits, "verdict": verdict if items else ""}
+    return Rate(name=name, hits=hits, n=total, items=items, **said)
 
 
 def p_at_least(sums: Sums, rate: float) -> float:
@@ -472,13 +458,6 @@ def _features(features: ArrayLike, n: int) -> NDArray[Any]:
     return x
 
 
-def _sorted_rows(x: Floats) -> Whole:
-    """An order of the rows by their values alone: the order of the items does not matter."""
-    rows = np.ascontiguousarray(x)
-    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
-    return np.argsort(keys, kind="stable").astype(np.int64)
-
-
 def _parts(
     table: LabelTable, x: NDArray[Any], group: Whole, n_clusters: int, rng: np.random.Generator
 ) -> list[_Part]:
@@ -486,8 +465,10 @@ def _parts(
     found: list[tuple[bytes, int, Whole, Floats]] = []
     for k in np.unique(group[group >= 0]):
         own = np.flatnonzero(group == k)
-        mine = x[own].astype(np.float64) + 0.0
-        order = _sorted_rows(mine)
+        mine = np.ascontiguousarray(x[own].astype(np.float64) + 0.0)
+        # by their values alone: the order of the items does not matter
+        whole_row = np.dtype((np.void, mine.itemsize * mine.shape[1]))
+        order = np.argsort(mine.view(whole_row).reshape(-1), kind="stable")
         mine, first = mine[order], mine[order[:5]].tobytes()
         spread = mine.std(axis=0)  # a constant column says nothing
         scaled = (mine - mine.mean(axis=0)) / np.where(spread > 0, spread, 1.0) + 0.0

@@ -65,7 +65,19 @@ def draw_ruled_out(
     [1, 0, 0]
     """
     y = _classes(truth)
-    weights, row = _weights(y, transition, chances, n_classes)
+    one = sum(given is not None for given in (transition, chances, n_classes)) == 1
+    rule = "draw_ruled_out must have one of transition, chances and n_classes"
+    require(one, f"{rule}; got none or several.")
+    row = y if chances is None else None  # the row of weights of each item; None: each has its own
+    if chances is None:
+        T = transition if transition is not None else Transition.uniform(n_classes or 0)
+        weights = T.matrix
+    else:
+        weights = np.asarray(chances, dtype=np.float64)
+        rule, shape = f"chances must have one row for each of the {len(y)} items", weights.shape
+        require(len(shape) == 2 and shape[0] == len(y), f"{rule}; got shape {shape}.")
+        good = (np.isfinite(weights) & (weights >= 0)).all(axis=1) & (weights.sum(axis=1) > 0)
+        require_rows(good, "chances", "must be non-negative with a positive sum", weights)
     k = weights.shape[1]
     require_classes("truth", y, k, low=0)
     if n_labels == "random":
@@ -262,24 +274,6 @@ def _classes(truth: ArrayLike) -> Labels:
     rule, came = "one whole number an item", f"{y.dtype} with shape {y.shape}"
     require(ok, f"truth must be {rule}; got an array of {came}.")
     return y.astype(np.int64)
-
-
-def _weights(
-    y: Labels, transition: Transition | None, chances: ArrayLike | None, n_classes: int | None
-) -> tuple[Matrix, Labels | None]:
-    """Rows of weights, and the row of each item (None: one row an item)."""
-    one = sum(given is not None for given in (transition, chances, n_classes)) == 1
-    rule = "draw_ruled_out must have one of transition, chances and n_classes"
-    require(one, f"{rule}; got none or several.")
-    if chances is None:
-        T = transition if transition is not None else Transition.uniform(n_classes or 0)
-        return T.matrix, y
-    w = np.asarray(chances, dtype=np.float64)
-    rule = f"chances must have one row for each of the {len(y)} items"
-    require(w.ndim == 2 and len(w) == len(y), f"{rule}; got shape {w.shape}.")
-    good = np.isfinite(w).all(axis=1) & (w >= 0).all(axis=1) & (w.sum(axis=1) > 0)
-    require_rows(good, "chances", "must be non-negative with a positive sum", w)
-    return w, None
 
 
 def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> Labels:

@@ -25,7 +25,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from noracle.errors import ArgumentError, NoracleError, require
 from noracle.learn.batches import Batches, ItemBlock, Items, Loader, as_model, as_tensor, cut_evenly
-from noracle.learn.losses import Context, Loss
+from noracle.learn.losses import Context, Loss, Weights
 from noracle.learn.settings import History, Settings
 
 Value = TypeVar("Value")
@@ -205,7 +205,7 @@ class ModelWithObjective(nn.Module):
         self.model, self.objective = model, objective
         self.extra = None if extra is objective else extra
 
-    def forward(self, items: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(self, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         return self.objective(self.model, items, labels, weight)
 
@@ -255,7 +255,6 @@ class Run:
         return torch.optim.SGD(self.parameters, momentum=s.momentum, nesterov=nesterov, **shared)
 
     def _averaged(self) -> list[Tensor]:
-        """What is averaged."""
         return [*(p.detach() for p in self.parameters), *self._statistics()]
 
     def _statistics(self) -> list[Tensor]:
@@ -488,9 +487,7 @@ class PlainObjective(nn.Module):
         super().__init__()
         self.loss, self.context, self.prepare = loss, context, prepare
 
-    def forward(
-        self, model: nn.Module, items: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
+    def forward(self, model: nn.Module, items: Tensor, labels: Tensor, weight: Weights) -> Tensor:
         """The loss of a batch."""
         shown = items if self.prepare is None else self.prepare(items)
         return self.loss(model(as_model(model, shown)), labels, self.context, weight)

@@ -43,16 +43,14 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from noracle.errors import require
-from noracle.learn.transition import (
-    Matrix,
-    Transition,
-    require_class_left,
-    require_classes,
-    shares_of,
-)
+from noracle.learn.transition import Transition, require_class_left, require_classes, shares_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+
+Weights = Tensor | None
+"""One number an item, or None: all count the same."""
 
 
 class Context(nn.Module):
@@ -99,15 +97,19 @@ class Context(nn.Module):
         super().__init__()
         require(n_items > 0, f"n_items must be positive; got {n_items}.")
         require(0 < floor < 1, f"floor must be in (0, 1); got {floor}.")
-        k = transition.n_classes
+        k, matrix = transition.n_classes, transition.matrix
         self.transition, self.n_classes, self.n_items = transition, k, n_items
         inverse = transition.inverse() if needs_inverse else np.zeros((0, 0))
         sums = inverse.sum(axis=0)
         self.smallest_column_sum = float(sums.min()) if needs_inverse else np.nan
         shares = None if pi_bar is None else shares_of("pi_bar", pi_bar, k)
+        # A column of zeros is a constant, whose gradient is 0 and not NaN.
+        possible = np.where(matrix.max(axis=0) > 0, matrix, float(np.finfo(np.float32).tiny))
+        with np.errstate(divide="ignore"):
+            logs = np.log(possible)
         for name, values in (
-            ("T", transition.matrix),
-            ("log_transition", _log(transition.matrix)),
+            ("T", matrix),
+            ("log_transition", logs),
             ("T_inv", inverse),
             ("column_sums", sums),
             ("prior", shares_of("prior", np.ones(k) if prior is None else prior, k)),
@@ -115,7 +117,7 @@ class Context(nn.Module):
         ):
             tensor = None if values is None else torch.tensor(values, dtype=dtype)
             self.register_buffer(name, tensor)
-        start = np.log((1 - floor) * transition.matrix + floor / k)
+        start = np.log((1 - floor) * matrix + floor / k)
         self.free_T = nn.Parameter(torch.tensor(start, dtype=dtype)) if trainable else None
 
     @property
@@ -150,13 +152,6 @@ class Context(nn.Module):
         return Transition(matrix, "trained", start, self.transition.oracle)
 
 
-def _log(matrix: Matrix) -> Matrix:
-    """Logarithm, -inf at zero; a column of zeros is a constant, whose gradient is 0 and not NaN."""
-    possible = np.where(matrix.max(axis=0) > 0, matrix, float(np.finfo(np.float32).tiny))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(possible), dtype=np.float64)
-
-
 # Risks of a whole batch: means over the items of each ruled-out class, not sums over items.
 
 Base = Literal["ce", "mae", "mse", "gce", "sl", "wmae"]
@@ -173,7 +168,7 @@ def ure(
     correction: Correction = "nn",
     beta: float = 0.0,
     q: float = 0.7,
-    weight: Tensor | None = None,
+    weight: Weights = None,
 ) -> Tensor:
     """The unbiased risk with a correction; an item with s ruled-out classes counts 1/s in each.
 
@@ -214,7 +209,7 @@ def partial_risks(
     *,
     base: Base = "ce",
     q: float = 0.7,
-    weight: Tensor | None = None,
+    weight: Weights = None,
 ) -> Tensor:
     """r_j for every ordinary class j."""
     inverse = context.inverse().to(logits.dtype)
@@ -248,7 +243,7 @@ def ordinary_losses(logits: Tensor, *, base: Base, q: float = 0.7) -> Tensor:
 
 
 def scarce(
-    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Tensor | None = None
+    logits: Tensor, ruled_out: Tensor, context: Context, /, *, weight: Weights = None
 ) -> Tensor:
     """Each class against the rest, with the absolute value of each positive part.
 
@@ -267,7 +262,7 @@ def scarce(
     return torch.where(size > 0, negative + (everywhere - positive).abs(), 0).sum()
 
 
-def _parts(ruled_out: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+def _parts(ruled_out: Tensor, weight: Weights, dtype: torch.dtype) -> Tensor:
     """How much each item counts in each ruled-out class: 1/s in s classes, times its weight."""
     parts = ruled_out.to(dtype)
     parts = parts / parts.sum(dim=1, keepdim=True).clamp(min=1)
@@ -395,7 +390,7 @@ def _mcl_scale(logits: Tensor, ruled_out: Tensor) -> Tensor:
     return torch.where(s > 0, (2 * logits.shape[1] - 2) / s.clamp(min=1).to(logits.dtype), 0)
 
 
-def mean_loss(losses: Tensor, weight: Tensor | None) -> Tensor:
+def mean_loss(losses: Tensor, weight: Weights) -> Tensor:
     """The mean of the losses of a batch, weighted where ``weight`` is given."""
     return losses.mean() if weight is None else (losses * weight).sum() / _or_one(weight.sum())
 
@@ -438,7 +433,7 @@ class Loss:
     options: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def __call__(
-        self, logits: Tensor, ruled_out: Tensor, context: Context, weight: Tensor | None = None
+        self, logits: Tensor, ruled_out: Tensor, context: Context, weight: Weights = None
     ) -> Tensor:
         """The mean loss of the batch (weighted where ``weight`` is given), in 32 bits at least:
         risks are differences of large numbers.
@@ -454,7 +449,7 @@ class Loss:
         transition: Transition,
         *,
         ruled_out: Tensor | None = None,
-        weight: Tensor | None = None,
+        weight: Weights = None,
         prior: ArrayLike | None = None,
         floor: float = 1e-3,
         dtype: torch.dtype = torch.float32,

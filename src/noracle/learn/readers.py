@@ -24,23 +24,8 @@ import numpy as np
 
 from noracle.errors import EvidenceError, require_evidence, require_rows
 from noracle.evidence.frames import open_frames, unreadable
-from noracle.learn.files import (
-    ITEMS,
-    LABEL,
-    RULED_OUT,
-    LabelledItems,
-    Names,
-    Raw,
-    finish,
-    from_arrays,
-    named,
-    read_class_folders,
-    read_files,
-    read_idx,
-    read_npy,
-    read_npz,
-    read_pickle,
-)
+from noracle.learn import files
+from noracle.learn.files import Ids, LabelledItems, Names, Raw
 
 __all__ = ["LabelledItems", "read_items"]
 
@@ -67,7 +52,11 @@ def read_table(path: Path, columns: dict[str, Sequence[str] | None]) -> Raw:
     require_evidence(len(label) <= 1, "label", "must be one column", ", ".join(label))
     own = ["item"] if "item" in table.kinds else []
     values = table.fetch([*dict.fromkeys([*ruled_out, *label, *annotator, *items, *own])])
-    ids = _ids(values["item"]) if "item" in values else None
+    ids: list[int | str] | None = None
+    if "item" in values:
+        found = _list(values["item"])
+        _require_all(found, "item", [f"in row {i + 1}" for i in range(len(found))])
+        ids = [v if isinstance(v, (int, str)) else str(v) for v in found]
     return Raw(
         items=_items(path, items, [values[c] for c in items], ids),
         ruled_out=_classes([values[c] for c in ruled_out]),
@@ -136,21 +125,12 @@ def _kind(sql: str) -> str:
     return "number" if sql in _NUMBERS or sql.startswith("DECIMAL") else "other"
 
 
-def _ids(values: Any) -> list[int | str]:
-    found = _list(values)
-    rows = [f"in row {i + 1}" for i in range(len(found))]
-    _require_all(found, "item", rows)
-    return [v if isinstance(v, (int, str)) else str(v) for v in found]
-
-
 def _list(values: Any) -> list[Any]:
     """Plain values, None where masked or NaN."""
     return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
 
 
-def _items(
-    path: Path, names: list[str], columns: list[Any], ids: Sequence[int | str] | None
-) -> Any:
+def _items(path: Path, names: list[str], columns: list[Any], ids: Ids | None) -> Any:
     if not columns:
         return None
     first = columns[0]
@@ -158,12 +138,16 @@ def _items(
         values = _list(first)
         _require_all(values, f"items: {names[0]}", ids)
         if all(isinstance(v, str) for v in values):
-            return read_files(path.parent, values) if names[0] == "file" else values
+            return files.read_files(path.parent, values) if names[0] == "file" else values
         return _vectors(values, f"items: {names[0]}", ids)
+    rule, remedy = "must be numbers, as the other columns", "Leave that column out."
     faults: list[str] = []
     for name, column in zip(names, columns, strict=True):
+        who, came = f"items: {name}", "texts" if column.dtype == object else "dates or the like"
         try:
-            _require_numbers(column, f"items: {name}", ids)
+            require_evidence(column.dtype.kind in "biuf", who, rule, came, remedy=remedy)
+            good = np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
+            require_rows(good, who, "must be finite numbers", "something else", ids=ids)
         except EvidenceError as error:
             faults += error.faults
     if faults:
@@ -171,20 +155,12 @@ def _items(
     return np.stack([np.ma.getdata(c).astype(np.float64) for c in columns], axis=1)
 
 
-def _require_numbers(column: Any, name: str, ids: Sequence[int | str] | None) -> None:
-    came = "texts" if column.dtype == object else "dates or the like"
-    rule, remedy = "must be numbers, as the other columns", "Leave that column out."
-    require_evidence(column.dtype.kind in "biuf", name, rule, came, remedy=remedy)
-    good = np.isfinite(np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan))
-    require_rows(good, name, "must be finite numbers", "something else", ids=ids)
-
-
-def _require_all(values: list[Any], name: str, ids: Sequence[int | str] | None) -> None:
+def _require_all(values: list[Any], name: str, ids: Ids | None) -> None:
     good = np.array([v is not None for v in values], dtype=bool)
     require_rows(good, name, "must not be empty", "nothing", ids=ids)
 
 
-def _vectors(values: list[Any], name: str, ids: Sequence[int | str] | None) -> Any:
+def _vectors(values: list[Any], name: str, ids: Ids | None) -> Any:
     """A column of lists of numbers, as embeddings are kept."""
     try:
         array = np.array([np.ma.filled(np.ma.asarray(v), np.nan) for v in values], dtype=np.float64)
@@ -281,11 +257,11 @@ def read_items(
     place = Path(path)
     choices = {"items": items, "ruled_out": ruled_out, "label": label, "annotator": annotator}
     if place.is_dir():
-        return finish(_read_folder(place, choices), classes)
+        return files.finish(_read_folder(place, choices), classes)
     pattern = _suffix(place) in TABLES and any(mark in place.name for mark in "*?[")
     rule, remedy = "must name a file or a folder", "Check the path."
     require_evidence(place.is_file() or pattern, "path", rule, repr(str(path)), remedy=remedy)
-    return finish(_read_file(place, choices), classes)
+    return files.finish(_read_file(place, choices), classes)
 
 
 def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
@@ -295,12 +271,12 @@ def _read_file(path: Path, choices: dict[str, Choice]) -> Raw:
         return read_table(path, columns)
     require_evidence(path.stat().st_size, "path", "must not be an empty file", came)
     if suffix == ".npz":
-        return read_npz(path, _single(choices))
+        return files.read_npz(path, _single(choices))
     if suffix in _PICKLES:
-        stored, names = read_pickle(path), _single(choices)
+        stored, names = files.read_pickle(path), _single(choices)
         rule, kind = "must hold a dict of arrays", type(stored).__name__
         require_evidence(kind == "dict", f"pickle {path.name!r}", rule, f"a {kind}")
-        return named(from_arrays(stored, names, path), names)
+        return files.from_arrays(stored, names, path)
     known = ", ".join((*TABLES, ".npz", ".npy", ".idx", *_PICKLES))
     rule, remedy = f"must end in {known} or be a folder", "Convert it to one of these."
     ok = suffix == ".npy" or _IDX.fullmatch(path.name)
@@ -325,13 +301,13 @@ def _single(choices: dict[str, Choice]) -> dict[str, str | None]:
 
 
 def _array(path: Path) -> Any:
-    return read_npy(path) if path.suffix.lower() == ".npy" else read_idx(path)
+    return files.read_npy(path) if path.suffix.lower() == ".npy" else files.read_idx(path)
 
 
 def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
     """One file of items; labels in files of their own, in the same folder or at a path."""
     arrays: dict[str, Any] = {"items": _array(path)}
-    for role in ("ruled_out", "label", "annotator"):
+    for role in files.LABELS:
         name = names[role]
         place = _beside(path, role) if name is None else None
         if name:
@@ -341,8 +317,8 @@ def _from_arrays_beside(path: Path, names: dict[str, str | None]) -> Raw:
             require_evidence(place.is_file(), role, rule, repr(name), remedy=remedy)
         if place is not None:
             arrays[role] = _array(place)
-    asked = {**dict.fromkeys(names), "items": names["items"] and "items"}
-    return from_arrays(arrays, asked, path)
+    none = "" if names["items"] == "" else None
+    return files.from_arrays(arrays, {**dict.fromkeys(names), "items": none}, path)
 
 
 def _beside(path: Path, role: str) -> Path | None:
@@ -351,16 +327,15 @@ def _beside(path: Path, role: str) -> Path | None:
     if path.suffix.lower() != ".npy":
         name = re.sub(r"idx\d", "idx1", path.name.replace("images", "labels"))
         names = [name] if role == "label" and name != path.name else []
-    elif path.stem in ITEMS:
-        usual = {"ruled_out": RULED_OUT, "label": LABEL, "annotator": ("annotator",)}[role]
-        names = [f"{stem}.npy" for stem in usual]
+    elif path.stem in files.ITEMS:
+        names = [f"{stem}.npy" for stem in files.LABELS[role]]
     return next((path.with_name(n) for n in names if path.with_name(n).is_file()), None)
 
 
 def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
-    files = sorted(f for f in folder.iterdir() if f.is_file() and not f.name.startswith("."))
-    arrays = [place for stem in ITEMS for place in files if place.name == f"{stem}.npy"]
-    images = [place for place in files if _IDX.fullmatch(place.name) and "images" in place.name]
+    held = sorted(f for f in folder.iterdir() if f.is_file() and not f.name.startswith("."))
+    arrays = [place for stem in files.ITEMS for place in held if place.name == f"{stem}.npy"]
+    images = [place for place in held if _IDX.fullmatch(place.name) and "images" in place.name]
     if images and not arrays:
         wanted = _single(choices)["items"]
         start = (wanted or "train") if wanted or len(images) > 1 else ""
@@ -370,7 +345,7 @@ def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
         require_evidence(len(arrays) == 1, "folder", rule, came, remedy=remedy)
     if arrays:
         return _from_arrays_beside(arrays[0], {**_single(choices), "items": None})
-    tables = [place for place in files if _suffix(place) in TABLES]
+    tables = [place for place in held if _suffix(place) in TABLES]
     came, remedy = ", ".join(place.name for place in tables[:6]), "Pass the table itself."
     require_evidence(len(tables) < 2, "folder", "must have one table", came, remedy=remedy)
     if tables:
@@ -379,4 +354,4 @@ def _read_folder(folder: Path, choices: dict[str, Choice]) -> Raw:
     rule = "must come in a table with the columns file and ruled_out inside the folder"
     said = choices["ruled_out"]
     require_evidence(not said, "ruled_out", rule, repr(said))
-    return read_class_folders(folder)
+    return files.read_class_folders(folder)

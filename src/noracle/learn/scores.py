@@ -22,8 +22,6 @@ TransitionLike = Transition | ArrayLike | Literal["uniform"]
 
 Judged = TypeVar("Judged", Estimate, Comparison)
 
-_SAME = 1e-9
-
 
 def as_array(values: Any) -> NDArray[Any]:
     """An array of numpy; tensors leave their device, and floats become 64 bits."""
@@ -49,24 +47,6 @@ def read_transition(transition: TransitionLike, n_classes: int | None) -> Transi
     return found
 
 
-def is_even(transition: Transition) -> bool:
-    """Whether T has one number on its diagonal and one beside it: uniform with a share of noise."""
-    T = transition.matrix
-    off = T[~np.eye(len(T), dtype=bool)]
-    return bool(np.ptp(np.diag(T)) < _SAME and np.ptp(off) < _SAME)
-
-
-def is_uniform(transition: Transition) -> bool:
-    """Whether every wrong class is equally likely and the true one impossible."""
-    return is_even(transition) and transition.diagonal_noise < _SAME
-
-
-def is_learnt(transition: Transition) -> bool:
-    """Whether the matrix was counted or estimated from data, so that it has an error of its own."""
-    said = f"{transition.source} {transition.detail}"
-    return transition.oracle or any(word in said for word in ("anchors", "trained"))
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuledOut:
     """Ruled-out classes (n, s), padded with -1; ``masked``: repeats could not be told."""
@@ -82,6 +62,13 @@ class RuledOut:
 
     def __len__(self) -> int:
         return len(self.said)
+
+    def read_predicted(self, name: str, predicted: Any) -> Ints:
+        """Class numbers, -1 for no answer, one for each item."""
+        values = as_array(predicted)
+        rule = f"must have one class for each of the {len(self)} items of ruled_out"
+        require_evidence(values.shape == (len(self),), name, rule, f"shape {values.shape}")
+        return _whole(name, values, self.n_classes)
 
     def mask(self) -> NDArray[np.bool_]:
         """Which classes are ruled out, (n, K); an item for which all are contradicts itself."""
@@ -115,14 +102,6 @@ def read_labels_of(
         n_classes = int(values.shape[1])
     T = read_transition(transition, n_classes)
     return read_ruled_out(values, T.n_classes), T
-
-
-def read_predicted(name: str, predicted: Any, labels: RuledOut) -> Ints:
-    """Class numbers, -1 for no answer, one for each item."""
-    values = as_array(predicted)
-    rule = f"must have one class for each of the {len(labels)} items of ruled_out"
-    require_evidence(values.shape == (len(labels),), name, rule, f"shape {values.shape}")
-    return _whole(name, values, labels.n_classes)
 
 
 def read_logits(name: str, logits: Any, labels: RuledOut | None = None) -> Floats:
@@ -170,7 +149,7 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
     scores 0.
     """
     labelled = labels.sizes > 0
-    if is_uniform(transition):
+    if transition.is_uniform:
         mask = labels.mask()
         m = mask.sum(axis=1)
         k = transition.n_classes
@@ -197,7 +176,7 @@ _KNOWN, _RIGHT = "known transition matrix", "right verdicts"
 
 def with_transition(guarantee: Guarantee, transition: Transition) -> Guarantee:
     """The promise with what is known of T; a T out of data has an error and promises nothing."""
-    uniform, learnt = is_uniform(transition), is_learnt(transition)
+    uniform, learnt = transition.is_uniform, transition.is_learnt
     gone = (_KNOWN,) if uniform else (_KNOWN, _RIGHT)
     rests = [a for a in guarantee.assumptions if a.name not in gone]
     if not uniform or learnt or not any(a.name == "uniform routing" for a in rests):
@@ -213,7 +192,7 @@ def transition_notes(transition: Transition) -> tuple[str, ...]:
     estimated = f"the transition matrix is an estimate ({transition.source})"
     notes = {
         "oracle: the transition matrix was made with true labels": transition.oracle,
-        f"{estimated}; its error is not in the interval": is_learnt(transition),
+        f"{estimated}; its error is not in the interval": transition.is_learnt,
     }
     return tuple(note for note, said in notes.items() if said)
 
@@ -340,6 +319,8 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     >>> round(fit_temperature(z, [1, 2, 0, 0, 2]), 2)
     8.19
     """
+    from scipy.optimize import minimize_scalar
+
     z = read_logits("logits", logits)
     T = read_transition(transition, z.shape[1])
     labels = read_ruled_out(ruled_out, z.shape[1])
@@ -347,7 +328,22 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     keep = labels.sizes > 0
     rule = "must have a label to fit a temperature to"
     require_evidence(keep.any(), "ruled_out", rule, "none")
-    return _best(z[keep], dataclasses.replace(labels, said=labels.said[keep]), T)
+    z, labels = z[keep], dataclasses.replace(labels, said=labels.said[keep])
+    spread = float(np.sqrt(z.var(axis=1).mean()))
+    if spread <= 0:
+        return 1.0  # equal logits: every temperature says the same
+
+    def loss(log_temperature: float) -> float:
+        tau = math.exp(log_temperature)
+        return float(item_losses(z / spread, labels, T, temperature=tau).mean())
+
+    grid = np.linspace(-_REACH, _REACH, _STEPS)
+    found = [loss(x) for x in grid.tolist()]
+    place = int(np.argmin(found))
+    bounds = float(grid[max(0, place - 1)]), float(grid[min(_STEPS - 1, place + 1)])
+    refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    best = float(refined.x) if refined.fun < found[place] else float(grid[place])
+    return spread * math.exp(best)
 
 
 def chosen_temperature(
@@ -357,26 +353,6 @@ def chosen_temperature(
     if temperature != "fit":
         return float(temperature)
     return fit_temperature(z, labels.said, transition) if labels.sizes.any() else 1.0
-
-
-def _best(z: Floats, labels: RuledOut, transition: Transition) -> float:
-    from scipy.optimize import minimize_scalar
-
-    spread = float(np.sqrt(z.var(axis=1).mean()))
-    if spread <= 0:
-        return 1.0  # equal logits: every temperature says the same
-
-    def loss(log_temperature: float) -> float:
-        tau = math.exp(log_temperature)
-        return float(item_losses(z / spread, labels, transition, temperature=tau).mean())
-
-    grid = np.linspace(-_REACH, _REACH, _STEPS)
-    found = [loss(x) for x in grid.tolist()]
-    place = int(np.argmin(found))
-    bounds = float(grid[max(0, place - 1)]), float(grid[min(_STEPS - 1, place + 1)])
-    refined = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
-    best = float(refined.x) if refined.fun < found[place] else float(grid[place])
-    return spread * math.exp(best)
 
 
 # Scorers for scikit-learn's searches: what these call y is what items are *not*.
@@ -401,7 +377,7 @@ class RuledOutScorer:
             return float("nan")
         if self.measure == "zero-one":
             answers = class_numbers(estimator.predict(X), known)
-            predicted = read_predicted("predicted", answers, labels)
+            predicted = labels.read_predicted("predicted", answers)
             return float(item_scores(predicted, labels, T)[labelled].mean())
         z = _log_chances(estimator, X)
         tau = chosen_temperature(z, labels, T, self.temperature)

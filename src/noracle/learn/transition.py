@@ -34,6 +34,8 @@ WORST_CONDITION = 1e6
 """Above this condition number the inverse multiplies noise so much that no risk can be estimated.
 """
 
+_SAME = 1e-9  # numbers that differ by less are equal
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Transition:
@@ -97,6 +99,23 @@ class Transition:
         """1 - ηK: what noise leaves of a label; 0 is a random annotator."""
         return 1 - self.diagonal_noise * self.n_classes
 
+    @property
+    def is_even(self) -> bool:
+        """Whether T has one number on its diagonal and one beside it: uniform with a share of noise."""
+        off = self.matrix[~np.eye(self.n_classes, dtype=bool)]
+        return bool(np.ptp(np.diag(self.matrix)) < _SAME and np.ptp(off) < _SAME)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every wrong class is equally likely and the true one impossible."""
+        return self.is_even and self.diagonal_noise < _SAME
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the matrix was counted or estimated from data, so that it has its own error."""
+        said = f"{self.source} {self.detail}"
+        return self.oracle or any(word in said for word in ("anchors", "trained"))
+
     def inverse(self) -> Matrix:
         """T⁻¹; rows sum to 1.
 
@@ -151,18 +170,18 @@ class Transition:
 
     def with_noise(self, noise: float) -> Transition:
         """A share η of all labels rules out the true class: (1 - η)·T + η·I."""
-        matrix = self._mixed("noise", noise, np.eye(self.n_classes))
-        return self._made(matrix, "noisy", f"{noise:g} on the diagonal, rest ")
+        identity = np.eye(self.n_classes)
+        return self._mixed("noise", noise, identity, "noisy", "on the diagonal, rest")
 
     def with_floor(self, share: float) -> Transition:
         """A share of all labels is drawn from all K classes at random: (1 - share)·T + share·J/K."""
-        matrix = self._mixed("share", share, np.full_like(self.matrix, 1 / self.n_classes))
-        return self._made(matrix, "floor", f"{share:g} over ")
+        even = np.full_like(self.matrix, 1 / self.n_classes)
+        return self._mixed("share", share, even, "floor", "over")
 
     def towards_uniform(self, share: float) -> Transition:
         """share·U + (1 - share)·T."""
-        matrix = self._mixed("share", share, Transition.uniform(self.n_classes).matrix)
-        return self._made(matrix, "interpolated", f"{share:g} uniform, rest ")
+        uniform = Transition.uniform(self.n_classes).matrix
+        return self._mixed("share", share, uniform, "interpolated", "uniform, rest")
 
     def evened(self) -> Transition:
         """The same noise without bias: the diagonal stays, the rest of each row is spread evenly
@@ -177,9 +196,9 @@ class Transition:
         uniform = Transition.uniform(self.n_classes).matrix
         return self._made((1 - noise) * uniform + noise * np.eye(self.n_classes), "evened", "")
 
-    def _mixed(self, name: str, share: float, other: Matrix) -> Matrix:
+    def _mixed(self, name: str, share: float, other: Matrix, to: Source, how: str) -> Transition:
         require(0 <= share <= 1, f"{name} must be in [0, 1]; got {share}.")
-        return (1 - share) * self.matrix + share * other
+        return self._made((1 - share) * self.matrix + share * other, to, f"{share:g} {how} ")
 
     def _made(self, matrix: Matrix, source: Source, how: str) -> Transition:
         """A matrix out of this one, which says so."""
@@ -246,18 +265,14 @@ def count_transition(
     >>> t.matrix.tolist(), t.oracle
     ([[0.0, 1.0], [1.0, 0.0]], True)
     """
-    table = ruled_out_counts(truth, ruled_out, n_classes=n_classes) + _prior(prior)
+    table = ruled_out_counts(truth, ruled_out, n_classes=n_classes) + prior
+    require(0 <= prior < np.inf, f"prior must be at least 0; got {prior}.")
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     rule, remedy = "must hold every class at least once", "Pass prior=1 or more items."
     came = f"none of class {empty[0]}" if empty.size else ""
     require_evidence(not came, "truth", rule, came, remedy=remedy)
     detail = f"counted on {len(np.asarray(truth))} items with true labels"
     return Transition(table / table.sum(axis=1, keepdims=True), "oracle", detail)
-
-
-def _prior(prior: float) -> float:
-    require(0 <= prior < np.inf, f"prior must be at least 0; got {prior}.")
-    return prior
 
 
 def count_transitions(
@@ -291,7 +306,7 @@ def count_transitions(
     names, shape = np.asarray(annotator), np.shape(ruled_out)
     rule = f"annotator must have the shape of ruled_out, {shape}"
     require(names.shape == shape, f"{rule}; got {names.shape}.")
-    _prior(prior)
+    require(0 <= prior < np.inf, f"prior must be at least 0; got {prior}.")
     names = names.reshape(said.shape)
     found: dict[Hashable, Transition] = {}
     for name in np.unique(names[said >= 0]):

@@ -23,15 +23,12 @@ from noracle.learn.scores import (
     RuledOut,
     TransitionLike,
     chosen_temperature,
-    is_even,
-    is_uniform,
     item_losses,
     item_scores,
     normal_range,
     own_draws,
     read_labels_of,
     read_logits,
-    read_predicted,
     read_ruled_out,
     read_transition,
     rest_on,
@@ -45,11 +42,11 @@ _CAP = 0.95  # share of the money that may be lost on one score
 _REACH = 2.5  # one stake serves standard deviations that differ by this factor
 _MOST_STAKES = 4
 _TINY = 1e-12
+Spread = tuple[float, float]
+"""The smallest and the largest standard deviation of a score."""
 
 
-def spread_range(
-    transition: Transition, scores: Floats, fewest: int = 1, most: int = 1
-) -> tuple[float, float]:
+def spread_range(T: Transition, scores: Floats, fewest: int = 1, most: int = 1) -> Spread:
     """Smallest and largest standard deviation that the score of an answered item can have, whatever
     answers and truth are.
 
@@ -57,7 +54,7 @@ def spread_range(
     k]·T⁻¹[k, a]²; the mean of s of them has V/s + (1 - 1/s)·1{a = y}. With accuracy A the variance
     is a mean of these less A², concave in A, so that its least value is at an end.
     """
-    second = transition.matrix @ scores**2
+    second = T.matrix @ scores**2
     own = np.eye(len(second), dtype=bool)
     right, wrong = second[own], second[~own]
     least = min(float(right.min()) - 1, float(wrong.min())) / most
@@ -70,7 +67,7 @@ def fixed_n_limits(
     *,
     least: float,
     greatest: float,
-    spread: tuple[float, float],
+    spread: Spread,
     below: float,
     above: float,
 ) -> Limits:
@@ -88,54 +85,44 @@ def fixed_n_limits(
     """
     if not len(values):
         return Limits(0.0, 1.0)
-    unique, n = np.unique(values, return_counts=True)
-    weights, low, high = n.astype(np.float64), 0.0, 1.0
-    if below > 0:
-        low = _limit(unique, least, weights, spread, below, 0.0, 1.0)
-    if above > 0:
-        high = -_limit(-unique, -greatest, weights, spread, above, -1.0, 0.0)
+    unique, times = np.unique(values, return_counts=True)
+    n = times.astype(np.float64)
+
+    def limit(value: Floats, least: float, tail: float, floor: float) -> float:
+        """The smallest mean that is not refuted, from ``floor`` to ``floor + 1``."""
+        stakes = _stakes(float(n.sum()), spread, tail)
+
+        def refuted(m: float) -> bool:
+            m = max(m, least + _TINY)
+            most = np.minimum(stakes, _CAP / (m - least))
+            logs = np.log1p(np.multiply.outer(most, value - m)) @ n
+            top = float(logs.max())
+            return top + math.log(float(np.exp(logs - top).mean())) >= math.log(1 / tail)
+
+        bad, good = floor, floor + 1
+        if not refuted(bad):
+            return bad
+        if refuted(good):
+            return good
+        while good - bad > 1e-10:
+            middle = (bad + good) / 2
+            bad, good = (middle, good) if refuted(middle) else (bad, middle)
+        return bad
+
+    low = limit(unique, least, below, 0.0) if below > 0 else 0.0
+    high = -limit(-unique, -greatest, above, -1.0) if above > 0 else 1.0
     if low >= 1 or high <= 0:  # every mean is refuted, also the last one
         last = 1.0 if low >= 1 else 0.0
         return Limits(last, last, empty=True)
     return ordered(low, high, 0.0, 1.0)
 
 
-def _stakes(n: float, spread: tuple[float, float], tail: float) -> Floats:
+def _stakes(n: float, spread: Spread, tail: float) -> Floats:
     low, high = max(spread[0], spread[1] / _REACH**_MOST_STAKES), spread[1]
     size = min(_MOST_STAKES, max(1, math.ceil(math.log(high / low) / math.log(_REACH) - 1e-9)))
     spreads = low * (high / low) ** ((np.arange(size) + 0.5) / size)
     found: Floats = math.sqrt(2 * math.log(size / tail) / n) / spreads
     return found
-
-
-def _limit(
-    value: Floats,
-    least: float,
-    n: Floats,
-    spread: tuple[float, float],
-    tail: float,
-    floor: float,
-    ceiling: float,
-) -> float:
-    """The smallest mean that is not refuted."""
-    stakes = _stakes(float(n.sum()), spread, tail)
-    goal = math.log(1 / tail)
-
-    def refuted(m: float) -> bool:
-        m = max(m, least + _TINY)
-        logs = np.log1p(np.multiply.outer(np.minimum(stakes, _CAP / (m - least)), value - m)) @ n
-        top = float(logs.max())
-        return top + math.log(float(np.exp(logs - top).mean())) >= goal
-
-    if not refuted(floor):
-        return floor
-    if refuted(ceiling):
-        return ceiling
-    bad, good = floor, ceiling
-    while good - bad > 1e-10:
-        middle = (bad + good) / 2
-        bad, good = (middle, good) if refuted(middle) else (bad, middle)
-    return bad
 
 
 Interval = Literal["exact", "fixed-n", "betting", "wald"]
@@ -199,8 +186,8 @@ def estimate_model_accuracy(
     Estimate(accuracy of 'model': 0.625 [0.5156, 0.7173] at 0.95, exact, finite-sample)
     """
     labels, T = read_labels_of(ruled_out, transition, n_classes)
-    answers = read_predicted("predicted", predicted, labels)
-    if not is_uniform(T) and int(labels.sizes.max(initial=0)) > 1:
+    answers = labels.read_predicted("predicted", predicted)
+    if not T.is_uniform and int(labels.sizes.max(initial=0)) > 1:
         chosen = _chosen(interval, T, exact=False)
         return _several(answers, labels, T, system, chosen, confidence, side)
     counts = _counted(answers, labels, T, system)
@@ -218,8 +205,8 @@ def from_counts(
     """The same from counts by class, one label an item (or uniform sets)."""
     # The items are a sample of those that the model will meet.
     counts = dataclasses.replace(counts, whole=False)
-    chosen = _chosen(interval, transition, exact=is_even(transition))
-    uniform = is_uniform(transition)
+    chosen = _chosen(interval, transition, exact=transition.is_even)
+    uniform = transition.is_uniform
     how: dict[str, Any] = {"confidence": confidence, "side": side}
     how |= {"method": "complementary"} if uniform else {"transition": transition.matrix}
     if not uniform or chosen == "fixed-n":
@@ -244,13 +231,11 @@ def _chosen(interval: str | None, transition: Transition, *, exact: bool) -> Int
     return chosen  # type: ignore[return-value]
 
 
-def _counted(
-    predicted: Ints, labels: RuledOut, transition: Transition, system: str
-) -> AccuracyCounts:
+def _counted(predicted: Ints, labels: RuledOut, T: Transition, system: str) -> AccuracyCounts:
     """Counts by class; for uniform labels by the number of ruled-out classes."""
-    cell, answered = Cell(system, transition.n_classes), predicted >= 0
+    cell, answered = Cell(system, T.n_classes), predicted >= 0
     tallies: Counter[Tally] = Counter()
-    if is_uniform(transition):
+    if T.is_uniform:
         mask = labels.mask()
         hit = mask[np.arange(len(labels)), predicted] & answered
         rows = np.stack([mask.sum(axis=1), hit, answered], axis=1)
@@ -266,39 +251,31 @@ def _counted(
     return AccuracyCounts(tallies=dict(tallies), items={cell: len(labels)}, answered=with_answer)
 
 
-def _even_limits(
-    counts: AccuracyCounts, transition: Transition, below: float, above: float
-) -> Limits:
+def _even_limits(counts: AccuracyCounts, T: Transition, below: float, above: float) -> Limits:
     """Clopper–Pearson."""
-    noise = transition.diagonal_noise
+    noise = T.diagonal_noise
     hits, n = counts.total(answered=True, hit=True), counts.total(answered=True)
-    chance = (1 - noise) * law_of("no", transition.n_classes).b  # of a wrong answer to be ruled out
-    if noise < chance:
-        return linear.exact(
-            (linear.BinomialCell(n, n - hits, 1 - chance, chance - noise),), below, above
-        )
-    return linear.exact((linear.BinomialCell(n, hits, chance, noise - chance),), below, above)
+    chance = (1 - noise) * law_of("no", T.n_classes).b  # of a wrong answer to be ruled out
+    fewer = noise < chance
+    cell = (n, n - hits, 1 - chance, chance - noise) if fewer else (n, hits, chance, noise - chance)
+    return linear.exact((linear.BinomialCell(*cell),), below, above)
 
 
-def _score_limits(
-    counts: AccuracyCounts, transition: Transition, below: float, above: float
-) -> Limits:
+def _score_limits(counts: AccuracyCounts, T: Transition, below: float, above: float) -> Limits:
     answered = {t: n for t, n in counts.tallies.items() if t.answered}
     times = list(answered.values())
-    if is_uniform(transition):
+    if T.is_uniform:
         values = np.repeat([score(t) for t in answered], times)
-        least = law_of("no", transition.n_classes, min(t.n_ruled_out for t in answered)).low
+        least = law_of("no", T.n_classes, min(t.n_ruled_out for t in answered)).low
         spread = (0.0, math.sqrt(-least))
         ends: dict[str, Any] = {"least": least, "greatest": 1.0, "spread": spread}
         return fixed_n_limits(values, **ends, below=below, above=above)
-    scores = score_table(transition)[:, :-1]
+    scores = score_table(T)[:, :-1]
     values = np.repeat([scores[t.asked, t.answer] for t in answered], times)  # type: ignore[index]
-    return _bounded(values, scores, spread_range(transition, scores), below, above)
+    return _bounded(values, scores, spread_range(T, scores), below, above)
 
 
-def _bounded(
-    values: Floats, scores: Floats, spread: tuple[float, float], below: float, above: float
-) -> Limits:
+def _bounded(values: Floats, scores: Floats, spread: Spread, below: float, above: float) -> Limits:
     ends: dict[str, Any] = {"least": float(scores.min()), "greatest": float(scores.max())}
     return fixed_n_limits(values, **ends, spread=spread, below=below, above=above)
 

@@ -22,7 +22,6 @@ import torch
 from noracle.errors import EvidenceError, require
 from noracle.learn.bench.trial import (
     ALGORITHMS,
-    Algorithm,
     LabelSetting,
     Training,
     Trial,
@@ -54,19 +53,15 @@ class Journal:
             if not isinstance(found, dict):
                 came = f"something else in line {number} of {path}"
                 raise EvidenceError(f"journal must hold JSON objects; got {came}.")
-            if "trial" in found:
-                self._take(found, number)
-
-    def _take(self, found: dict[str, Any], number: int) -> None:
-        same = all(found.get(name, value) == value for name, value in self.same.items())
-        if found.get("made") not in self.labels.values() or not same:
-            return
-        try:
-            trial = Trial(**found.pop("trial"))
-        except TypeError:
-            came = f"others in line {number} of {self.path}"
-            raise EvidenceError(f"journal must name the fields of a trial; got {came}.") from None
-        self.done[trial] = found
+            alike = all(found.get(name, value) == value for name, value in self.same.items())
+            if "trial" not in found or found.get("made") not in self.labels.values() or not alike:
+                continue
+            try:
+                self.done[Trial(**found.pop("trial"))] = found
+            except TypeError:
+                came = f"others in line {number} of {path}"
+                rule = "journal must name the fields of a trial"
+                raise EvidenceError(f"{rule}; got {came}.") from None
 
     def add(self, trial: Trial, found: Mapping[str, Any]) -> None:
         """Keep a trial; it is on the disk when this returns."""
@@ -83,6 +78,7 @@ class Journal:
             self.done[trial] = dict(found)
 
 
+Results = Mapping[Trial, Mapping[str, Any]]
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
 RATES = (1e-3, 5e-4, 1e-4, 5e-5, 1e-5)
 STREAMS = 32
@@ -127,17 +123,14 @@ class StudyPlan:
         positive = all(0 < r < np.inf for r in self.rates)
         holdout = self.training.holdout > 0 or not self.needs_holdout
         rules, nothing = get_args(Rule), "last with one learning rate where nothing is held out"
+        tried = 1 <= self.select_epochs <= self.epochs
         require_fields(
             self,
             ("algorithms", self.algorithms and known, f"some of {', '.join(ALGORITHMS)}"),
             ("labels", self.labels and own_names, "one or more, each with its own name"),
             ("rates", self.rates and positive, "positive numbers"),
             ("seeds", self.seeds and min(self.seeds) >= 0, "one or more numbers from 0"),
-            (
-                "select_epochs",
-                1 <= self.select_epochs <= self.epochs,
-                f"from 1 to epochs ({self.epochs})",
-            ),
+            ("select_epochs", tried, f"from 1 to epochs ({self.epochs})"),
             ("rule", self.rule in rules, " or ".join(rules)),
             ("rule", holdout, nothing),
         )
@@ -168,15 +161,13 @@ class StudyPlan:
         rates = self.rates if len(self.rates) > 1 else ()
         return [self._trial(*cell, lr) for cell in self._cells for lr in rates]
 
-    def second(self, done: Mapping[Trial, Mapping[str, Any]]) -> list[Trial]:
+    def second(self, done: Results) -> list[Trial]:
         """The trials to the end whose learning rate is selected by now."""
         rates = {cell: self.selected_rate(*cell, done) for cell in self._cells}
         known = [(*cell, lr) for cell, lr in rates.items() if lr is not None]
         return [self._trial(*cell, seed) for cell in known for seed in self.seeds]
 
-    def selected_rate(
-        self, algorithm: str, labels: str, done: Mapping[Trial, Mapping[str, Any]]
-    ) -> float | None:
+    def selected_rate(self, algorithm: str, labels: str, done: Results) -> float | None:
         """The best learning rate; None as long as one was not tried. Equal ones: the larger rate."""
         if len(self.rates) == 1:
             return self.rates[0]
@@ -288,7 +279,7 @@ def run_study(
     return study_rows(plan, book.done, data=data.name)
 
 
-def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tuple[int, int]:
+def known_trials(plan: StudyPlan, done: Results) -> tuple[int, int]:
     """How many trials of the plan ended, and how many there are, with those not yet selected."""
     second = plan.second(done)
     open_ones = len(plan.algorithms) * len(plan.labels) * len(plan.seeds) - len(second)
@@ -296,53 +287,38 @@ def known_trials(plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]]) -> tu
     return sum(t in done for t in trials), len(trials) + open_ones
 
 
-def study_rows(
-    plan: StudyPlan, done: Mapping[Trial, Mapping[str, Any]], *, data: str
-) -> list[StudyRow]:
+def study_rows(plan: StudyPlan, done: Results, *, data: str) -> list[StudyRow]:
     """The table out of the trials that ended; cells without any have None."""
     theirs = data == "cifar10" and plan.training.model == "resnet18"
-    settings = {s.name: s == LabelSetting(name=s.name) for s in plan.labels}
-    rows = []
-    for name, labels in plan._cells:
-        lr = plan.selected_rate(name, labels, done)
-        trials = [plan._trial(name, labels, lr or 0.0, seed) for seed in plan.seeds]
-        ended = [done[t] for t in trials if t in done]
-        paper = ALGORITHMS[name].paper if theirs and settings[labels] else None
-        rows.append(_row(plan, ALGORITHMS[name], labels, lr, ended, paper))
-    return rows
+    plain = {s.name for s in plan.labels if s == LabelSetting(name=s.name)}
 
-
-def _row(
-    plan: StudyPlan,
-    algorithm: Algorithm,
-    labels: str,
-    lr: float | None,
-    ended: Sequence[Mapping[str, Any]],
-    paper: float | None,
-) -> StudyRow:
-    whole = [found for found in ended if "fault" not in found]
-    tests = [plan.chosen(found["points"])["test"] for found in whole]
-    counted = algorithm.transition == "counted" or algorithm.loss == "supervised"
-
-    def mean(
-        values: Sequence[float], digits: int, of: Callable[..., Any] = np.mean
-    ) -> float | None:
+    def rounded(values: list[float], digits: int, of: Callable[..., Any] = np.mean) -> float | None:
         return round(float(of(values)), digits) if values else None
 
-    return StudyRow(
-        algorithm=algorithm.name,
-        labels=labels,
-        lr=lr,
-        mean=mean(tests, 2),
-        sd=round(float(np.std(tests, ddof=1)), 2) if len(tests) > 1 else None,
-        last=mean([found["points"][-1]["test"] for found in whole], 2),
-        n_seeds=len(tests),
-        n_failed=len(ended) - len(whole),
-        noise=mean([found["noise"] for found in ended], 5),
-        oracle=plan.sees_truth or counted,
-        paper=paper,
-        seconds_per_epoch=mean([found["seconds_per_epoch"] for found in whole], 4, np.median),
-    )
+    rows = []
+    for name, labels in plan._cells:
+        algorithm, lr = ALGORITHMS[name], plan.selected_rate(name, labels, done)
+        trials = [plan._trial(name, labels, lr or 0.0, seed) for seed in plan.seeds]
+        ended = [done[t] for t in trials if t in done]
+        whole = [found for found in ended if "fault" not in found]
+        tests = [plan.chosen(found["points"])["test"] for found in whole]
+        counted = algorithm.transition == "counted" or algorithm.loss == "supervised"
+        row = StudyRow(
+            algorithm=name,
+            labels=labels,
+            lr=lr,
+            mean=rounded(tests, 2),
+            sd=round(float(np.std(tests, ddof=1)), 2) if len(tests) > 1 else None,
+            last=rounded([found["points"][-1]["test"] for found in whole], 2),
+            n_seeds=len(tests),
+            n_failed=len(ended) - len(whole),
+            noise=rounded([found["noise"] for found in ended], 5),
+            oracle=plan.sees_truth or counted,
+            paper=algorithm.paper if theirs and labels in plain else None,
+            seconds_per_epoch=rounded([f["seconds_per_epoch"] for f in whole], 4, np.median),
+        )
+        rows.append(row)
+    return rows
 
 
 def same_study(data: TrialData, plan: StudyPlan) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class Judge:
     ) -> None:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
         self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
-        self.loss, self.every, self.device = loss, training.every, device
-        self.context = loss.make_context(transition)
+        self.loss, self.training, self.device = loss, training, device
+        self.transition, self.context = transition, loss.make_context(transition)
         self.scel_context = get_loss("fwd").make_context(transition)
         self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
         self.held_items = rows_of(self.items, held)
@@ -63,7 +63,7 @@ class Judge:
     def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
         self.epoch += 1
-        if self.epoch % self.every and self.epoch != self.epochs:
+        if self.epoch % self.training.every and self.epoch != self.epochs:
             return math.nan
         self.points.append({"epoch": self.epoch, **self.look(model)})
         return self.points[-1].get("accuracy", math.nan)
@@ -209,20 +209,17 @@ class LabelSetting:
             if data.annotators is None:
                 rule = f"labels {self.name} must have data with the labels of annotators"
                 raise ArgumentError(f"{rule}; got none.")
-            asked = [_ask(named, data.n_classes, rng) for named in data.annotators.T]
-            said = np.stack(asked, axis=1)
+            k = data.n_classes
+            options: dict[str, Any] = {"n_shown": min(4, k), "n_answers": 1, "rng": rng}
+            people = np.maximum(data.annotators, 0).T
+            asked = [ask_annotators(named, n_classes=k, **options) for named in people]
+            said = np.column_stack([one.ruled_out[:, 0] for one in asked])
+            said = np.where(data.annotators >= 0, said, -1)
         if said is None or said.shape[1] < self.n_labels:
             came = "none" if said is None else f"{said.shape[1]} an item"
             rule = f"labels {self.name} must have data with {self.n_labels} ruled-out labels"
             raise ArgumentError(f"{rule} an item; got {came}.")
         return said[:, : self.n_labels]
-
-
-def _ask(named: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """One class of four shown that is not the one the annotator named."""
-    options: dict[str, Any] = {"n_classes": k, "n_shown": min(4, k), "n_answers": 1, "rng": rng}
-    said = ask_annotators(np.maximum(named, 0), **options).ruled_out[:, 0]
-    return np.where(named >= 0, said, -1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -377,7 +374,7 @@ def run_trial(
     mask = ~mask if known else mask
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
     steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
-    objective, targets = _objective(algorithm, loss, mask, transition, judge, training, steps)
+    objective, targets = _objective(algorithm, judge, mask, steps)
     shape = tuple(data.items.shape[1:])
     if data.images and training.model.startswith("resnet"):
         shape = (shape[2], *shape[:2])
@@ -417,26 +414,18 @@ def run_trial(
     }
 
 
-def _objective(
-    algorithm: Algorithm,
-    loss: Loss,
-    mask: Tensor,
-    transition: Transition,
-    judge: Judge,
-    training: Training,
-    steps: int,
-) -> tuple[nn.Module, Tensor]:
+def _objective(a: Algorithm, judge: Judge, mask: Tensor, steps: int) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
-    views = judge.views
-    if algorithm.recipe == "consistency":
+    views, loss = judge.views, judge.loss
+    if a.recipe == "consistency":
         if views is None:
-            rule, shape = f"algorithm {algorithm.name} must have images", tuple(judge.items.shape)
+            rule, shape = f"algorithm {a.name} must have images", tuple(judge.items.shape)
             raise ArgumentError(f"{rule}; got items of shape {shape}.")
         tenth = max(1, steps // 10)
         recipe = Consistency(mask.to(judge.device), views, delay=tenth, ramp=tenth)
         return recipe, torch.arange(len(mask))
-    prepare = None if views is None else _Weak(views) if training.augment else views
-    context = loss.make_context(transition, ruled_out=mask)
+    prepare = _Weak(views) if views is not None and judge.training.augment else views
+    context = loss.make_context(judge.transition, ruled_out=mask)
     return plain_objective(loss, context, prepare), mask
 
 
