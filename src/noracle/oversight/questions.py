@@ -12,11 +12,11 @@ from typing import Any
 from noracle.accuracy import (
     check_sensitivity,
     compare_systems,
-    estimate_accuracy,
+    estimate_accuracies,
     range_unsure,
     route_items,
 )
-from noracle.accuracy.check import checks_for, for_comparison, is_question, label_checks
+from noracle.accuracy.check import for_comparison, is_question, label_checks
 from noracle.counts import Sketch
 from noracle.errors import ArgumentError, EvidenceWarning, GuaranteeWarning, NoracleError
 from noracle.evidence import Evidence
@@ -150,17 +150,17 @@ def accuracy(asking: Asking) -> StepOutcome | str:
     counts = loaded.accuracy_by_cluster
     if counts is None:
         return needs_labels(loaded)
-    results = [
-        estimate_accuracy(
-            counts.of(name),
-            confidence=asking.level,
-            checks=checks_for(asking.label_checks, name),
-            classes=loaded.settings.classes,
-        )
-        for name in loaded.systems
-    ]
+    results = estimate_accuracies(
+        counts,
+        systems=loaded.systems,
+        confidence=asking.level,
+        checks=asking.label_checks,
+        classes=loaded.settings.classes,
+    )
     words = loaded.evidence_words(stored=True)
-    return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
+    return asking.outcome(
+        [*results.values()], "estimate", words, "repeats", "protocol", "level", "seed"
+    )
 
 
 def needs_pairs(loaded: Loaded) -> str:
