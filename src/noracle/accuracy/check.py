@@ -125,9 +125,7 @@ def _part(n: int, statistic: float, p_value: float, what: str, **about: Any) -> 
 
 
 def _joined(parts: Sequence[_Part]) -> tuple[float, _Part | None]:
-    """The p-value of all parts by Bonferroni, and the part with the smallest; parts that look at
-    the very same counts are one test.
-    """
+    """The p-value of all parts by Bonferroni, and the worst; parts of the same counts are one."""
     told = [p for p in parts if not math.isnan(p["p_value"])]
     tests = len({p.get("same", i) for i, p in enumerate(told)})
     worst = min(told, key=lambda p: float(p["p_value"]), default=None)
@@ -969,9 +967,7 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
 
 
 def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, list[int]]]:
-    """Answers, and those of them that were graded, by system, look and stratum, and by what is
-    looked at.
-    """
+    """Answers and graded ones, by system, look and stratum, and by what is looked at."""
     found: dict[tuple[str, str, str], dict[Any, list[int]]] = defaultdict(
         lambda: defaultdict(lambda: [0, 0])
     )
@@ -1246,9 +1242,7 @@ def _chosen(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCo
 
 
 def _stops(counts: AccuracyCounts) -> bool:
-    """Whether the number of uniform questions differs between items: then a yes may have ended
-    them, and is too frequent by design.
-    """
+    """Whether numbers of uniform questions differ: a yes may have ended them, by design."""
     return any(len(m - {0}) > 1 for m in numbers_asked(counts).values())
 
 

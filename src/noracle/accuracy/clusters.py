@@ -286,9 +286,7 @@ def from_clusters(
 
 
 def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> float:
-    """The variance by cluster over that of as many independent items, s²/n; NaN where it is
-    undefined.
-    """
+    """The variance by cluster over that of as many independent items; NaN where undefined."""
     rows = _labels(counts, method)
     value = np.array([sum(sided_scores(t)) / 2 for t, _ in rows], dtype=float)
     times = np.array([k for _, k in rows], dtype=float)

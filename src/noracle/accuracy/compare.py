@@ -467,9 +467,7 @@ class _Sample:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Labels:
-    """The labels that two systems share: those of all systems where every label speaks of all of
-    them.
-    """
+    """The labels that two systems share: of all systems where every label speaks of all."""
 
     counts: PatternCounts
     sample: _Sample
@@ -562,9 +560,7 @@ def _sizes(counts: PatternCounts) -> Counter[str]:
 
 
 def _clusters_matter(counts: PatternCounts, *, beyond: bool) -> bool:
-    """Whether the cluster must be the unit; as in
-    :func:`noracle.accuracy.clusters.clusters_matter`.
-    """
+    """Whether the cluster must be the unit, as in accuracy.clusters.clusters_matter."""
     if not counts.clustered or max(_sizes(counts).values()) < 2:
         return False
     sizes, labels = _places(counts)

@@ -465,9 +465,7 @@ def _chosen(
     *,
     beyond: bool,
 ) -> dict[str, str]:
-    """Method and interval, with what was left open filled in; combinations that have no meaning are
-    refused.
-    """
+    """Method and interval, what was left open filled in; what has no meaning is refused."""
     by_class = rates is not None and rates.by_class
     tallies = [t for s in strata for t in s.tallies]
     recorded = any(t.design == "recorded" for t in tallies)
@@ -770,9 +768,7 @@ def right_verdicts(counts: AccuracyCounts | PatternCounts, so: str = "") -> Assu
 
 
 def _missing(counts: AccuracyCounts, estimate: Estimate) -> list[Assumption]:
-    """Unsure verdicts are missing; that they are missing at random can rarely be checked, so few of
-    them may be taken on trust.
-    """
+    """That verdicts are missing at random can rarely be checked: few may be taken on trust."""
     unsure = counts.total(verdict="unsure", answered=True)
     if not unsure:
         return []

@@ -267,9 +267,7 @@ def _planned_grades(
     plan: Plan,
     rng: np.random.Generator,
 ) -> list[tuple[Any, str, float | None]]:
-    """As many answers of each system as the plan says, on the same items first, so that systems can
-    be compared.
-    """
+    """As many answers of each system as the plan says, on the same items first."""
     done = {(item, str(s)) for item, s in evidence.rows("grades", "item", "system")}
     left = {name: int(row["n"]) for name, row in plan.inputs["by_system"].items()}
     require(

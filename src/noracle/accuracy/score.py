@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -591,14 +591,13 @@ def sample_of(
     several = len({s.n_classes for s in strata if s.n()}) > 1
     sizes = [(s.items if beyond else s.answered, s.usable(unanswered=beyond)) for s in strata]
     unequal = rates_p_value(sizes) < DIFFERENT_BELOW or (apart and several and method in VERDICT_OF)
-    groups: dict[tuple[str, int, float], Group] = {}
+    groups: dict[tuple[str, int, float], list[Stratum]] = defaultdict(list)
     for s in strata:
         weight = 0.0 if scored and not unequal else s.weight
         n_classes = s.n_classes if (apart and not scored) or unequal else 0
-        key = s.name if unequal else "", n_classes, weight
-        groups[key] = (*groups.get(key, ()), s)
+        groups[s.name if unequal else "", n_classes, weight].append(s)
     return Sample(
-        groups=tuple(groups.values()),
+        groups=tuple(map(tuple, groups.values())),
         total=sum(s.weight * s.items for s in strata),
         unequal=unequal,
         finite=whole and not beyond,
@@ -712,12 +711,17 @@ def binomial_cells(
     return (
         *_aimed_cells(aimed, seed),
         *(
-            BinomialCell(n, n * bool(succeeds(t)), *law_of(t.verdict, t.n_classes, t.n_ruled_out))
+            cell_of(t, n)
             for s in group
             for t, n in s.tallies.items()
             if t.answered and t.design != "recorded" and t.verdict in wanted
         ),
     )
+
+
+def cell_of(t: Tally, n: int) -> BinomialCell:
+    """``n`` uniform labels of one kind as binomial counts."""
+    return BinomialCell(n, n * bool(succeeds(t)), *law_of(t.verdict, t.n_classes, t.n_ruled_out))
 
 
 def _n_aimed(stratum: Stratum) -> int:
@@ -928,9 +932,7 @@ def _range(
     inverse: Floats | None,
     most_answers: int,
 ) -> tuple[float, float]:
-    """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out
-    classes.
-    """
+    """Least and largest score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
     for s in strata:
         least, most = 0.0, 1.0
@@ -949,9 +951,7 @@ def _corrected_rows(
     factors: Mapping[tuple[str, int, float], float],
     used: Sequence[tuple[float, Tally, int]],
 ) -> ScoreRows:
-    """Scores of uniform questions whose verdicts are wrong at known rates, which may differ by the
-    class that was answered.
-    """
+    """Scores of uniform questions whose verdicts are wrong at known rates, maybe by class."""
 
     def corrected(asked: bool, yes: bool, propensity: float, pair: tuple[float, float]) -> float:
         about: dict[str, Any] = {"asked_answer": asked, "yes": yes, "propensity": propensity}
@@ -1177,9 +1177,7 @@ def _plain(cells: Iterable[BinomialCell]) -> tuple[BinomialCell, ...]:
 
 
 def _size(sample: Sample, group: Group, cells: tuple[BinomialCell, ...]) -> int | None:
-    """How many items there are to draw from, where all of them are known and their labels are
-    ordinary.
-    """
+    """How many items there are to draw from, where all are known and labels are ordinary."""
     plain = len(_plain(cells)) == len(cells)
     return sum(s.answered for s in group) if sample.finite and plain else None
 
@@ -1309,9 +1307,7 @@ def _all_known(sample: Sample) -> bool:
 def _weighted(
     cells: tuple[BinomialCell, ...], settings: LimitSettings
 ) -> list[tuple[float, BinomialCell]]:
-    """The ordinary cell and the one complementary cell with their weights, as the paper's
-    estimators need them; the only one has all the weight.
-    """
+    """The ordinary and the one complementary cell with the weights of the paper's estimators."""
     ordinary = next(iter(_plain(cells)), BinomialCell(0, 0))
     others = [c for c in cells if c is not ordinary]
     require(

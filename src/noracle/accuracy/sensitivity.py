@@ -132,9 +132,7 @@ def check_sensitivity(
 
 
 def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
-    """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the
-    answer, no to another class.
-    """
+    """Items by outcome: yes to the answer, to another class; no to the answer, to another."""
     _refuse_repeats(stratum.tallies)
     for t in stratum.tallies:
         odd = t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)
@@ -281,9 +279,7 @@ _MOST_SEARCHED = 400
 
 
 def _ways(about_answer: int, other: int) -> tuple[list[tuple[float, float]], bool]:
-    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways
-    there are.
-    """
+    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways."""
     every = (about_answer + 1) * (other + 1) <= _MOST_SEARCHED
     most = _MOST_SEARCHED if every else _MOST_SEARCHED // 8
     first, second = _numbers(about_answer, most), _numbers(other, most)

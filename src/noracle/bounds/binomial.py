@@ -52,9 +52,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def _put_off(name: str) -> None:
-    """Have a module of numpy loaded by its first use, and not because scipy asks numpy for all
-    that it has.
-    """
+    """Have a module of numpy loaded by its first use, not because scipy asks for all of numpy."""
     whole = f"numpy.{name}"
     spec = None if whole in sys.modules else importlib.util.find_spec(whole)
     if spec is None or spec.loader is None:
@@ -622,9 +620,7 @@ def _legendre() -> tuple[Floats, Floats]:
 
 
 def _crossing(cells: tuple[BinomialCell, ...], mode: float, end: float, level: float) -> float:
-    """The point between the mode and ``end`` where the likelihood falls to ``level``; ``end`` if it
-    never does. Rounded outwards.
-    """
+    """Where the likelihood falls to ``level`` on the way to ``end``, else ``end``; outwards."""
 
     def keeps(rate: float) -> bool:
         return log_likelihood(cells, rate) >= level
@@ -799,9 +795,7 @@ def _chernoff_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[
 
 
 def _near(cells: tuple[BinomialCell, ...], at: float, error: float, side: int) -> float:
-    """About where a limit lies: as far from the estimate as the normal law says, with the
-    variance that holds at the limit.
-    """
+    """About where a limit lies by the normal law, with the variance that holds at the limit."""
     z = side * max(0.0, -float(ndtri(error)))
     first = at + z / math.sqrt(information(cells, at))
     first = min(max(first, at / 9), 1 - (1 - at) / 9)

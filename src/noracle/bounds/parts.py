@@ -113,9 +113,7 @@ class SumLimits(Limits):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sums:
-    """Parts as arrays, one row per part and one column per kind of label; missing kinds have no
-    trials.
-    """
+    """Parts as arrays, one row per part and one column per kind; missing kinds have no trials."""
 
     share: Floats
     n: Floats
@@ -286,9 +284,7 @@ def sum_profile(parts: Iterable[Part], below: float, above: float, *, blind: flo
 
 
 def _sorted(parts: Iterable[Part]) -> tuple[float, list[Part], float]:
-    """The sum over parts that are known completely, the parts with labels in an order of their own,
-    and the share without labels.
-    """
+    """The sum over parts known completely, the parts with labels in order, the share without."""
     known, unlabelled, rows = [], [], []
     for part in parts:
         cells, size = merge(part.cells), _drawn_from(part)
@@ -319,9 +315,7 @@ def _left(part: Part) -> float:
 
 
 def _choose(parts: Sequence[Part], below: float, above: float, guess: float) -> float | None:
-    """The share of the error for all but the largest part (the last one), or None for the profile
-    over all parts.
-    """
+    """The share of the error for all but the largest (last) part; None for the profile."""
     return min(_candidates(parts, below, above, guess), key=lambda candidate: candidate[0])[1]
 
 
@@ -382,9 +376,7 @@ def _profile_width(parts: Sequence[Part], below: float, above: float, guess: flo
 
 
 def _pair_width(parts: Sequence[Part], below: float, above: float, guess: float) -> float:
-    """Clopper–Pearson at as many ordinary labels as have the variance that T has, at the error left
-    by the box.
-    """
+    """Clopper–Pearson at as many ordinary labels as have the variance of T, at the error left."""
     total = math.fsum(part.share for part in parts)
     variance = sum(_left(p) * p.share**2 / information(p.cells, guess) for p in parts)
     n = guess * (1 - guess) * total**2 / variance
@@ -418,9 +410,7 @@ def _others(parts: Sequence[Part], below: float, above: float, guess: float) -> 
 
 
 def _countable(parts: Sequence[Part]) -> bool:
-    """Whether the law of T can be summed: two parts, one kind of label in each, whole counts, and
-    not too many of them.
-    """
+    """Whether the law of T can be summed: two parts with one kind each, not too many counts."""
     if len(parts) != 2 or any(len(part.cells) != 1 for part in parts):
         return False
     sizes = [float(part.cells[0].n) for part in parts]
@@ -435,9 +425,7 @@ def _pair(parts: Sequence[Part], below: float, above: float) -> Limits:
 
 
 def _between(low: float | None, failures: float | None, total: float) -> Limits:
-    """Limits inside [0, total] from lower limits of successes and of failures; None if no rates fit
-    the counts.
-    """
+    """Limits from lower limits of successes and of failures; None if no rates fit the counts."""
     high = 0.0 if failures is None else total - failures
     found = ordered(total if low is None else low, high, 0.0, total)
     least, most = (min(max(end, 0.0), total) for end in (found.low, found.high))
@@ -452,9 +440,7 @@ def _failures(part: Part) -> Part:
 
 
 def _pair_limit(parts: Sequence[Part], error: float) -> float | None:
-    """The largest sum found for which it and all smaller ones are proved to be too small; None if
-    no rates fit the counts.
-    """
+    """The largest sum that is proved, with all smaller ones, too small; None if no rates fit."""
     each = [_single(part, CONFINED * error / 4, CONFINED * error / 4) for part in parts]
     if any(limits.empty for limits in each):
         return None
@@ -671,9 +657,7 @@ class _Bet:
 
 
 def _lower_limit(sums: _Sums, error: float) -> float | None:
-    """The largest sum found for which it and all smaller ones are proved to be too small; None if
-    no rates fit the counts.
-    """
+    """The largest sum that is proved, with all smaller ones, too small; None if no rates fit."""
     reach = _reach(int(np.sum(sums.n > 0)), CONFINED * error)
     mean = sums.successes / np.maximum(sums.n, 1)
     ends = _entropy_limits(mean, sums.n, reach)  # where even one cell uses up the reach
