@@ -364,18 +364,15 @@ def estimate_accuracies(
     b 0.52 0.69
     """
     options = {k: v for k, v in locals().items() if k not in ("evidence", "systems")}
-    require_type(evidence, Evidence, AccuracyCounts)
     evidence = taking_repeats(evidence, repeats)
-    counts = evidence
-    if isinstance(counts, Evidence):
-        by_class = any(isinstance(rate, Mapping) for rate in (false_no, false_yes))
-        counts = count_accuracy(
-            counts,
-            systems=systems,
-            by_class=by_class or transition is not None,
-            by_guess=guess == "column",
-            by_cluster=clusters == "auto" and has_clusters(counts),
-        )
+    rates = any(isinstance(rate, Mapping) for rate in (false_no, false_yes))
+    counts = _counted(
+        evidence,
+        systems,
+        by_class=transition is not None or rates,
+        by_guess=guess == "column",
+        by_cluster=clusters == "auto",
+    )
     names = counts.systems if systems is None else tuple(systems)
     if checks == "auto":
         options["checks"] = label_checks(
@@ -434,24 +431,26 @@ def taking_repeats(evidence: Evidence | _Known, repeats: Repeats | None) -> Evid
 
 
 def counts_of(
-    evidence: Evidence | AccuracyCounts,
-    system: str | None,
-    *,
-    by_class: bool = False,
-    by_guess: bool = False,
-    by_cluster: bool = False,
+    evidence: Evidence | AccuracyCounts, system: str | None, **by: bool
 ) -> AccuracyCounts:
-    """The counts of one system, from tables or from counts; by cluster where the items have one."""
+    """The counts of one system, from tables or from counts; ``by`` as in :func:`count_accuracy`, by
+    cluster where the items have one.
+    """
+    return _counted(evidence, None if system is None else [system], **by).of(system)
+
+
+def _counted(
+    evidence: Evidence | AccuracyCounts,
+    systems: Sequence[str] | None,
+    *,
+    by_cluster: bool = False,
+    **by: bool,
+) -> AccuracyCounts:
     require_type(evidence, Evidence, AccuracyCounts)
     if isinstance(evidence, AccuracyCounts):
-        return evidence.of(system)
-    return count_accuracy(
-        evidence,
-        systems=None if system is None else [system],
-        by_class=by_class,
-        by_guess=by_guess,
-        by_cluster=by_cluster and has_clusters(evidence),
-    ).of(system)
+        return evidence
+    by_cluster = by_cluster and has_clusters(evidence)
+    return count_accuracy(evidence, systems=systems, by_cluster=by_cluster, **by)
 
 
 def _chosen(

@@ -563,13 +563,6 @@ class Sample:
         own, n = sum(map(self.labels, mine)), sum(map(self.labels, strata))
         return self.share(mine) / known * n / own
 
-    def describe(self, group: Group) -> dict[str, Any]:
-        """What tells a part from the others."""
-        return {
-            "stratum": group[0].name if self.unequal else "",
-            "n_classes": sorted({s.n_classes for s in group}),
-        }
-
 
 def sample_of(
     strata: tuple[Stratum, ...],
@@ -1122,12 +1115,13 @@ def from_cells(sample: Sample, settings: LimitSettings, below: float, above: flo
         rows.append((group, linear.merge(cells)))
     known = [(sample.share(group), group, cells) for group, cells in rows if cells]
     blind = sum(sample.share(group) for group, cells in rows if not cells)
-    told = [
+    told: list[dict[str, Any]] = [
         {
             "share": share,
             "n": sum(c.n for c in cells),
             "value": _value(cells, settings),
-            **sample.describe(group),
+            "stratum": group[0].name if sample.unequal else "",
+            "n_classes": sorted({s.n_classes for s in group}),
         }
         for share, group, cells in known
     ]
