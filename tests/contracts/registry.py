@@ -262,6 +262,11 @@ def _entries() -> list[Entry]:
             run=lambda e, c: noracle.estimate_accuracy(e, system="a", confidence=c),
         ),
         Entry(
+            function="estimate_accuracies",
+            how="of one",
+            run=lambda e, c: noracle.estimate_accuracies(e, confidence=c)["a"],
+        ),
+        Entry(
             function="estimate_accuracy",
             how="wrong verdicts",
             run=lambda e, c: noracle.estimate_accuracy(

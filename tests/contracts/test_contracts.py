@@ -359,6 +359,7 @@ def test_nan_is_no_answer(entry: Entry) -> None:
 @pytest.mark.parametrize(
     "function",
     [
+        "estimate_accuracies",
         "estimate_accuracy",
         "compare_systems",
         "range_unsure",

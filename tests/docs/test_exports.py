@@ -46,6 +46,7 @@ PUBLIC = (
     "check_yes_rate",
     "checks_for",
     "compare_systems",
+    "estimate_accuracies",
     "estimate_accuracy",
     "estimate_agreement",
     "estimate_ceiling",

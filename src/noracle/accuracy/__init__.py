@@ -18,7 +18,7 @@ from noracle.accuracy.check import (
 )
 from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
-from noracle.accuracy.estimate import estimate_accuracy
+from noracle.accuracy.estimate import estimate_accuracies, estimate_accuracy
 from noracle.accuracy.route import route_items
 from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream
@@ -38,6 +38,7 @@ __all__ = [
     "check_yes_rate",
     "checks_for",
     "compare_systems",
+    "estimate_accuracies",
     "estimate_accuracy",
     "label_checks",
     "race_systems",

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
-from noracle.accuracy.clusters import check_clusters
-from noracle.accuracy.score import Stratum, binomial_cells, strata_of, unclipped
+from noracle.accuracy.clusters import check_clusters, has_clusters
+from noracle.accuracy.score import (
+    Floats,
+    Stratum,
+    added,
+    binomial_cells,
+    cell_variance,
+    law_of,
+    require_type,
+    share_answered,
+    share_hit,
+    strata_of,
+    unclipped,
+)
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import Score, log_wealth
-from noracle.bounds.binomial import BinomialCell, bdtr, bdtrc, chdtrc, gammaln, ndtr
+from noracle.bounds.binomial import BinomialCell, bdtr, bdtrc, chdtrc, log_choose, ndtr
 from noracle.counts import AccuracyCounts, JudgementCounts, count_accuracy, count_judgements
 from noracle.counts.count import count_first_verdicts, labels_of, met_once
-from noracle.counts.tally import Question, Tally
+from noracle.counts.tally import Question
 from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.evidence.frames import fetch
@@ -37,14 +49,16 @@ def _judgements(evidence: Evidence | JudgementCounts, *, by_time: bool = False) 
     """What was asked. Beside recorded propensities, judgements without one that never say no are
     open questions, and left out.
     """
-    counts = (
-        evidence
-        if isinstance(evidence, JudgementCounts)
-        else count_judgements(evidence, by_time=by_time)
-    )
+    counts = evidence
+    if isinstance(counts, Evidence):
+        counts = count_judgements(counts, by_time=by_time)
     asked = {q: n for q, n in counts.questions.items() if q.propensity is not None}
     others_say_no = any(q.verdict == "no" for q in counts.questions if q.propensity is None)
     return dataclasses.replace(counts, questions=asked) if asked and not others_say_no else counts
+
+
+def _inverse(q: Question) -> float:
+    return 1 / float(q.propensity or 1)
 
 
 def _recorded(questions: Iterable[Question]) -> frozenset[Question]:
@@ -55,11 +69,8 @@ def _recorded(questions: Iterable[Question]) -> frozenset[Question]:
     may depend on the answers.
     """
     told = [q for q in questions if q.propensity is not None]
-    return frozenset(
-        told
-        if any(abs(float(q.propensity or 0) * q.n_classes - 1) > _UNIFORM_WITHIN for q in told)
-        else ()
-    )
+    uneven = any(abs(float(q.propensity or 0) * q.n_classes - 1) > _UNIFORM_WITHIN for q in told)
+    return frozenset(told if uneven else ())
 
 
 def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
@@ -101,15 +112,68 @@ def highest_inverse(questions: Iterable[Question]) -> float | None:
     A class asked with probability π leaves 1 - π to K - 1 others, so that one of them has at most
     (1 - π)/(K - 1), asked or not.
     """
-    least = [
-        min(q.propensity, (1 - q.propensity) / (q.n_classes - 1) or 1.0)
-        for q in questions
-        if q.propensity
-    ]
-    return 1 / min(least) if least else None
+    asked = [(q.propensity, q.n_classes) for q in questions if q.propensity]
+    least = (min(p, (1 - p) / (n_classes - 1) or 1.0) for p, n_classes in asked)
+    return 1 / min(least) if asked else None
 
 
-# ------------------------------------------------------------------------------------------------------------------
+_Part = dict[str, Any]
+
+
+def _part(n: int, statistic: float, p_value: float, what: str, **about: Any) -> _Part:
+    return {**about, "n": n, "statistic": statistic, "p_value": p_value, "what": what}
+
+
+def _joined(parts: Sequence[_Part]) -> tuple[float, _Part | None]:
+    """The p-value of all parts by Bonferroni, and the worst; parts of the same counts are one."""
+    told = [p for p in parts if not math.isnan(p["p_value"])]
+    tests = len({p.get("same", i) for i, p in enumerate(told)})
+    worst = min(told, key=lambda p: float(p["p_value"]), default=None)
+    return min(1.0, worst["p_value"] * tests) if worst else math.nan, worst
+
+
+def _checked(
+    name: str,
+    assumption: str,
+    parts: Sequence[_Part],
+    *,
+    without: str,
+    method: str,
+    refutes_only: bool = False,
+    counts: Mapping[str, int] | None = None,
+    seed: int | None = None,
+) -> Check:
+    """A check out of its parts, by default one per system."""
+    p_value, worst = _joined(parts)
+    return Check(
+        name=name,
+        assumption=assumption,
+        p_value=p_value,
+        statistic=worst["statistic"] if worst else math.nan,
+        finding=worst["what"] if worst else without,
+        method=method,
+        refutes_only=refutes_only,
+        parts=tuple({k: v for k, v in p.items() if k != "same"} for p in parts),
+        counts={"systems": len(parts)} if counts is None else counts,
+        diagnostics={} if seed is None else {"seed": seed},
+    )
+
+
+def _of_system(
+    name: str, n: int, tests: Sequence[tuple[float, float, str]], *, without: str = ""
+) -> _Part:
+    """The part of one system out of its tests (p-value, statistic, what), joined by Bonferroni."""
+    if not tests:
+        what = f"{name}: {without or 'nothing to compare'}"
+        return _part(n, math.nan, math.nan, what, system=name)
+    p, statistic, what = min(tests, key=lambda test: test[0])
+    return _part(n, statistic, min(1.0, p * len(tests)), what, system=name)
+
+
+def _simulated_p(simulated: Floats, statistic: float) -> float:
+    return float((1 + np.sum(simulated >= statistic - 1e-9)) / (_SIMULATIONS + 1))
+
+
 # routing
 
 
@@ -157,23 +221,14 @@ def check_routing(evidence: Evidence | JudgementCounts, *, by: str = "all", seed
     for q, n in counts.questions.items():
         groups[q.rater if by == "rater" else q.period if by == "time" else "all"][q] = n
     aimed = _recorded(counts.questions)
-    parts = [
-        part
-        for name, questions in sorted(groups.items())
-        for part in _routing_parts(name, questions, aimed, rng)
-    ]
-    p_values = [p["p_value"] for p in parts if not math.isnan(p["p_value"])]
-    p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
+    parts = [p for name in sorted(groups) for p in _routing_parts(name, groups[name], aimed, rng)]
+    p_value, worst = _joined(parts)
     n = sum(counts.questions.values())
-    worst = min(
-        (p for p in parts if not math.isnan(p["p_value"])), key=lambda p: p["p_value"], default=None
-    )
+    finding = f"{n} questions agree with the recorded design"
     if worst is None:
         finding = "too few questions to tell"
     elif p_value < 1e-3:
         finding = f"classes were not asked as recorded: {worst['what']} in {worst['group']}"
-    else:
-        finding = f"{n} questions agree with the recorded design"
     return Check(
         name="routing",
         assumption="recorded propensities" if aimed else "uniform routing",
@@ -191,63 +246,39 @@ def _routing_parts(
     questions: Mapping[Question, int],
     aimed: frozenset[Question],
     rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = []
-    uniform: dict[int, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
-    inverse: dict[int, dict[float, int]] = defaultdict(lambda: defaultdict(int))
-    for q, n in sorted(
-        questions.items(), key=str
-    ):  # engines give rows in any order; ties and sums must not depend on it
-        if q in aimed:
-            inverse[q.n_classes][1 / float(q.propensity or 1)] += n
-        else:
-            uniform[q.n_classes][q.asked] += n
-    for k, asked in sorted(uniform.items()):
+) -> list[_Part]:
+    parts = []
+    # Engines give rows in any order; ties and sums must not depend on it.
+    rows = sorted(questions.items(), key=str)
+    for k in sorted({q.n_classes for q in questions if q not in aimed}):
+        asked = added((q.asked, n) for q, n in rows if q not in aimed and q.n_classes == k)
         observed = np.array([*asked.values(), *([0] * (k - len(asked)))], dtype=float)
-        expected = observed.sum() / k
+        n = int(observed.sum())
+        expected = n / k
         statistic = float(((observed - expected) ** 2).sum() / expected)
         if expected >= 5:
             p = float(chdtrc(k - 1, statistic))
         else:
-            draws = rng.multinomial(int(observed.sum()), np.full(k, 1 / k), size=_SIMULATIONS)
-            simulated = ((draws - expected) ** 2).sum(axis=1) / expected
-            p = float((1 + np.sum(simulated >= statistic - 1e-9)) / (_SIMULATIONS + 1))
+            draws = rng.multinomial(n, np.full(k, 1 / k), size=_SIMULATIONS)
+            p = _simulated_p(((draws - expected) ** 2).sum(axis=1) / expected, statistic)
         most = max(asked, key=lambda c: asked[c])
-        parts.append(
-            {
-                "group": name,
-                "n_classes": k,
-                "n": int(observed.sum()),
-                "statistic": statistic,
-                "p_value": p,
-                "what": f"class {most} asked {asked[most]} times, expected {expected:.1f}",
-                "asked": {str(c): v for c, v in sorted(asked.items(), key=str)},
-            }
-        )
-    for k, values in sorted(inverse.items()):
-        n = sum(values.values())
-        average = sum(v * c for v, c in values.items()) / n
-        p = _bets_p(
-            values,
-            values,
-            float(k),
-            1.0,
-            highest_inverse(q for q in questions if q.n_classes == k and q in aimed),
-        )
-        parts.append(
-            {
-                "group": name,
-                "n_classes": k,
-                "n": n,
-                "statistic": average,
-                "p_value": p,
-                "what": f"mean inverse propensity {average:.3f}, expected {k}",
-            }
-        )
+        what = f"class {most} asked {asked[most]} times, expected {expected:.1f}"
+        by_class = {str(c): v for c, v in sorted(asked.items(), key=str)}
+        parts.append(_part(n, statistic, p, what, group=name, n_classes=k) | {"asked": by_class})
+    for k in sorted({q.n_classes for q in questions if q in aimed}):
+        own = [(q, n) for q, n in rows if q in aimed and q.n_classes == k]
+        values = added((_inverse(q), n) for q, n in own)
+        average = _mean(values)
+        p = _bets_p(values, values, float(k), 1.0, highest_inverse(q for q, _ in own))
+        what = f"mean inverse propensity {average:.3f}, expected {k}"
+        parts.append(_part(values.total(), average, p, what, group=name, n_classes=k))
     return parts
 
 
-# -----------------------------------------------------------------------------------------------------------------
+def _mean(values: Counter[float]) -> float:
+    return sum(v * n for v, n in values.items()) / values.total()
+
+
 # yes-rate
 
 
@@ -278,62 +309,35 @@ def check_yes_rate(evidence: Evidence | JudgementCounts) -> Check:
     >>> check_yes_rate(said).passed
     False
     """
-    counts = _judgements(evidence)
-    said = {q: n for q, n in counts.questions.items() if q.verdict != "unsure"}
-    recorded = _recorded(counts.questions)
-    aimed = {q: n for q, n in counts.questions.items() if q in recorded}
-    by_k: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    least: dict[float, int] = defaultdict(int)
-    most: dict[float, int] = defaultdict(int)
-    for q, n in said.items():
-        if q not in recorded:
-            by_k[q.n_classes][0] += n
-            by_k[q.n_classes][1] += n if q.verdict == "yes" else 0
-    for q, n in sorted(aimed.items(), key=str):
-        least[1 / float(q.propensity or 1) if q.verdict == "yes" else 0.0] += n
-        most[1 / float(q.propensity or 1) if q.verdict != "no" else 0.0] += n
-    parts: list[dict[str, Any]] = []
-    if by_k and sum(y for _, y in by_k.values()):
-        n, yes = (sum(v[i] for v in by_k.values()) for i in (0, 1))
-        expected = sum(v[0] / k for k, v in by_k.items())
-        p = sum_of_binomials_p([(v[0], 1 / k) for k, v in by_k.items()], yes)
-        parts.append(
-            {
-                "what": f"{yes} yes of {n}, expected {expected:.1f}",
-                "n": n,
-                "statistic": yes / n,
-                "p_value": p,
-                "expected": expected / n,
-            }
-        )
+    questions = _judgements(evidence).questions
+    said = {q: n for q, n in questions.items() if q.verdict != "unsure"}
+    recorded = _recorded(questions)
+    uniform = {q: n for q, n in said.items() if q not in recorded}
+    sizes = added((q.n_classes, n) for q, n in uniform.items())
+    yes = sum(n for q, n in uniform.items() if q.verdict == "yes")
+    parts = []
+    if yes:
+        n, expected = sizes.total(), sum(size / k for k, size in sizes.items())
+        p = sum_of_binomials_p([(size, 1 / k) for k, size in sizes.items()], yes)
+        what = f"{yes} yes of {n}, expected {expected:.1f}"
+        parts.append(_part(n, yes / n, p, what, expected=expected / n))
     if any(q in recorded for q in said):
-        n = sum(aimed.values())
-        average = sum(v * c for v, c in least.items()) / n
-        p = _bets_p(least, most, 1.0, 0.0, highest_inverse(aimed))
-        parts.append(
-            {
-                "what": f"mean of yes over propensity {average:.3f}, expected 1",
-                "n": n,
-                "statistic": average,
-                "p_value": p,
-                "expected": 1.0,
-            }
-        )
-    p_values = [x["p_value"] for x in parts if not math.isnan(x["p_value"])]
-    p_value = min(1.0, min(p_values) * len(p_values)) if p_values else math.nan
-    finding = (
-        "; ".join(x["what"] for x in parts)
-        if parts
-        else "not applicable: there is no yes among the verdicts"
-    )
+        aimed = [(q, n) for q, n in sorted(questions.items(), key=str) if q in recorded]
+        least = added((_inverse(q) if q.verdict == "yes" else 0.0, n) for q, n in aimed)
+        most = added((_inverse(q) if q.verdict != "no" else 0.0, n) for q, n in aimed)
+        average = _mean(least)
+        p = _bets_p(least, most, 1.0, 0.0, highest_inverse(q for q, _ in aimed))
+        what = f"mean of yes over propensity {average:.3f}, expected 1"
+        parts.append(_part(least.total(), average, p, what, expected=1.0))
+    without = "not applicable: there is no yes among the verdicts"
     return Check(
         name="yes rate",
         assumption="right verdicts",
         refutes_only=True,
-        p_value=p_value,
+        p_value=_joined(parts)[0],
         statistic=parts[0]["statistic"] if parts else math.nan,
-        finding=finding,
-        method="exact binomial" if by_k else "bets on the mean of yes over propensity",
+        finding="; ".join(x["what"] for x in parts) or without,
+        method="exact binomial" if uniform else "bets on the mean of yes over propensity",
         parts=tuple(parts),
         counts={"questions": sum(said.values())},
     )
@@ -354,32 +358,23 @@ def sum_of_binomials_p(parts: Sequence[tuple[int, float]], observed: int) -> flo
 
 def _tails_of_binomials(parts: Sequence[tuple[int, float]], observed: int) -> tuple[float, float]:
     """P(at most) and P(at least) the observed sum."""
-    if len(parts) > 1 and sum(n for n, _ in parts) > _MOST_EXACT:
-        off = observed - sum(n * p for n, p in parts)
-        spread = math.sqrt(sum(n * p * (1 - p) for n, p in parts))
-        return float(ndtr((off + 0.5) / spread)), float(ndtr((0.5 - off) / spread))
     if len(parts) == 1:
         (n, p), k = parts[0], observed
         return float(bdtr(k, n, p)), float(bdtrc(k - 1, n, p)) if k else 1.0
+    if sum(n for n, _ in parts) > _MOST_EXACT:
+        off = observed - sum(n * p for n, p in parts)
+        spread = math.sqrt(sum(n * p * (1 - p) for n, p in parts))
+        return float(ndtr((off + 0.5) / spread)), float(ndtr((0.5 - off) / spread))
     pmf = np.ones(1)
     for n, p in parts:
         s = np.arange(n + 1.0)
-        one = (
-            np.exp(
-                gammaln(n + 1.0)
-                - gammaln(s + 1)
-                - gammaln(n - s + 1)
-                + s * math.log(p)
-                + (n - s) * math.log1p(-p)
-            )
-            if 0 < p < 1
-            else (s == n * p).astype(float)
-        )
+        one = np.asarray(s == n * p, dtype=float)
+        if 0 < p < 1:
+            one = np.exp(log_choose(n, s) + s * math.log(p) + (n - s) * math.log1p(-p))
         pmf = np.convolve(pmf, one) if len(pmf) > 1 else one
     return float(pmf[: observed + 1].sum()), float(pmf[observed:].sum())
 
 
-# ------------------------------------------------------------------------------------------------------------------
 # overlap
 
 
@@ -413,7 +408,7 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
     True
     """
     counts = _accuracy(evidence, system)
-    return _by_system(
+    return _checked(
         "overlap",
         "uniform routing",
         [_overlap_part(counts.of(name), name) for name in _names(counts, system)],
@@ -423,131 +418,57 @@ def check_overlap(evidence: Evidence | AccuracyCounts, *, system: str | None = N
 
 
 def _accuracy(evidence: Evidence | AccuracyCounts, system: str | None = None) -> AccuracyCounts:
-    if not isinstance(evidence, (Evidence, AccuracyCounts)):
-        raise ArgumentError(
-            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
-    return (
-        evidence
-        if isinstance(evidence, AccuracyCounts)
-        else count_accuracy(evidence, systems=None if system is None else [system])
-    )
+    require_type(evidence, Evidence, AccuracyCounts)
+    if isinstance(evidence, AccuracyCounts):
+        return evidence
+    return count_accuracy(evidence, systems=None if system is None else [system])
 
 
 def _names(counts: AccuracyCounts, system: str | None) -> tuple[str, ...]:
     return counts.systems if system is None else (system,)
 
 
-def _by_system(
-    name: str,
-    assumption: str,
-    parts: Sequence[dict[str, Any]],
-    *,
-    without: str,
-    method: str,
-    refutes_only: bool = False,
-    notes: tuple[str, ...] = (),
-    seed: int | None = None,
-) -> Check:
-    """One check out of one part per system, joined by Bonferroni; parts that look at the very same
-    counts are one test.
-    """
-    told = [p for p in parts if not math.isnan(p["p_value"])]
-    tests = len({p.get("same", i) for i, p in enumerate(told)})
-    worst = min(told, key=lambda p: p["p_value"], default=None)
-    return Check(
-        name=name,
-        assumption=assumption,
-        p_value=min(1.0, worst["p_value"] * tests) if worst else math.nan,
-        statistic=worst["statistic"] if worst else math.nan,
-        finding=worst["what"] if worst else without,
-        method=method,
-        refutes_only=refutes_only,
-        parts=tuple({k: v for k, v in p.items() if k != "same"} for p in parts),
-        counts={"systems": len(parts)},
-        diagnostics={} if seed is None else {"seed": seed},
-        notes=notes if worst else (),
-    )
-
-
-def _overlap_part(counts: AccuracyCounts, name: str) -> dict[str, Any]:
-    asked_alike = {
-        t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"
-    }  # a grade has no class to rule out
+def _overlap_part(counts: AccuracyCounts, name: str) -> _Part:
+    # A grade has no class to rule out.
+    uniform = {t: n for t, n in counts.tallies.items() if t.answered and t.design == "uniform"}
     both = {
         t: n
-        for t, n in asked_alike.items()
+        for t, n in uniform.items()
         if t.verdict == "yes" and t.n_ruled_out and not t.hit and t.hit_share is None
     }
     if both:
-        trials: dict[float, int] = defaultdict(int)
-        for t, n in both.items():
-            trials[t.n_ruled_out / (t.n_classes - 1)] += n
-        hits = sum(n for t, n in both.items() if t.ruled_hit)
-        total = sum(trials.values())
+        trials = added((t.n_ruled_out / (t.n_classes - 1), n) for t, n in both.items())
+        hits, total = sum(n for t, n in both.items() if t.ruled_hit), trials.total()
         p = sum_of_binomials_p([(n, min(share, 1.0)) for share, n in trials.items()], hits)
         expected = sum(n * share for share, n in trials.items())
-        return {
-            "system": name,
-            "n": total,
-            "statistic": hits / total,
-            "p_value": p,
-            "what": f"{name}: {hits} of {total} wrong answers ruled out, expected {expected:.1f}",
-        }
+        what = f"{name}: {hits} of {total} wrong answers ruled out, expected {expected:.1f}"
+        return _part(total, hits / total, p, what, system=name)
     difference, variance, n = 0.0, 0.0, 0
-    apart = any(
-        t.hit_share is not None for t in counts.tallies
-    )  # an item whose repeats differ is neither right nor wrong
+    # An item whose repeats differ is neither right nor wrong.
+    apart = any(t.hit_share is not None for t in counts.tallies)
     for stratum in () if apart else strata_of(counts):
-        ordinary, other = (
-            linear.merge(_uniform_cells(stratum, verdict)) for verdict in ("yes", "no")
-        )
+        ordinary, other = (linear.merge(_uniform_cells(stratum, v)) for v in ("yes", "no"))
         if not ordinary or len(other) != 1:
             continue
         o, c = ordinary[0], other[0]
         rate = linear.maximum_likelihood((o, c))
         weight = o.n * c.n / (o.n + c.n)
-        p_o, p_c = o.p(rate), c.p(rate)
         difference += weight * (unclipped(o) - unclipped(c))
-        variance += weight**2 * (p_o * (1 - p_o) / o.n + p_c * (1 - p_c) / (c.b**2 * c.n))
+        variance += weight**2 * (cell_variance(o, rate) + cell_variance(c, rate))
         n += o.n + c.n
     if n < 30 or variance <= 0:
-        return {
-            "system": name,
-            "n": n,
-            "statistic": math.nan,
-            "p_value": math.nan,
-            "what": f"{name}: too few labels of both kinds",
-        }
+        return _of_system(name, n, (), without="too few labels of both kinds")
     z = difference / math.sqrt(variance)
-    return {
-        "system": name,
-        "n": n,
-        "statistic": z,
-        "p_value": float(2 * ndtr(-abs(z))),
-        "what": f"{name}: ordinary and complementary estimates differ by {z:.1f} standard errors",
-    }
+    what = f"{name}: ordinary and complementary estimates differ by {z:.1f} standard errors"
+    return _part(n, z, float(2 * ndtr(-abs(z))), what, system=name)
 
 
-def _uniform_cells(stratum: Stratum, verdict: str) -> list[BinomialCell]:
-    tallies: dict[Tally, int] = {
-        t: n for t, n in stratum.tallies.items() if t.verdict == verdict and t.design != "recorded"
-    }
-    return list(
-        binomial_cells(
-            Stratum(
-                name=stratum.name,
-                n_classes=stratum.n_classes,
-                weight=stratum.weight,
-                items=stratum.items,
-                answered=stratum.answered,
-                tallies=tallies,
-            )
-        )
-    )
+def _uniform_cells(stratum: Stratum, verdict: str) -> tuple[BinomialCell, ...]:
+    rows = stratum.tallies.items()
+    own = {t: n for t, n in rows if t.verdict == verdict and t.design != "recorded"}
+    return binomial_cells(dataclasses.replace(stratum, tallies=own))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
 # hits
 
 
@@ -613,30 +534,36 @@ def check_hits(
     >>> check_hits(of_the_answers).finding
     'system: 200 of 200 questions were about the answer, expected 40.0'
     """
-    counts = _accuracy(evidence, system)
-    asked = judgements
-    if isinstance(evidence, Evidence):
-        protocol = protocol or evidence.protocol
-        if asked is None and evidence.judgements is not None:
-            asked = count_judgements(evidence, by_rater=False, counts=counts)
+    counts, protocol, asked = _design(evidence, system, protocol, judgements)
     uniform: _Uniform = "questions" if are_questions(counts, protocol, asked) else "none"
     if uniform == "none" and counts.propensities == "uniform" and asked is not None:
         uniform = "some"
     if isinstance(evidence, Evidence):
         few = few and not recorded_grades(evidence)
     highest = None if asked is None or not few else highest_inverse(asked.questions)
-    parts = [
-        _hits_part(counts.of(name), name, uniform=uniform, highest=highest)
-        for name in _names(counts, system)
-    ]
-    return _by_system(
+    return _checked(
         "hits",
         "answers made without the labels",
-        parts,
+        [_hits_part(counts.of(s), s, uniform, highest) for s in _names(counts, system)],
         without="not applicable: needs questions about items with an answer",
         method="exact Poisson binomial; bets on the mean of inverse propensities",
         refutes_only=True,
     )
+
+
+def _design(
+    evidence: Evidence | AccuracyCounts,
+    system: str | None,
+    protocol: Protocol | None,
+    asked: JudgementCounts | None,
+) -> tuple[AccuracyCounts, Protocol | None, JudgementCounts | None]:
+    """The counts, the protocol and the questions: what was given, else what the tables say."""
+    counts = _accuracy(evidence, system)
+    if isinstance(evidence, Evidence):
+        protocol = protocol or evidence.protocol
+        if asked is None and evidence.judgements is not None:
+            asked = count_judgements(evidence, by_rater=False, counts=counts)
+    return counts, protocol, asked
 
 
 def are_questions(
@@ -645,25 +572,15 @@ def are_questions(
     """Whether the labels that count as uniform all answer random questions, and none is an open one
     (say the class) or of a set.
     """
-    if judgements is None:
-        return protocol == "question" or (protocol is None and {"yes", "no"} <= _verdicts(counts))
-    bare = {q.verdict for q in judgements.questions if q.propensity is None}
-    if any(q.propensity is not None for q in judgements.questions):
+    questions = () if judgements is None else judgements.questions
+    bare = {q.verdict for q in questions if q.propensity is None}
+    if any(q.propensity is not None for q in questions):
         # Beside questions with a propensity, labels without one that never say no were open
         # questions.
         return "no" in bare or (not bare and counts.propensities == "uniform")
+    if judgements is None:
+        bare = {t.verdict for t in counts.tallies if t.design == "uniform"}
     return protocol == "question" or (protocol is None and {"yes", "no"} <= bare)
-
-
-def _verdicts(counts: AccuracyCounts) -> set[str]:
-    return {t.verdict for t in counts.tallies if t.design == "uniform"}
-
-
-def _n_asked(t: Tally) -> int:
-    """How many classes a uniform label speaks of; an item with unsure verdicts only is taken as one
-    question.
-    """
-    return max(1, t.n_ruled_out + (t.verdict == "yes"))
 
 
 def numbers_asked(counts: AccuracyCounts) -> dict[int, set[int]]:
@@ -671,40 +588,33 @@ def numbers_asked(counts: AccuracyCounts) -> dict[int, set[int]]:
     several makes it uncertain (0).
     """
     found: dict[int, set[int]] = defaultdict(set)
-    unsure: set[int] = set()
-    for t in counts.tallies:
-        if t.design == "uniform" and t.verdict == "unsure":
-            unsure.add(t.n_classes)
-        elif t.design == "uniform":
-            found[t.n_classes].add(_n_asked(t))
-    for k in unsure:
+    uniform = [t for t in counts.tallies if t.design == "uniform"]
+    for t in uniform:
+        if t.verdict != "unsure":
+            found[t.n_classes].add(max(1, t.n_ruled_out + (t.verdict == "yes")))
+    for k in {t.n_classes for t in uniform if t.verdict == "unsure"}:
         found[k].add(1 if found[k] <= {1} else 0)
     return found
-
-
-def _share(t: Tally) -> float:
-    return float(t.answered) if t.answered_share is None else t.answered_share
 
 
 _Uniform = Literal["questions", "some", "none"]
 
 
 def _hits_part(
-    counts: AccuracyCounts, name: str, *, uniform: _Uniform, highest: float | None
-) -> dict[str, Any]:
+    counts: AccuracyCounts, name: str, uniform: _Uniform, highest: float | None
+) -> _Part:
     asked = numbers_asked(counts)
-    differ = {
-        t.n_classes for t in counts.tallies if t.hit_share is not None and t.design == "uniform"
-    }
-    fixed: dict[tuple[int, int], int] = defaultdict(int)
-    bounded: dict[tuple[int, int], int] = defaultdict(int)
+    tallies = counts.tallies
+    differ = {t.n_classes for t in tallies if t.hit_share is not None and t.design == "uniform"}
+    # Questions by the chance of a hit, known and at most; scores with mean 1.
+    fixed: Counter[float] = Counter()
+    bounded: Counter[float] = Counter()
+    up: Counter[float] = Counter()
+    down: Counter[float] = Counter()
     hits = ruled = 0
-    up: dict[float, int] = defaultdict(int)
-    down: dict[float, int] = defaultdict(int)
-    recorded = any(t.design == "recorded" for t in counts.tallies)
-    bound = highest if recorded else 1.0
-    for t, n in sorted(counts.tallies.items(), key=str):
-        share, k = _share(t), t.n_classes
+    bound = highest if any(t.design == "recorded" for t in tallies) else 1.0
+    for t, n in sorted(tallies.items(), key=str):
+        share, k = share_answered(t), t.n_classes
         if not share:
             continue
         if t.design == "recorded":
@@ -714,105 +624,41 @@ def _hits_part(
             down[(bound or 0.0) if unknown else value] += n
         elif uniform == "none" or t.design == "graded":
             continue
-        elif (
-            k in differ
-        ):  # answers that differ between repeats hit in part: the share that does has mean 1/K
+        elif k in differ:
+            # Answers that differ between repeats hit in part: the share that does has mean 1/K.
             if asked[k] == {1} and uniform == "questions":
-                value = k * (float(t.hit) if t.hit_share is None else t.hit_share / share)
+                value = k * (share_hit(t) / share if t.hit_share is not None else float(t.hit))
                 up[value] += n
                 down[value] += n
                 bound = None if bound is None else max(bound, float(k))
         elif uniform == "questions" and len(asked[k]) == 1 and 0 not in asked[k]:
-            fixed[min(asked[k]), k] += n
+            fixed[min(1.0, min(asked[k]) / k)] += n
             hits += n * (t.hit or t.ruled_hit)
         elif t.n_ruled_out and (t.verdict == "no" or not t.hit):
-            bounded[t.n_ruled_out, k - 1] += n
+            bounded[law_of("no", k, t.n_ruled_out).b] += n
             ruled += n * t.ruled_hit
-    found = [
-        _fixed_hits(name, fixed, hits),
-        _bounded_hits(name, bounded, ruled),
-        _recorded_hits(name, up, down, bound),
-    ]
-    told = [f for f in found if f is not None]
-    if not told:
-        return {
-            "system": name,
-            "n": 0,
-            "statistic": math.nan,
-            "p_value": math.nan,
-            "what": f"{name}: no question to look at",
-        }
-    worst = min(told, key=lambda f: f["p_value"])
-    return {
-        **worst,
-        "n": sum(f["n"] for f in told),
-        "p_value": min(1.0, worst["p_value"] * len(told)),
-    }
+    found = []
+    for trials, seen, words, p_value in (
+        (fixed, hits, "questions were about the answer, expected", sum_of_binomials_p),
+        (bounded, ruled, "answers were ruled out, expected at most", _at_least_p),
+    ):
+        if n := trials.total():
+            expected = sum(n * p for p, n in trials.items())
+            p = p_value([(n, p) for p, n in sorted(trials.items())], seen)
+            what = f"{name}: {seen} of {n} {words} {expected:.1f}"
+            found.append((p, seen / expected, what))
+    if up.total():
+        what = f"mean inverse propensity of questions about the answer {_mean(up):.3f}, expected 1"
+        p = _bets_p(up, down, 1.0, 0.0, bound)
+        found.append((p, _mean(up), f"{name}: {what}"))
+    n = fixed.total() + bounded.total() + up.total()
+    return _of_system(name, n, found, without="no question to look at")
 
 
-def _expected(trials: Mapping[tuple[int, int], int]) -> tuple[int, float, list[tuple[int, float]]]:
-    shares: dict[float, int] = defaultdict(int)
-    for (m, k), n in trials.items():
-        shares[min(1.0, m / k)] += n
-    return (
-        sum(shares.values()),
-        sum(n * p for p, n in shares.items()),
-        [(n, p) for p, n in sorted(shares.items())],
-    )
+def _at_least_p(parts: Sequence[tuple[int, float]], observed: int) -> float:
+    return min(1.0, _tails_of_binomials(parts, observed)[1])
 
 
-def _fixed_hits(
-    name: str, trials: Mapping[tuple[int, int], int], hits: int
-) -> dict[str, Any] | None:
-    n, expected, shares = _expected(trials)
-    if not n:
-        return None
-    what = f"{name}: {hits} of {n} questions were about the answer, expected {expected:.1f}"
-    return {
-        "system": name,
-        "n": n,
-        "statistic": hits / expected,
-        "p_value": sum_of_binomials_p(shares, hits),
-        "what": what,
-    }
-
-
-def _bounded_hits(
-    name: str, trials: Mapping[tuple[int, int], int], hits: int
-) -> dict[str, Any] | None:
-    n, expected, shares = _expected(trials)
-    if not n:
-        return None
-    what = f"{name}: {hits} of {n} answers were ruled out, expected at most {expected:.1f}"
-    return {
-        "system": name,
-        "n": n,
-        "statistic": hits / expected,
-        "p_value": min(1.0, _tails_of_binomials(shares, hits)[1]),
-        "what": what,
-    }
-
-
-def _recorded_hits(
-    name: str, up: Mapping[float, int], down: Mapping[float, int], high: float | None
-) -> dict[str, Any] | None:
-    n = sum(up.values())
-    if not n:
-        return None
-    average = sum(v * c for v, c in up.items()) / n
-    what = (
-        f"{name}: mean inverse propensity of questions about the answer {average:.3f}, expected 1"
-    )
-    return {
-        "system": name,
-        "n": n,
-        "statistic": average,
-        "p_value": _bets_p(up, down, 1.0, 0.0, high),
-        "what": what,
-    }
-
-
-# -------------------------------------------------------------------------------------------------
 # rates that should be the same
 
 
@@ -832,30 +678,31 @@ def _same_rate(
     if len(cells) < 2 or not 0 < n < total:
         return math.nan, math.nan, None
     rate = n / total
-    off = (drawn - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)
-    worst = cells[int(off.argmax())]
+
+    def off(draws: Any) -> Any:
+        return (draws - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)
+
+    worst = cells[int(off(drawn).argmax())]
     small = sizes * min(rate, 1 - rate) < 5
-    if (
-        small.any() and len(cells) > _MOST_SIMULATED_CELLS
-    ):  # too many to simulate: small cells are one
+    if small.any() and len(cells) > _MOST_SIMULATED_CELLS:  # too many: small cells are one
         sizes, drawn = (np.append(v[~small], v[small].sum()) for v in (sizes, drawn))
         if len(sizes) < 2:
             return math.nan, math.nan, None
         small = sizes * min(rate, 1 - rate) < 5
-    statistic = float(((drawn - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)).sum())
+    statistic = float(off(drawn).sum())
     if not small.any():
         return float(chdtrc(len(sizes) - 1, statistic)), statistic, worst
     draws = rng.multivariate_hypergeometric(sizes, n, size=_SIMULATIONS, method="marginals")
-    simulated = ((draws - rate * sizes) ** 2 / (rate * (1 - rate) * sizes)).sum(axis=1)
-    return float((1 + np.sum(simulated >= statistic - 1e-9)) / (_SIMULATIONS + 1)), statistic, worst
+    return _simulated_p(off(draws).sum(axis=1), statistic), statistic, worst
 
 
-def _place(stratum: str, n_classes: int, weight: float | None = None) -> str:
-    words = [f"stratum {stratum!r}"] if stratum else []
-    words += ([f"{n_classes} classes"] if n_classes else []) + (
-        [] if weight is None or weight == 1 else [f"weight {weight:g}"]
+def _place(stratum: str, n_classes: int, weight: float = 1.0) -> str:
+    words = (
+        f"stratum {stratum!r}" if stratum else "",
+        f"{n_classes} classes" if n_classes else "",
+        f"weight {weight:g}" if weight != 1 else "",
     )
-    return ", ".join(words) or "items without a stratum"
+    return ", ".join(filter(None, words)) or "items without a stratum"
 
 
 def check_label_rates(
@@ -902,29 +749,19 @@ def check_label_rates(
     parts = []
     for name in _names(counts, system):
         own = counts.of(name)
-        judged: dict[tuple[str, int, float], int] = defaultdict(int)
-        answered: dict[tuple[str, int, float], int] = defaultdict(int)
-        for t, n in own.tallies.items():
-            judged[t.stratum, t.n_classes, t.weight] += n if _share(t) else 0
-        for c, n in own.answered.items():
-            answered[c.stratum, c.n_classes, c.weight] += n
+        judged = added(
+            ((t.stratum, t.n_classes, t.weight), n if share_answered(t) else 0)
+            for t, n in own.tallies.items()
+        )
+        answered = added(((c.stratum, c.n_classes, c.weight), n) for c, n in own.answered.items())
         p, statistic, worst = _same_rate(judged, answered, np.random.default_rng(seed))
-        total, whole = sum(judged.values()), sum(answered.values())
         what = f"{name}: nothing to compare"
         if worst is not None:
-            what = f"{name}: {judged[worst]} of {answered[worst]} items judged in {_place(*worst)}, {total} of {whole} in all"
-        same = (tuple(sorted(judged.items(), key=str)), tuple(sorted(answered.items(), key=str)))
-        parts.append(
-            {
-                "system": name,
-                "n": total,
-                "statistic": statistic,
-                "p_value": p,
-                "what": what,
-                "same": same,
-            }
-        )
-    return _by_system(
+            here = f"{judged[worst]} of {answered[worst]} items judged in {_place(*worst)}"
+            what = f"{name}: {here}, {judged.total()} of {answered.total()} in all"
+        same = _key(judged, answered)
+        parts.append(_part(judged.total(), statistic, p, what, system=name, same=same))
+    return _checked(
         "label rates",
         "same label rate in all strata",
         parts,
@@ -934,7 +771,11 @@ def check_label_rates(
     )
 
 
-# ----------------------------------------------------------------------------------------------------------
+def _key(*tables: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """What tells the counts of a test from others."""
+    return tuple(tuple(sorted(map(str, table.items()))) for table in tables)
+
+
 # missing verdicts
 
 
@@ -988,21 +829,12 @@ def check_missing(
     >>> check_missing(AccuracyCounts(tallies=met, items={Cell("a", 4): 200}, answered={Cell("a", 4): 200})).passed
     False
     """
-    counts = _accuracy(evidence, system)
-    asked = judgements
-    if isinstance(evidence, Evidence):
-        protocol = protocol or evidence.protocol
-        if asked is None and evidence.judgements is not None:
-            asked = count_judgements(evidence, by_rater=False, counts=counts)
-    questions = are_questions(counts, protocol, asked)
-    parts = [
-        _missing_part(counts.of(name), name, questions=questions, seed=seed)
-        for name in _names(counts, system)
-    ]
-    return _by_system(
+    counts, protocol, asked = _design(evidence, system, protocol, judgements)
+    random = are_questions(counts, protocol, asked)
+    return _checked(
         "missing verdicts",
         "verdicts missing at random",
-        parts,
+        [_missing_part(counts.of(s), s, random, seed) for s in _names(counts, system)],
         without="not applicable: no unsure verdict beside others",
         method="exact conditional test; chi-square",
         refutes_only=True,
@@ -1010,19 +842,15 @@ def check_missing(
     )
 
 
-def _missing_part(
-    counts: AccuracyCounts, name: str, *, questions: bool, seed: int
-) -> dict[str, Any]:
+def _missing_part(counts: AccuracyCounts, name: str, questions: bool, seed: int) -> _Part:
     asked = numbers_asked(counts)
-    tables: dict[Any, list[int]] = defaultdict(
-        lambda: [0, 0, 0, 0]
-    )  # items, hits, unsure, unsure hits
-    unsure: dict[tuple[str, int], int] = defaultdict(int)
-    judged: dict[tuple[str, int], int] = defaultdict(int)
-    for t, n in counts.tallies.items():
+    # Items, hits, unsure and unsure hits.
+    tables: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    rows = counts.tallies.items()
+    judged = added(((t.stratum, t.n_classes), n) for t, n in rows)
+    unsure = added(((t.stratum, t.n_classes), n * (t.verdict == "unsure")) for t, n in rows)
+    for t, n in rows:
         missing = t.verdict == "unsure"
-        judged[t.stratum, t.n_classes] += n
-        unsure[t.stratum, t.n_classes] += n * missing
         single = t.design == "recorded" or (
             t.design == "uniform" and questions and asked[t.n_classes] <= {1}
         )
@@ -1030,48 +858,19 @@ def _missing_part(
             table = tables[t.stratum, t.n_classes, t.weight, t.design]
             for i, counted in enumerate((True, t.hit, missing, missing and t.hit)):
                 table[i] += n * counted
-    total, n = sum(unsure.values()), sum(judged.values())
     p, statistic, worst = _same_rate(unsure, judged, np.random.default_rng(seed))
     found: list[tuple[float, float, str]] = []
     if worst is not None:
-        found.append(
-            (
-                p,
-                statistic,
-                f"{name}: {unsure[worst]} of {judged[worst]} unsure with {_place(*worst)}, {total} of {n} in all",
-            )
-        )
-    hit = sum(t[3] for t in tables.values())
-    p = sum_of_hypergeometrics_p(
-        [(size, hits, drawn) for size, hits, drawn, _ in tables.values()], hit
-    )
+        here = f"{unsure[worst]} of {judged[worst]} unsure with {_place(*worst)}"
+        what = f"{name}: {here}, {unsure.total()} of {judged.total()} in all"
+        found.append((p, statistic, what))
+    size, about, left, hit = np.sum([*tables.values(), [0] * 4], axis=0).tolist()
+    p = sum_of_hypergeometrics_p([(n, m, k) for n, m, k, _ in tables.values()], hit)
     if not math.isnan(p):
-        about, left = sum(t[1] for t in tables.values()), sum(t[2] for t in tables.values())
-        others = sum(t[0] for t in tables.values()) - about
-        what = f"{name}: {hit} of {about} questions about the answer are unsure, {left - hit} of {others} others"
-        found.append((p, hit / about, what))
-    if not found:
-        return {
-            "system": name,
-            "n": n,
-            "statistic": math.nan,
-            "p_value": math.nan,
-            "what": f"{name}: nothing to compare",
-        }
-    p, statistic, what = min(found)
-    same = (
-        tuple(sorted(unsure.items(), key=str)),
-        tuple(sorted(judged.items(), key=str)),
-        tuple(sorted(map(str, tables.items()))),
-    )
-    return {
-        "system": name,
-        "n": n,
-        "statistic": statistic,
-        "p_value": min(1.0, p * len(found)),
-        "what": what,
-        "same": same,
-    }
+        here = f"{hit} of {about} questions about the answer are unsure"
+        found.append((p, hit / about, f"{name}: {here}, {left - hit} of {size - about} others"))
+    same = {"same": _key(unsure, judged, tables)} if found else {}
+    return _of_system(name, judged.total(), sorted(found)) | same
 
 
 def sum_of_hypergeometrics_p(tables: Sequence[tuple[int, int, int]], observed: int) -> float:
@@ -1099,29 +898,17 @@ def sum_of_hypergeometrics_p(tables: Sequence[tuple[int, int, int]], observed: i
         variance += drawn * (marked / size) * (1 - marked / size) * (size - drawn) / (size - 1)
         if free <= _MOST_EXACT:
             x = np.arange(low, high + 1.0)
-            pmf = np.convolve(
-                pmf,
-                np.exp(
-                    _log_choose(marked, x)
-                    + _log_choose(size - marked, drawn - x)
-                    - _log_choose(size, drawn)
-                ),
-            )
+            logs = log_choose(marked, x) + log_choose(size - marked, drawn - x)
+            pmf = np.convolve(pmf, np.exp(logs - log_choose(size, drawn)))
     if not free:
         return math.nan
     if free > _MOST_EXACT:
         z = (abs(observed - mean) - 0.5) / math.sqrt(variance)
         return float(min(1.0, 2 * ndtr(-max(z, 0.0))))
-    return _two_sided(
-        float(pmf[: observed - shift + 1].sum()), float(pmf[observed - shift :].sum())
-    )
+    seen = observed - shift
+    return _two_sided(float(pmf[: seen + 1].sum()), float(pmf[seen:].sum()))
 
 
-def _log_choose(n: float, k: Any) -> Any:
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-
-
-# ------------------------------------------------------------------------------------------------------------------
 # grading
 
 
@@ -1164,14 +951,11 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
     >>> check_grading(Evidence.from_tables(answers, grades=apart)).passed
     False
     """
-    if not isinstance(evidence, Evidence):
-        raise ArgumentError(
-            f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
+    require_type(evidence, Evidence)
     rng = np.random.default_rng(seed)
     tables = _graded_answers(evidence)
     names = sorted({key[0] for key in tables} if system is None else {system})
-    return _by_system(
+    return _checked(
         "grading",
         "graded whatever the answer",
         [_grading_part(name, tables, rng) for name in names],
@@ -1183,35 +967,24 @@ def check_grading(evidence: Evidence, *, system: str | None = None, seed: int = 
 
 
 def _graded_answers(evidence: Evidence) -> dict[tuple[str, str, str], dict[Any, list[int]]]:
-    """Answers, and those of them that were graded, by system, look and stratum, and by what is
-    looked at.
-    """
+    """Answers and graded ones, by system, look and stratum, and by what is looked at."""
     found: dict[tuple[str, str, str], dict[Any, list[int]]] = defaultdict(
         lambda: defaultdict(lambda: [0, 0])
     )
     if evidence.grades is None or evidence.answers is None:
         return found
     evidence.check()
-    labels = labels_of(evidence)
-    met = met_once(evidence, evidence.answers, labels).filter(nw.col("answered"))
-    stratum = [name for name in ("stratum",) if name in met.columns]
+    met = met_once(evidence, evidence.answers, labels_of(evidence)).filter(nw.col("answered"))
     given = evidence.answers.filter(~nw.col("answer").is_null())
     votes = given.group_by("item", "answer").agg(votes=nw.len())
-    counted = (
-        given.select("item", "system", "answer")
-        .join(votes, on=["item", "answer"], how="inner")
-        .select("item", "system", "votes")
-    )
-    frame = met.join(counted, on=["item", "system"], how="inner").with_columns(
-        graded=(~nw.col("grade").is_null()).cast(nw.Int64)
-    )
+    given = given.select("item", "system", "answer").join(votes, on=["item", "answer"], how="inner")
+    given = given.select("item", "system", "votes")
+    frame = met.join(given, on=["item", "system"], how="inner")
+    frame = frame.with_columns(graded=(~nw.col("grade").is_null()).cast(nw.Int64))
+    stratum = [name for name in ("stratum",) if name in met.columns]
     keys = ["system", "votes", "verdict", "hit", *stratum]
-    rows = fetch(
-        frame.group_by(*keys)
-        .agg(n=nw.len(), graded=nw.col("graded").sum())
-        .select(*keys, "n", "graded")
-    )
-    for name, shared, verdict, hit, *place, n, graded in rows:
+    sizes = frame.group_by(*keys).agg(n=nw.len(), graded=nw.col("graded").sum())
+    for name, shared, verdict, hit, *place, n, graded in fetch(sizes.select(*keys, "n", "graded")):
         where = str(place[0] or "") if place else ""
         looks: list[tuple[str, Any]] = [("agreement", int(shared))]
         if verdict is not None:
@@ -1227,59 +1000,24 @@ def _grading_part(
     name: str,
     tables: Mapping[tuple[str, str, str], Mapping[Any, Sequence[int]]],
     rng: np.random.Generator,
-) -> dict[str, Any]:
-    found = []
-    for (_, look, _), cells in sorted(
-        (key, cells) for key, cells in tables.items() if key[0] == name
-    ):
-        p, statistic, worst = _same_rate(
-            {c: graded for c, (_, graded) in cells.items()},
-            {c: n for c, (n, _) in cells.items()},
-            rng,
-        )
+) -> _Part:
+    found, total = [], 0
+    for (_, look, _), cells in sorted((k, cells) for k, cells in tables.items() if k[0] == name):
+        sizes, graded = ({c: row[i] for c, row in cells.items()} for i in (0, 1))
+        total += sum(graded.values()) if look == "agreement" else 0
+        p, statistic, worst = _same_rate(graded, sizes, rng)
         if worst is None:
             continue
-        n, graded = cells[worst]
-        all_n, all_graded = (sum(cell[i] for cell in cells.values()) for i in (0, 1))
-        about = (
-            f"that {worst} system{'' if worst == 1 else 's'} gave"
-            if look == "agreement"
-            else f"beside {worst[0]} to the answer"
-        )
-        if look == "judgement" and not worst[1]:
-            about = f"beside {worst[0]} to another class"
-        found.append(
-            (
-                p,
-                statistic,
-                f"{name}: {graded} of {n} answers {about} were graded, {all_graded} of {all_n} in all",
-            )
-        )
-    total = sum(
-        cell[1]
-        for key, cells in tables.items()
-        if key[:2] == (name, "agreement")
-        for cell in cells.values()
-    )
-    if not found:
-        return {
-            "system": name,
-            "n": total,
-            "statistic": math.nan,
-            "p_value": math.nan,
-            "what": f"{name}: nothing to compare",
-        }
-    p, statistic, what = min(found)
-    return {
-        "system": name,
-        "n": total,
-        "statistic": statistic,
-        "p_value": min(1.0, p * len(found)),
-        "what": what,
-    }
+        if look == "agreement":
+            about = f"that {worst} system{'' if worst == 1 else 's'} gave"
+        else:
+            about = f"beside {worst[0]} to {'the answer' if worst[1] else 'another class'}"
+        here = f"{graded[worst]} of {sizes[worst]} answers {about} were graded"
+        what = f"{name}: {here}, {sum(graded.values())} of {sum(sizes.values())} in all"
+        found.append((p, statistic, what))
+    return _of_system(name, total, sorted(found))
 
 
-# -------------------------------------------------------------------------------------------------------
 # number of questions
 
 
@@ -1319,53 +1057,31 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
     >>> check_questions(Evidence.from_tables(judgements=asked, n_classes=5)).passed
     False
     """
-    if not isinstance(evidence, Evidence):
-        raise ArgumentError(
-            f"evidence must be Evidence; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
+    require_type(evidence, Evidence)
     table = count_first_verdicts(evidence)
     rng = np.random.default_rng(seed)
-    parts: list[dict[str, Any]] = []
+    parts = []
     for t in range(1, max((n for _, n in table), default=0)):
-        reached: dict[str, int] = defaultdict(int)
-        more: dict[str, int] = defaultdict(int)
-        for (verdict, n), items in table.items():
-            reached[verdict] += items if n >= t else 0
-            more[verdict] += items if n > t else 0
+        reached = added((verdict, items * (n >= t)) for (verdict, n), items in table.items())
+        more = added((verdict, items * (n > t)) for (verdict, n), items in table.items())
         p, statistic, odd = _same_rate(more, reached, rng)
         if odd is None:
             continue
-        said = ", ".join(
-            f"{more[v]} of {reached[v]} after {v}" for v in VERDICTS.values() if reached[v]
-        )
-        what = f"asked again after question {t}, by the first verdict: {said}"
-        parts.append(
-            {
-                "question": t,
-                "n": sum(reached.values()),
-                "statistic": statistic,
-                "p_value": p,
-                "what": what,
-            }
-        )
-    worst = min(parts, key=lambda x: x["p_value"], default=None)
-    return Check(
-        name="number of questions",
-        assumption="number of questions fixed beforehand",
-        p_value=min(1.0, worst["p_value"] * len(parts)) if worst else math.nan,
-        statistic=worst["statistic"] if worst else math.nan,
-        finding=worst["what"]
-        if worst
-        else "not applicable: needs recorded propensities and items with several questions",
+        rates = [f"{more[v]} of {reached[v]} after {v}" for v in VERDICTS.values() if reached[v]]
+        what = f"asked again after question {t}, by the first verdict: {', '.join(rates)}"
+        parts.append(_part(reached.total(), statistic, p, what, question=t))
+    return _checked(
+        "number of questions",
+        "number of questions fixed beforehand",
+        parts,
+        without="not applicable: needs recorded propensities and items with several questions",
         method="chi-square; simulated where counts are small",
-        parts=tuple(parts),
         counts={"items": sum(table.values())},
-        diagnostics={"seed": seed},
+        seed=seed,
     )
 
 
-# ---------------------------------------------------------------------------- Which checks labels
-# must pass, and what their outcome does: one list for Python, the command line and the report.
+# Which checks labels must pass, and what their outcome does: one list for Python, the command line and the report.
 
 
 class Rule(NamedTuple):
@@ -1475,80 +1191,42 @@ def label_checks(
     >>> [check.name for check in label_checks(world.evidence())]
     ['routing', 'yes rate', 'overlap', 'hits']
     """
-    if isinstance(evidence, AccuracyCounts):
-        return _ordered(
-            _count_checks(
-                _chosen(evidence, systems),
-                protocol=protocol,
-                judgements=judgements,
-                alone=True,
-                seed=seed,
-            )
-        )
-    if not isinstance(evidence, Evidence):
-        raise ArgumentError(
-            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
-    if evidence.judgements is None and evidence.grades is None:
-        return (
-            _ordered(
-                _count_checks(_chosen(counts, systems), protocol=protocol, alone=True, seed=seed)
-            )
-            if counts is not None
-            else ()
-        )
+    require_type(evidence, Evidence, AccuracyCounts)
+    if isinstance(evidence, AccuracyCounts) or (
+        evidence.judgements is None and evidence.grades is None
+    ):
+        known = evidence if isinstance(evidence, AccuracyCounts) else counts
+        found = [] if known is None else _count_checks(known, systems, protocol, judgements, seed)
+        return _ordered(found)
     protocol = protocol or evidence.protocol
     if counts is None and (evidence.answers is not None or evidence.grades is not None):
         counts = count_accuracy(evidence, systems=systems)
     asked = judgements
     if asked is None and evidence.judgements is not None:
         asked = count_judgements(evidence, by_rater=False, counts=counts)
-    found: list[Check] = []
+    found = []
     if asked is not None and is_question(asked, protocol):
-        found.append(check_routing(asked, seed=seed))
-        if protocol != "sets" and not (
-            counts is not None and counts.propensities == "none" and _stops(counts)
-        ):
+        routing = check_routing(asked, seed=seed)
+        found.append(dataclasses.replace(routing, diagnostics={"seed": seed}))
+        stops = counts is not None and counts.propensities == "none" and _stops(counts)
+        if protocol != "sets" and not stops:
             found.append(check_yes_rate(asked))
     if counts is not None:
         few = not recorded_grades(evidence)
-        found += _count_checks(
-            _chosen(counts, systems),
-            protocol=protocol,
-            judgements=asked,
-            alone=asked is None,
-            few=few,
-            seed=seed,
-        )
+        found += _count_checks(counts, systems, protocol, asked, seed, few=few)
+    one = systems[0] if systems and len(systems) == 1 else None
     if evidence.grades is not None and evidence.answers is not None:
-        graded = check_grading(
-            evidence, system=systems[0] if systems and len(systems) == 1 else None, seed=seed
-        )
-        wanted = tuple(
-            part for part in graded.parts if systems is None or part["system"] in systems
-        )
+        graded = check_grading(evidence, system=one, seed=seed)
+        wanted = tuple(p for p in graded.parts if systems is None or p["system"] in systems)
         if any(not math.isnan(part["p_value"]) for part in wanted):
             found.append(dataclasses.replace(graded, parts=wanted))
-    if (
-        clusters == "ignore"
-        and counts is not None
-        and evidence.items is not None
-        and "cluster" in evidence.items.columns
-    ):
-        found.append(
-            check_clusters(
-                evidence,
-                system=systems[0] if systems and len(systems) == 1 else None,
-                population=population,
-                seed=seed,
-            )
-        )
+    if clusters == "ignore" and counts is not None and has_clusters(evidence):
+        found.append(check_clusters(evidence, system=one, population=population, seed=seed))
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
-    if propensities_of(evidence) == "recorded" and not all(
-        "at" in table.columns for table in tables
-    ):
+    timed = all("at" in table.columns for table in tables)
+    if propensities_of(evidence) == "recorded" and not timed:
         found += [c for c in (check_questions(evidence, seed=seed),) if c.parts]
-    return _ordered(found, seed=seed)
+    return _ordered(found)
 
 
 def _chosen(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:
@@ -1564,56 +1242,48 @@ def _chosen(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCo
 
 
 def _stops(counts: AccuracyCounts) -> bool:
-    """Whether the number of uniform questions differs between items: then a yes may have ended
-    them, and is too frequent by design.
-    """
+    """Whether numbers of uniform questions differ: a yes may have ended them, by design."""
     return any(len(m - {0}) > 1 for m in numbers_asked(counts).values())
 
 
 def _count_checks(
     counts: AccuracyCounts,
-    *,
+    systems: Sequence[str] | None,
     protocol: Protocol | None,
-    alone: bool,
+    judgements: JudgementCounts | None,
     seed: int,
-    judgements: JudgementCounts | None = None,
+    *,
     few: bool = True,
 ) -> list[Check]:
-    """The checks that counts allow; ``alone`` says that they came without the tables, and may be of
-    labels collected as sets.
+    """The checks that counts allow; without a protocol and without questions they may be of labels
+    collected as sets.
 
     ``few`` says that no propensity is less than those that judgements show or imply.
     """
-    tallies = [t for t in counts.tallies if t.answered or t.answered_share]
-    if alone and protocol is None and judgements is None:
+    counts = _chosen(counts, systems)
+    tallies = counts.tallies
+    if judgements is None and protocol is None:
         protocol = "sets"
     found: list[Check] = []
-    if any(t.design == "uniform" for t in counts.tallies):
+    if any(t.design == "uniform" for t in tallies):
         found.append(dataclasses.replace(check_overlap(counts), refutes_only=True))
     if (
-        any(t.design == "recorded" for t in tallies)
+        any(t.design == "recorded" for t in tallies if t.answered or t.answered_share)
         or counts.propensities == "uniform"
         or are_questions(counts, protocol, judgements)
     ):
         found.append(check_hits(counts, protocol=protocol, judgements=judgements, few=few))
     if len({(c.stratum, c.n_classes, c.weight) for c, n in counts.answered.items() if n}) > 1:
         found.append(check_label_rates(counts, seed=seed))
-    if any(t.verdict == "unsure" for t in counts.tallies) and any(
-        t.verdict != "unsure" for t in counts.tallies
-    ):
+    unsure = {t.verdict == "unsure" for t in tallies}
+    if len(unsure) > 1:
         found.append(check_missing(counts, protocol=protocol, judgements=judgements, seed=seed))
     return [c for c in found if c.name == "overlap" or not math.isnan(c.p_value)]
 
 
-def _ordered(checks: Sequence[Check], seed: int | None = None) -> tuple[Check, ...]:
+def _ordered(checks: Sequence[Check]) -> tuple[Check, ...]:
     order = list(POLICY)
-    told = (
-        c
-        if seed is None or c.name != "routing"
-        else dataclasses.replace(c, diagnostics={**c.diagnostics, "seed": seed})
-        for c in checks
-    )
-    return tuple(sorted(told, key=lambda c: order.index(c.name)))
+    return tuple(sorted(checks, key=lambda c: order.index(c.name)))
 
 
 def checks_for(
@@ -1645,36 +1315,33 @@ def checks_for(
     >>> [checks_for([check], name)[0].passed for name in ("fair", "told")]
     [True, False]
     """
+    known = {name for name, on in (("error rates", error_rates), ("transition", transition)) if on}
     found = []
     for check in checks:
         rule = POLICY.get(check.name)
-        if rule is not None and (
-            not rule.estimate
-            or (error_rates and "error rates" in rule.moot)
-            or (transition and "transition" in rule.moot)
-        ):
-            continue
-        narrow = _narrowed(check, system) if rule is not None else check
-        if narrow is not None:
-            found.append(narrow)
+        if rule is None:
+            found.append(check)
+        elif rule.estimate and not known & {*rule.moot}:
+            found += _narrowed(check, system)
     return tuple(found)
 
 
-def _narrowed(check: Check, system: str) -> Check | None:
-    """The check of one system; None where it has parts by system and none of this one."""
+def _narrowed(check: Check, system: str) -> list[Check]:
+    """The check of one system; none where it has parts by system and none of this one."""
     if not check.parts or any("system" not in part for part in check.parts):
-        return check
-    own = next((part for part in check.parts if part["system"] == system), None)
-    if own is None:
-        return None
-    return dataclasses.replace(
-        check,
-        p_value=own["p_value"],
-        statistic=own["statistic"],
-        finding=own.get("what", check.finding),
-        parts=(own,),
-        counts={**check.counts, "systems": 1},
-    )
+        return [check]
+    own = [part for part in check.parts if part["system"] == system][:1]
+    return [
+        dataclasses.replace(
+            check,
+            p_value=part["p_value"],
+            statistic=part["statistic"],
+            finding=part.get("what", check.finding),
+            parts=(part,),
+            counts={**check.counts, "systems": 1},
+        )
+        for part in own
+    ]
 
 
 def bears_on_estimates(check: Check) -> bool:

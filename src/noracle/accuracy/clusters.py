@@ -8,33 +8,45 @@ import dataclasses
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from noracle.accuracy.score import (
     DIFFERENT_BELOW,
+    VERDICT_OF,
     LimitSettings,
     Whole,
+    added,
     rates_p_value,
+    require_type,
     score_ends,
     sided_scores,
 )
 from noracle.bounds import clusters as bounds
-from noracle.bounds.binomial import Limits, gammaincc, ndtr, ordered
+from noracle.bounds.binomial import gammaincc, ndtr, ordered
 from noracle.counts import AccuracyCounts, count_accuracy
-from noracle.counts.tally import Cell
-from noracle.errors import ArgumentError
+from noracle.counts.tally import Cell, Tally
+from noracle.errors import require
 from noracle.evidence import Evidence
 from noracle.results import Assumption, Check
 
 SAMPLED = "clusters are a random sample"
+BY_CLUSTER = (
+    "items come in {} clusters: the cluster is the unit, and its items may depend on each other"
+)
 _MATTERS_BELOW = 0.01
 _MOST_ITEMS = 20_000
 _INTERVALS = ("exact", "fixed-n", "betting", "anytime", "wald")
 _ADVICE = "name the cluster of each item in a column cluster of the items and leave clusters='auto', or count each cluster as one item"
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Place = tuple[str, str]
+
+
+def has_clusters(evidence: Evidence) -> bool:
+    """Whether the items have a column ``cluster``."""
+    return evidence.items is not None and "cluster" in evidence.items.columns
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +77,14 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
     cluster without any answer is known altogether: it is counted with the probability with which
     other clusters got a label.
     """
-    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
-    rows: dict[str, list[float]] = defaultdict(
-        lambda: [0.0] * 5
-    )  # items, answered, labelled, lower, upper
+    # Items, answered and labelled ones, and sums of lower and upper scores.
+    rows: dict[str, list[float]] = defaultdict(lambda: [0.0] * 5)
     for column, known in ((0, counts.items), (1, counts.answered)):
         for c, k in known.items():
             rows[c.cluster][column] += k
     low, high, bounded, n, asked_all = 0.0, 1.0, True, 0, False
     most = max(counts.most_answers.values(), default=1)
-    for t, k in counts.tallies.items():
-        if t.verdict == "unsure" or wanted not in (None, t.verdict):
-            continue
+    for t, k in _labels(counts, method):
         lower, upper = sided_scores(t)
         for column, value in ((2, 1.0), (3, lower), (4, upper)):
             rows[t.cluster][column] += k * value
@@ -94,9 +102,8 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
         share = answered / np.maximum(size, 1)
         below, above = below * share, above * share
         silent = answered == 0
-        drawn = np.random.default_rng(seed).random(len(size)) < some.sum() / max(
-            1, int(np.sum(~silent))
-        )
+        chance = some.sum() / max(1, int(np.sum(~silent)))
+        drawn = np.random.default_rng(seed).random(len(size)) < chance
         labelled = np.where(silent, 1.0, labelled)
         some = some | (silent & drawn & bool(n))
     return ClusterSums(
@@ -112,7 +119,13 @@ def cluster_sums(counts: AccuracyCounts, *, method: str = "scores", seed: int = 
     )
 
 
-# ----------------------------------------------------------------------------------------------------
+def _labels(counts: AccuracyCounts, method: str = "scores") -> list[tuple[Tally, int]]:
+    """The labels that a method uses."""
+    wanted = VERDICT_OF.get(method)
+    told = ((t, n) for t, n in counts.tallies.items() if t.verdict != "unsure")
+    return [(t, n) for t, n in told if wanted in (None, t.verdict)]
+
+
 # do clusters matter?
 
 
@@ -143,30 +156,22 @@ def drawn_by_cluster_p_value(sizes: Mapping[Place, int], labels: Mapping[Place, 
         total, n = float(m.sum()), float(count.sum())
         if not 0 < n < total or len(m) < 2:
             continue
-        chance = [
-            math.prod((n - i) / (total - i) if total > i else 0.0 for i in range(k))
-            for k in range(5)
-        ]
+        steps = [(n - i) / (total - i) if total > i else 0.0 for i in range(4)]
+        chance = [math.prod(steps[:k]) for k in range(5)]
         m2 = m * (m - 1)
         m3, m4 = m2 * (m - 2), m2 * (m - 2) * (m - 3)
         mean = chance[2] * float(m2.sum())
         square = float((chance[4] * m4 + 4 * chance[3] * m3 + 2 * chance[2] * m2).sum())
         square += chance[4] * (float(m2.sum()) ** 2 - float((m2**2).sum()))
         pairs += float((count * (count - 1)).sum()), mean, max(square - mean**2, 0.0)
-        spread = float((m**3).sum()) / total - (float((m**2).sum()) / total) ** 2
-        trend += (
-            float((count * m).sum()),
-            n * float((m**2).sum()) / total,
-            n * (total - n) / max(total - 1, 1) * spread,
-        )
-    together = (
-        float(gammaincc(pairs[1] ** 2 / pairs[2], pairs[0] * pairs[1] / pairs[2]))
-        if pairs[2] > 0
-        else 1.0
-    )
-    by_size = (
-        float(2 * ndtr(-abs(trend[0] - trend[1]) / math.sqrt(trend[2]))) if trend[2] > 1e-9 else 1.0
-    )
+        squares = float((m**2).sum()) / total
+        spread = n * (total - n) / max(total - 1, 1) * (float((m**3).sum()) / total - squares**2)
+        trend += float((count * m).sum()), n * float((m**2).sum()) / total, spread
+    together = by_size = 1.0
+    if pairs[2] > 0:
+        together = float(gammaincc(pairs[1] ** 2 / pairs[2], pairs[0] * pairs[1] / pairs[2]))
+    if trend[2] > 1e-9:
+        by_size = float(2 * ndtr(-abs(trend[0] - trend[1]) / math.sqrt(trend[2])))
     return min(1.0, 2 * min(together, by_size))
 
 
@@ -185,44 +190,32 @@ def clusters_matter(counts: AccuracyCounts, *, beyond: bool) -> bool:
     nothing about how they were drawn. Decided by numbers of items and labels, never by verdicts.
     """
     sizes, labels = _by_place(counts)
-    if not labels or max(_clusters(sizes).values(), default=1) < 2:
+    largest = max(added((cluster, n) for (_, cluster), n in sizes.items()).values(), default=1)
+    if not labels or largest < 2:
         return False
     return beyond or not counts.whole or labels_go_by_cluster(sizes, labels)
 
 
 def _by_place(counts: AccuracyCounts) -> tuple[Counter[Place], Counter[Place]]:
     """Items and labels by stratum and cluster; of answered items only, where no other was labelled."""
-    told = [(t, n) for t, n in counts.tallies.items() if t.verdict != "unsure"]
-    known = counts.items if any(not t.answered for t, _ in told) else counts.answered
-    sizes: Counter[Place] = Counter()
-    labels: Counter[Place] = Counter()
-    for c, n in known.items():
-        sizes[c.stratum, c.cluster] += n
-    for t, n in told:
-        labels[t.stratum, t.cluster] += n
-    return sizes, labels
-
-
-def _clusters(sizes: Mapping[Place, int]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for (_, cluster), n in sizes.items():
-        found[cluster] += n
-    return found
+    told = _labels(counts)
+    known = counts.answered if all(t.answered for t, _ in told) else counts.items
+    sizes = added(((c.stratum, c.cluster), n) for c, n in known.items())
+    return sizes, added(((t.stratum, t.cluster), n) for t, n in told)
 
 
 def sampled_alike(sizes: Mapping[Place, int], labels: Mapping[Place, int]) -> Assumption:
     """The assumption that labelled clusters are a random sample; failed where strata had their
     clusters labelled at different rates.
     """
-    strata = dict.fromkeys(stratum for stratum, _ in sizes)
     rates = []
-    for stratum in strata:
+    for stratum in dict.fromkeys(stratum for stratum, _ in sizes):
         of = [place for place in sizes if place[0] == stratum]
         rates.append((len(of), sum(labels.get(place, 0) > 0 for place in of)))
-    detail = "labelled clusters are a random sample of the clusters, and labelled items of the items of their cluster"
     if rates_p_value(rates) < DIFFERENT_BELOW:
         told = "clusters of some strata were labelled more often than those of others; estimate the strata one by one"
         return Assumption(name=SAMPLED, status="failed", detail=told)
+    detail = "labelled clusters are a random sample of the clusters, and labelled items of the items of their cluster"
     return Assumption(name=SAMPLED, detail=detail)
 
 
@@ -231,16 +224,15 @@ def cluster_assumption(counts: AccuracyCounts) -> Assumption:
     return sampled_alike(*_by_place(counts))
 
 
-# ------------------------------------------------------------------------------------------------------
 # value and limits
 
 
 def refuse_weights(cells: Iterable[Cell]) -> None:
     """Clusters of items with different weights have no limits here."""
-    if len({c.weight for c in cells}) > 1:
-        raise ArgumentError(
-            "weights must be equal where items come in clusters that matter; got several. Pass clusters='ignore'."
-        )
+    require(
+        len({c.weight for c in cells}) <= 1,
+        "weights must be equal where items come in clusters that matter; got several. Pass clusters='ignore'.",
+    )
 
 
 def from_clusters(
@@ -249,86 +241,55 @@ def from_clusters(
     """The accuracy with the cluster as the unit: finite-sample by bets on clusters, or CR2 for
     ``wald``.
     """
-    if settings.inverse is not None or settings.rates is not None:
-        raise ArgumentError(
-            "clusters must be 'ignore' with a transition matrix or rates of wrong verdicts; got 'auto'."
-        )
-    if settings.interval not in _INTERVALS:
-        raise ArgumentError(
-            f"interval must be auto, {', '.join(_INTERVALS)} where items come in clusters; got {settings.interval!r}. "
-            "Pass clusters='ignore' to take items as independent."
-        )
+    require(
+        settings.inverse is None and settings.rates is None,
+        "clusters must be 'ignore' with a transition matrix or rates of wrong verdicts; got 'auto'.",
+    )
+    require(
+        settings.interval in _INTERVALS,
+        f"interval must be auto, {', '.join(_INTERVALS)} where items come in clusters; got {settings.interval!r}. "
+        "Pass clusters='ignore' to take items as independent.",
+    )
     refuse_weights(counts.items)
     sums = cluster_sums(counts, method=settings.method, seed=settings.seed)
     size, labelled = sums.size, sums.labelled
     middle = (sums.lower + sums.upper) / 2
     value, variance, _ = bounds.cr2(size, labelled, middle)
-    more = _design_effect(counts, settings.method, variance)
-    if settings.interval == "wald":
-        limits = bounds.cr2_interval(size, labelled, middle, below, above)
-        return Whole(
-            value=value,
-            limits=limits,
-            variance=variance,
-            n=sums.n,
-            interval="cr2",
-            clusters=len(size),
-            design_effect=more,
-        )
     every_look = settings.interval in ("betting", "anytime")
-    about: dict[str, Any] = {"largest": sums.largest, "anytime": every_look, "seed": settings.seed}
-    # Scores of recorded propensities have an end on one side only, which is the side that is bet
-    # against.
-    inf = math.inf
-    low = bounds.cluster_limits(
-        size,
-        labelled,
-        sums.lower,
-        below,
-        0.0,
-        low=sums.low,
-        high=sums.high if sums.bounded else inf,
-        **about,
-    ).low
-    high = bounds.cluster_limits(
-        size,
-        labelled,
-        sums.upper,
-        0.0,
-        above,
-        low=sums.low if sums.bounded else -inf,
-        high=sums.high,
-        **about,
-    ).high
-    limits = ordered(low, high)
-    interval = "clusters, every look" if every_look else "clusters"
-    found = Limits(limits.low, limits.high, limits.empty)
+    if settings.interval == "wald":
+        interval, limits = "cr2", bounds.cr2_interval(size, labelled, middle, below, above)
+    else:
+        interval = "clusters, every look" if every_look else "clusters"
+        find = partial(
+            bounds.cluster_limits,
+            size,
+            labelled,
+            largest=sums.largest,
+            anytime=every_look,
+            seed=settings.seed,
+        )
+        # Scores of recorded propensities have an end on one side only, which is the side that is
+        # bet against.
+        least, most = (sums.low, sums.high) if sums.bounded else (-math.inf, math.inf)
+        low = find(sums.lower, below, 0.0, low=sums.low, high=most).low
+        high = find(sums.upper, 0.0, above, low=least, high=sums.high).high
+        limits = ordered(low, high)
     return Whole(
         value=value,
-        limits=found,
+        limits=limits,
         variance=variance,
         n=sums.n,
         interval=interval,
         clusters=len(size),
-        design_effect=more,
+        design_effect=_design_effect(counts, settings.method, variance),
     )
 
 
 def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> float:
-    """The variance by cluster over that of as many independent items, s²/n; NaN where it is
-    undefined.
-    """
-    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
-    rows = [
-        (sum(sided_scores(t)) / 2, k)
-        for t, k in counts.tallies.items()
-        if t.verdict != "unsure" and wanted in (None, t.verdict)
-    ]
-    value, times = (
-        (np.array(x, dtype=float) for x in zip(*rows, strict=True))
-        if rows
-        else (np.zeros(0), np.zeros(0))
-    )
+    """The variance by cluster over that of as many independent items; NaN where undefined."""
+    rows = _labels(counts, method)
+    value = np.array([sum(sided_scores(t)) / 2 for t, _ in rows], dtype=float)
+    times = np.array([k for _, k in rows], dtype=float)
     n = float(times.sum())
     if n < 2:
         return math.nan
@@ -336,7 +297,6 @@ def _design_effect(counts: AccuracyCounts, method: str, variance: float) -> floa
     return variance / alone if alone > 0 else math.nan
 
 
-# -------------------------------------------------------------------------------------------------------------
 # the check
 
 
@@ -388,50 +348,41 @@ def check_clusters(
     >>> check_clusters(evidence, population="beyond").passed
     False
     """
-    if isinstance(evidence, AccuracyCounts):
-        counts = evidence
-    elif not isinstance(evidence, Evidence):
-        raise ArgumentError(
-            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
-    elif evidence.items is None or "cluster" not in evidence.items.columns:
-        return _checked([], "not applicable: the items have no column cluster")
-    else:
-        counts = count_accuracy(
-            evidence, systems=None if system is None else [system], by_cluster=True
-        )
-    names = counts.systems if system is None else (system,)
+    require_type(evidence, Evidence, AccuracyCounts)
+    counts = evidence
+    if isinstance(counts, Evidence):
+        if not has_clusters(counts):
+            return _checked([], "not applicable: the items have no column cluster")
+        chosen = None if system is None else [system]
+        counts = count_accuracy(counts, systems=chosen, by_cluster=True)
     beyond = population == "beyond"
-    mine = {name: counts.of(name) for name in names}
-    told = [name for name in names if clusters_matter(mine[name], beyond=beyond)]
-    if not told:
-        return _checked(
-            [],
-            "not applicable: labels fall on these items as on a random sample, so that clusters do not matter for them",
-        )
-    parts = [
-        _dependence(mine[name], name, 2000 * len(told), beyond=beyond, seed=seed) for name in told
-    ]
-    return _checked(parts, "")
+    own = {name: counts.of(name) for name in (counts.systems if system is None else (system,))}
+    told = {name: c for name, c in own.items() if clusters_matter(c, beyond=beyond)}
+    parts = [_dependence(c, name, 2000 * len(told), beyond, seed) for name, c in told.items()]
+    reason = (
+        "labels fall on these items as on a random sample, so that clusters do not matter for them"
+    )
+    return _checked(parts, f"not applicable: {reason}")
 
 
-def _checked(parts: list[dict[str, Any]], reason: str) -> Check:
-    worst = min(parts, key=lambda part: part["p_value"], default=None)
-    p_value = math.nan if worst is None else min(1.0, worst["p_value"] * len(parts))
-    finding = reason
+def _checked(parts: list[dict[str, Any]], without: str) -> Check:
+    worst = min(parts, key=lambda part: float(part["p_value"]), default=None)
+    p_value, statistic, finding = math.nan, math.nan, without
     if worst is not None:
-        finding = f"items of one cluster are no more alike than others for {worst['system']} (correlation {worst['statistic']:.2f})"
+        p_value, statistic = min(1.0, worst["p_value"] * len(parts)), worst["statistic"]
+        who, alike = worst["system"], f"correlation {statistic:.2f}"
+        finding = f"items of one cluster are no more alike than others for {who} ({alike})"
         if p_value < 1e-3:
             finding = (
-                f"items of one cluster depend on each other for {worst['system']} (correlation {worst['statistic']:.2f} within "
-                f"clusters): an interval for independent items is too narrow; {_ADVICE}"
+                f"items of one cluster depend on each other for {who} ({alike} within clusters): "
+                f"an interval for independent items is too narrow; {_ADVICE}"
             )
     return Check(
         name="clusters",
         assumption="iid items",
         refutes_only=True,
         p_value=p_value,
-        statistic=worst["statistic"] if worst else math.nan,
+        statistic=statistic,
         finding=finding,
         method="permutation of scores over clusters",
         parts=tuple(parts),
@@ -440,7 +391,7 @@ def _checked(parts: list[dict[str, Any]], reason: str) -> Check:
 
 
 def _dependence(
-    counts: AccuracyCounts, name: str, resamples: int, *, beyond: bool, seed: int
+    counts: AccuracyCounts, name: str, resamples: int, beyond: bool, seed: int
 ) -> dict[str, Any]:
     """P-value and correlation within clusters of one system."""
     rows = sorted(
@@ -450,33 +401,27 @@ def _dependence(
             sum(sided_scores(t)) / 2,
             n,
         )
-        for t, n in counts.tallies.items()
-        if t.verdict != "unsure"
+        for t, n in _labels(counts)
     )
-    repeat = np.array([row[3] for row in rows])
-    _, cluster = np.unique([row[0] for row in rows], return_inverse=True)
-    kinds = {kind: i for i, kind in enumerate(sorted({row[1] for row in rows}))}
-    kind = np.repeat([kinds[row[1]] for row in rows], repeat)
-    cluster, value = (
-        np.repeat(cluster.reshape(-1), repeat),
-        np.repeat(np.array([row[2] for row in rows], dtype=float), repeat),
-    )
+    clusters, kinds, scores, times = zip(*rows, strict=True)
+    place = {kind: i for i, kind in enumerate(sorted(set(kinds)))}
+    _, cluster = np.unique(clusters, return_inverse=True)
+    columns = (cluster.reshape(-1), [place[kind] for kind in kinds], np.array(scores, dtype=float))
+    cluster, kind, value = (np.repeat(column, times) for column in columns)
     if len(value) > _MOST_ITEMS:
         chance = _MOST_ITEMS / len(value)
         kept = (np.random.default_rng(seed).random(int(cluster.max()) + 1) < chance)[cluster]
         kind, cluster, value = kind[kept], cluster[kept], value[kept]
-    n = np.maximum(np.bincount(kind, minlength=len(kinds)), 1)
-    value = value - (np.bincount(kind, value, len(kinds)) / n)[kind]
-    spread = np.sqrt(np.bincount(kind, value**2, len(kinds)) / n)
+    n = np.maximum(np.bincount(kind, minlength=len(place)), 1)
+    value = value - (np.bincount(kind, value, len(place)) / n)[kind]
+    spread = np.sqrt(np.bincount(kind, value**2, len(place)) / n)
     value = value / np.where(spread > 0, spread, 1.0)[kind]
     sums, sizes = np.bincount(cluster, value), np.bincount(cluster)
     pairs = float((sizes * (sizes - 1.0)).sum())
-    alike = float((sums**2).sum() - (value**2).sum()) / pairs if pairs else 0.0
-    p_value = bounds.dependence_p_value(value, cluster, resamples=resamples, seed=seed)
     return {
         "system": name,
         "n": len(value),
         "clusters": int(np.sum(sizes > 0)),
-        "statistic": alike,
-        "p_value": p_value,
+        "statistic": float((sums**2).sum() - (value**2).sum()) / pairs if pairs else 0.0,
+        "p_value": bounds.dependence_p_value(value, cluster, resamples=resamples, seed=seed),
     }

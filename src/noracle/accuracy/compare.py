@@ -5,31 +5,51 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
 from noracle.accuracy.check import for_comparison, label_checks
-from noracle.accuracy.clusters import Place, labels_go_by_cluster, refuse_weights, sampled_alike
-from noracle.accuracy.estimate import GRADED, REPEATED, Checks, taking_repeats
+from noracle.accuracy.clusters import (
+    BY_CLUSTER,
+    Place,
+    has_clusters,
+    labels_go_by_cluster,
+    refuse_weights,
+    sampled_alike,
+)
+from noracle.accuracy.estimate import (
+    GRADED,
+    INDEPENDENT,
+    RECORDED,
+    REPEATED,
+    UNCHECKED,
+    UNIFORM,
+    Checks,
+    right_verdicts,
+    taking_repeats,
+)
 from noracle.accuracy.score import (
     DIFFERENT_BELOW,
+    Floats,
     PatternScores,
+    added,
     difference_scores,
     law_of,
     least_difference,
     rates_p_value,
+    require_type,
 )
 from noracle.bounds.betting import FRACTIONS, LOG_PRIOR, Score, betting_interval, fixed_interval
-from noracle.bounds.binomial import ndtri, ordered
+from noracle.bounds.binomial import Limits, ndtri, ordered
 from noracle.bounds.clusters import cluster_limits, cr2, cr2_interval
 from noracle.bounds.paired import difference_limits
 from noracle.counts import PatternCounts, count_patterns, label_rows
-from noracle.counts.count import CONTRADICTORY
 from noracle.counts.tally import Cell, Pattern, Repeats, Verdict
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence import Evidence
 from noracle.results import (
     Assumption,
@@ -128,36 +148,30 @@ def compare_systems(
     samples = _samples(found, pairs, beyond=population == "beyond")
     chosen = _interval(interval, list(samples.values()))
     orders = max(8, min(_MOST_ORDERS, _WORK // max(1, len(pairs))))
-    limits = _Limits(
-        interval=chosen, tail=error / (2 * max(1, len(pairs))), orders=orders, seed=seed
-    )
+    tail = error / (2 * max(1, len(pairs)))
+    limits = _Limits(interval=chosen, tail=tail, orders=orders, seed=seed)
     differences = [samples[pair].difference(*pair, limits) for pair in pairs]
     plain = [s.sample for s in samples.values()]
-    finite = chosen not in ("wald", "cr2") and not any(sample.unknown_weights for sample in plain)
-    unequal = any(sample.unequal for sample in plain)
-    worst = (
-        max(samples.values(), key=lambda s: (s.sample.unequal, s.sample.blind)) if samples else None
-    )
-    sample, grouped = (_Sample(counts), None) if worst is None else (worst.sample, worst.grouped)
+    sample, grouped = _Sample(counts), None
+    if samples:
+        worst = max(samples.values(), key=lambda s: (s.sample.unequal, s.sample.blind))
+        sample, grouped = worst.sample, worst.grouped
+    finite = chosen not in ("wald", "cr2") and not any(s.unknown_weights for s in plain)
+    equal = not any(s.unequal for s in plain)
+    every_look = chosen == _CLUSTERED["betting"] or (chosen == "betting" and equal)
     guarantee = Guarantee(
         kind=Kind.FINITE_SAMPLE if finite else Kind.ASYMPTOTIC,
         error_rate=error,
-        anytime=finite
-        and (chosen == _CLUSTERED["betting"] or (chosen == "betting" and not unequal)),
+        anytime=finite and every_look,
         assumptions=_assumptions(counts, sample, grouped),
     )
-    values = [_value(found, samples, i) for i in range(len(names))]
-    ranks = _ranks(names, values, differences)
-    labelled = any(len(sample.n) for sample in plain)
-    reason = "" if labelled else "no usable label of an item that all systems were asked about"
-    used = _checks(
-        evidence, checks, names, protocol, seed, clusters=clusters, population=population
-    )
+    ranks = _ranks(names, [_value(found, samples, i) for i in range(len(names))], differences)
+    about = {"clusters": clusters, "population": population}
+    used = _checks(evidence, checks, names, protocol, seed, **about)
     if counts.items:  # strata that were labelled at different rates are weighted
         used = tuple(c for c in used if c.assumption != SAME_RATES)
-    notes = _notes(counts, sample, differences, grouped)
-    if checks == "none":
-        notes = (*notes, "the labels were not checked: checks='none'")
+    unlabelled = "no usable label of an item that all systems were asked about"
+    differ = counts.runs and counts.repeats != "mean"
     return Comparison(
         systems=names,
         differences=tuple(differences),
@@ -169,16 +183,18 @@ def compare_systems(
         guarantee=guarantee.given(*used, strict=strict),
         counts={
             "labelled": sum(counts.patterns.values()),
-            "unsure": sum(k for p, k in counts.patterns.items() if p.verdict == "unsure"),
+            "unsure": _n_unsure(counts),
             "unused": dict(counts.unused),
             **({"clusters": grouped.n} if grouped else {}),
         },
-        diagnostics={"repeats": counts.when_right()}
-        if counts.runs and counts.repeats != "mean"
-        else {},
-        notes=notes,
-        reason=reason,
+        diagnostics={"repeats": counts.when_right()} if differ else {},
+        notes=(*_notes(counts, sample, differences, grouped), *[UNCHECKED] * (checks == "none")),
+        reason="" if any(len(s.n) for s in plain) else unlabelled,
     )
+
+
+def _n_unsure(counts: PatternCounts) -> int:
+    return sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
 
 
 def _checks(
@@ -187,7 +203,7 @@ def _checks(
     systems: Sequence[str],
     protocol: Literal["question", "sets"] | None,
     seed: int,
-    **about_items: Any,
+    **about: Any,
 ) -> tuple[Check, ...]:
     """The checks of the labels that go into a race or a comparison; all of its systems matter."""
     if checks == "none":
@@ -195,84 +211,50 @@ def _checks(
     if checks == "auto":
         checks = ()
         if isinstance(evidence, Evidence):
-            checks = label_checks(
-                evidence, systems=systems, protocol=protocol, seed=seed, **about_items
-            )
+            checks = label_checks(evidence, systems=systems, protocol=protocol, seed=seed, **about)
     return for_comparison(checks)
 
 
 def _patterns(
     evidence: Evidence | PatternCounts, systems: Sequence[str] | None, *, by_cluster: bool
 ) -> PatternCounts:
-    if not isinstance(evidence, (Evidence, PatternCounts)):
-        raise ArgumentError(
-            f"evidence must be Evidence or PatternCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
+    require_type(evidence, Evidence, PatternCounts)
     if isinstance(evidence, PatternCounts):
         counts = evidence if by_cluster else evidence.without_clusters()
+        require(
+            systems is None or tuple(systems) == counts.systems,
+            f"systems must be {list(counts.systems)}, the ones that were counted; got {list(systems or ())}.",
+        )
     else:
-        counts = count_patterns(
-            evidence, systems=systems, by_cluster=by_cluster and _has_clusters(evidence)
-        )
-    if (
-        isinstance(evidence, PatternCounts)
-        and systems is not None
-        and tuple(systems) != counts.systems
-    ):
-        raise ArgumentError(
-            f"systems must be {list(counts.systems)}, the ones that were counted; got {list(systems)}."
-        )
-    if len(counts.systems) < 2:
-        raise ArgumentError(f"systems must be at least two; got {list(counts.systems)}.")
+        by_cluster = by_cluster and has_clusters(evidence)
+        counts = count_patterns(evidence, systems=systems, by_cluster=by_cluster)
+    _require_two(counts.systems)
     return counts
+
+
+def _require_two(systems: Sequence[str]) -> None:
+    require(len(systems) > 1, f"systems must be at least two; got {list(systems)}.")
 
 
 def _assumptions(
     counts: PatternCounts, sample: _Sample, grouped: _Clusters | None
 ) -> tuple[Assumption, ...]:
-    rests = [
-        Assumption(
-            name="iid items", detail="labelled items are a random sample of the items asked about"
-        )
-    ]
-    if grouped is not None:
-        rests = [grouped.assumption]
-    if any(p.design == "recorded" for p in counts.patterns):
-        rests.append(
-            Assumption(
-                name="recorded propensities",
-                detail="each class was asked about with the probability that was recorded",
-            )
-        )
+    rests = [INDEPENDENT if grouped is None else grouped.assumption]
+    designs = {p.design for p in counts.patterns}
+    if "recorded" in designs:
+        rests.append(RECORDED)
     if any(p.design == "uniform" and p.verdict == "no" for p in counts.patterns):
-        rests.append(
-            Assumption(
-                name="uniform routing",
-                detail="the class asked about does not depend on item, truth or answers",
-            )
-        )
-    dropped = counts.unused.get(CONTRADICTORY, 0)
-    told = (
-        f"{dropped} items with verdicts that contradict each other were left out" if dropped else ""
-    )
-    detail = told or "nobody says yes to a wrong class or no to the true one"
-    rests.append(
-        Assumption(name="right verdicts", status="failed" if dropped else "assumed", detail=detail)
-    )
+        rests.append(UNIFORM)
+    rests.append(right_verdicts(counts))
     if grouped is None and sample.several and not counts.items:
-        rests.append(
-            Assumption(name=SAME_RATES, detail="the numbers of items of the strata are not known")
-        )
-    if any(p.design == "graded" for p in counts.patterns):
+        detail = "the numbers of items of the strata are not known"
+        rests.append(Assumption(name=SAME_RATES, detail=detail))
+    if "graded" in designs:
         rests.append(GRADED)
-    unsure = sum(n for p, n in counts.patterns.items() if p.verdict == "unsure")
+    unsure = _n_unsure(counts)
     if unsure:
-        rests.append(
-            Assumption(
-                name="verdicts missing at random",
-                detail=f"{unsure} items were judged unsure and are left out",
-            )
-        )
+        detail = f"{unsure} items were judged unsure and are left out"
+        rests.append(Assumption(name="verdicts missing at random", detail=detail))
     return (*rests, *(Assumption(name=line) for line in counts.inferred))
 
 
@@ -282,46 +264,37 @@ def _notes(
     differences: Sequence[Difference],
     grouped: _Clusters | None,
 ) -> tuple[str, ...]:
-    notes = []
-    open_pairs = sum(d.verdict == "not separable" for d in differences)
-    if open_pairs:
-        notes.append(
-            f"{open_pairs} of {len(differences)} pairs cannot be separated with these labels"
-        )
-    if grouped is not None:
-        notes.append(
-            f"items come in {grouped.n} clusters: the cluster is the unit, and its items may depend on each other"
-        )
-    elif sample.unequal:
-        notes.append(
-            "strata were labelled at different rates: each counts by its share of the items"
-        )
-    if grouped is None and sample.blind:
-        notes.append(
-            f"{sample.blind:.1%} of the items are in strata without labels: the difference there may be anything"
-        )
-    if sample.unknown_weights:
-        notes.append(
-            "weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic"
-        )
-    if counts.runs:
-        notes.append(REPEATED[counts.repeats])
-    notes += [
-        _missing(system, counts.states)
-        for system in counts.systems
-        if any(key[0] == system for key in counts.states)
-    ]
-    notes += [f"not used: {k} {name}" for name, k in counts.unused.items() if k]
-    return tuple(notes)
+    n_open = sum(d.verdict == "not separable" for d in differences)
+    alone = grouped is None
+    sentences = {
+        f"{n_open} of {len(differences)} pairs cannot be separated with these labels": n_open,
+        BY_CLUSTER.format(0 if grouped is None else grouped.n): not alone,
+        "strata were labelled at different rates: each counts by its share of the items": (
+            alone and sample.unequal
+        ),
+        f"{sample.blind:.1%} of the items are in strata without labels: the difference there may be anything": (
+            alone and sample.blind
+        ),
+        "weights differ: their mean and the heaviest are taken from the labelled items, so the promise is asymptotic": (
+            sample.unknown_weights
+        ),
+        REPEATED[counts.repeats]: counts.runs,
+    }
+    missing = []
+    for system in counts.systems:
+        own = {state: n for (name, state), n in counts.states.items() if name == system}
+        why = ", ".join(f"{n} {state}" for state, n in own.items())
+        if own:
+            missing.append(
+                f"{system}: {sum(own.values())} without an answer ({why}), counted as wrong"
+            )
+    return (
+        *(note for note, holds in sentences.items() if holds),
+        *missing,
+        *(f"not used: {k} {name}" for name, k in counts.unused.items() if k),
+    )
 
 
-def _missing(system: str, states: Mapping[tuple[str, str], int]) -> str:
-    """How many answers of a system are missing, and why."""
-    own = {state: n for (name, state), n in states.items() if name == system}
-    return f"{system}: {sum(own.values())} without an answer ({', '.join(f'{n} {state}' for state, n in own.items())}), counted as wrong"
-
-
-# -------------------------------------------------------------------------------------------------------
 # scores of patterns
 
 
@@ -363,13 +336,18 @@ def _place(p: Pattern | Cell) -> tuple[str, int, float]:
     return p.stratum, p.n_classes, p.weight
 
 
+def _told(counts: PatternCounts) -> list[tuple[Pattern, int]]:
+    """The patterns that have a label."""
+    return [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
+
+
 class _Sample:
     """The labelled items as arrays, and what each counts for: its stratum's share of the items over
     its share of the labels.
     """
 
     def __init__(self, counts: PatternCounts, *, beyond: bool = False) -> None:
-        rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
+        rows = _told(counts)
         self.systems = counts.systems
         self.averaged = counts.repeats == "mean" and any(p.hit_shares is not None for p, _ in rows)
         self.most_answers = _most_answers(counts, beyond=beyond)
@@ -379,118 +357,117 @@ class _Sample:
         self.kinds = np.array([_kind(p) for p in self.patterns], dtype=int)
         self.mixed = _mixed(self.patterns)
         self.most = max((p.n_classes for p in self.patterns), default=2)
-        labels: Counter[tuple[str, int, float]] = Counter()
-        for p, n in rows:
-            labels[_place(p)] += n
-        items: Counter[tuple[str, int, float]] = Counter()
-        for cell, n in counts.items.items():
-            items[_place(cell)] += n
+        labels = added((_place(p), n) for p, n in rows)
+        items = added((_place(cell), n) for cell, n in counts.items.items())
         self.several = len({p.stratum for p in self.patterns}) > 1
         self.unknown_weights = not items and len({p.weight for p in self.patterns}) > 1
-        self.unequal = (
-            bool(items)
-            and rates_p_value([(n, labels[place]) for place, n in items.items()]) < DIFFERENT_BELOW
-        )
+        rates = [(n, labels[place]) for place, n in items.items()]
+        self.unequal = bool(items) and rates_p_value(rates) < DIFFERENT_BELOW
         self.blind = 0.0
         weights = np.array([p.weight for p in self.patterns])
+        heavy: list[float] = []
         if self.unequal:
             total = sum(place[2] * n for place, n in items.items())
             shares = {place: place[2] * n / total for place, n in items.items()}
             self.blind = sum(share for place, share in shares.items() if not labels[place])
-            labelled = sum(labels.values())
-            self.factor = np.array(
-                [
-                    shares[_place(p)] * labelled / labels[_place(p)] / (1 - self.blind)
-                    for p in self.patterns
-                ]
-            )
+            own, seen = labels.total(), 1 - self.blind
+            places = [_place(p) for p in self.patterns]
+            self.factor = np.array([shares[p] * own / labels[p] / seen for p in places])
         else:
             population = items or labels
-            mean = sum(place[2] * n for place, n in population.items()) / max(
-                1, sum(population.values())
-            )
-            self.factor = weights / (mean or 1.0)
-        # The heaviest is that of the population where it is known: a bet must not depend on which
-        # items were drawn.
-        heavy = [place[2] for place in items] if items and not self.unequal else []
+            weight = sum(place[2] * n for place, n in population.items())
+            self.factor = weights / (weight / max(1, population.total()) or 1.0)
+            # The heaviest is that of the population where it is known: a bet must not depend on
+            # which items were drawn.
+            heavy = [place[2] for place in items]
         scale = float(weights[0] / self.factor[0]) if len(weights) else 1.0
-        self.heaviest = max(
-            [float(self.factor.max(initial=0.0)) or 1.0, *(w / scale for w in heavy)]
-        )
+        own_heaviest = float(self.factor.max(initial=0.0)) or 1.0
+        self.heaviest = max([own_heaviest, *(w / scale for w in heavy)])
 
     def interval(self, asked: str) -> str:
         """The interval to use, by the design."""
-        plain = (
-            bool(len(self.n))
-            and not self.kinds.any()
-            and not self.unequal
-            and len(set(self.factor)) == 1
-            and not self.averaged
-        )
+        labelled, one_weight = bool(len(self.n)), len(set(self.factor)) == 1
+        ordinary = labelled and not self.kinds.any() and not self.averaged
+        plain = ordinary and one_weight and not self.unequal
         if asked == "auto":
             return "exact" if plain else "fixed-n"
-        if asked == "exact" and not plain and len(self.n):
-            raise ArgumentError(
-                "interval must be fixed-n, betting or wald unless all labels are ordinary, of one weight and one rate, and repeats are not "
-                "averaged; got 'exact'."
-            )
+        require(
+            asked != "exact" or plain or not labelled,
+            "interval must be fixed-n, betting or wald unless all labels are ordinary, of one weight and one rate, and repeats are not "
+            "averaged; got 'exact'.",
+        )
         return asked
 
     def rows(self, i: int, j: int) -> tuple[Score, ...]:
         """Lower scores of A_i - A_j with the range of their kind, or of all kinds together."""
-        lowest = {
-            kind: _lowest(kind, self.most, self.most_answers) for kind in {*self.kinds.tolist()}
-        }
+        kinds = self.kinds.tolist()
+        lowest = {kind: _lowest(kind, self.most, self.most_answers) for kind in {*kinds}}
         if self.mixed or len(set(self.factor)) > 1:
             lowest = dict.fromkeys(lowest, min(lowest.values(), default=-1.0))
-        least = np.array([lowest[kind] for kind in self.kinds.tolist()])
-        found: Counter[tuple[float, float]] = Counter()
-        for value, low, n in zip(
-            (self.factor * self.scores.lower(i, j)).tolist(),
-            (self.heaviest * least).tolist(),
-            self.n.tolist(),
-            strict=True,
-        ):
-            found[value, low] += int(n)
+        least = (self.heaviest * np.array([lowest[kind] for kind in kinds])).tolist()
+        values = (self.factor * self.scores.lower(i, j)).tolist()
+        ends = zip(values, least, strict=True)
+        found = added((end, int(n)) for end, n in zip(ends, self.n.tolist(), strict=True))
         return tuple(Score(value, low, math.inf, n) for (value, low), n in found.items())
 
-    def moments(self, values: np.ndarray[Any, Any]) -> tuple[float, float]:
+    def moments(self, values: Floats) -> tuple[float, float]:
         """Mean of scores with its standard error.
 
         Kinds of label are weighted by the inverse of their typical variance, which is fixed
         beforehand: the mean stays unbiased, and the mean difference of two systems is the
         difference of their means.
         """
-        means, variances, sizes, shares = [], [], [], []
-        kinds = np.zeros_like(self.kinds) if self.mixed or self.unequal else self.kinds
+        means, variances, shares = [], [], []
+        together = self.mixed or self.unequal
+        kinds = np.zeros_like(self.kinds) if together else self.kinds
         for kind in sorted({*kinds.tolist()}):
             chosen = kinds == kind
             n, weighted = self.n[chosen], (self.factor * values)[chosen]
             size = float(n.sum())
             mean = float(n @ weighted) / size
-            typical = (
-                0.25
-                if kind <= 0 or self.mixed or self.unequal
-                else law_of("no", self.most, kind).variance
-            )
+            spread = float(n @ (weighted - mean) ** 2)
+            typical = 0.25 if kind <= 0 else law_of("no", self.most, kind).variance
             means.append(mean)
-            sizes.append(size)
             shares.append(size / typical)
-            variances.append(
-                float(n @ (weighted - mean) ** 2) / (size - 1) / size if size > 1 else math.nan
-            )
-        if not sizes:
+            variances.append(spread / (size - 1) / size if size > 1 else math.nan)
+        if not means:
             return math.nan, math.nan
         share = np.array(shares) / sum(shares)
         variance = float(share**2 @ np.array(variances))
         return float(share @ np.array(means)), math.sqrt(variance) if variance > 0 else math.nan
 
+    def difference(self, i: int, j: int, how: _Limits) -> Difference:
+        """The difference of two systems with its limits."""
+        n = int(self.n.sum())
+        value, se = self.moments(self.scores.difference(i, j)) if n else (math.nan, math.nan)
+        limits = Limits(-1.0, 1.0)
+        if how.interval == "exact" and n:
+            differences = np.rint(self.scores.difference(i, j))
+            wins, losses = (int(self.n[differences == sign].sum()) for sign in (1, -1))
+            limits = difference_limits(wins, losses, n, how.tail, how.tail)
+        elif how.interval in ("betting", "fixed-n") and n:
+            find = betting_interval
+            if how.interval == "fixed-n" and not self.unequal:
+                # Bets that adapt are not valid over strata with numbers of labels of their own;
+                # fixed ones are.
+                find = partial(fixed_interval, orders=how.orders, seed=how.seed)
+            limits = _two_sided(
+                i, j, lambda a, b: find(self.rows(a, b), how.tail, 0.0, floor=-1.0)[0]
+            )
+        elif se > 0:
+            z = -float(ndtri(how.tail))
+            low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))
+            limits = Limits(low, high)
+        low, high, blind = limits.low, limits.high, self.blind
+        if blind:
+            low, high = (1 - blind) * low - blind, (1 - blind) * high + blind
+        names = self.systems
+        return Difference(first=names[i], second=names[j], value=value, low=low, high=high, n=n)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Labels:
-    """The labels that two systems share: those of all systems where every label speaks of all of
-    them.
-    """
+    """The labels that two systems share: of all systems where every label speaks of all."""
 
     counts: PatternCounts
     sample: _Sample
@@ -500,11 +477,7 @@ class _Labels:
     def difference(self, i: int, j: int, how: _Limits) -> Difference:
         """The difference of two systems, named by their places among all."""
         first, second = (i, j) if self.places is None else (0, 1)
-        found = (
-            _difference(self.sample, first, second, how)
-            if self.grouped is None
-            else self.grouped.difference(first, second, how)
-        )
+        found = (self.grouped or self.sample).difference(first, second, how)
         share = 1 - self.counts.still  # elsewhere both have no answer, and do not differ
         return dataclasses.replace(
             found, value=share * found.value, low=share * found.low, high=share * found.high
@@ -520,17 +493,12 @@ def _samples(
 
     def labels(own: PatternCounts, places: tuple[int, int] | None) -> _Labels:
         grouped = _Clusters(own, beyond=beyond) if _clusters_matter(own, beyond=beyond) else None
-        return _Labels(
-            counts=own,
-            sample=_Sample(own.without_clusters(), beyond=beyond),
-            grouped=grouped,
-            places=places,
-        )
+        sample = _Sample(own.without_clusters(), beyond=beyond)
+        return _Labels(counts=own, sample=sample, grouped=grouped, places=places)
 
     if counts.partial or not counts.whole:
         return {pair: labels(counts.of(pair), pair) for pair in pairs}
-    alike = labels(counts, None)
-    return dict.fromkeys(pairs, alike)
+    return dict.fromkeys(pairs, labels(counts, None))
 
 
 def _interval(asked: str, samples: Sequence[_Labels]) -> str:
@@ -570,75 +538,29 @@ class _Limits:
     seed: int
 
 
-def _difference(sample: _Sample, i: int, j: int, how: _Limits) -> Difference:
-    names, n = (i, j), int(sample.n.sum())
-    value, se = sample.moments(sample.scores.difference(i, j)) if n else (math.nan, math.nan)
-    low, high = -1.0, 1.0
-    if how.interval == "exact" and n:
-        differences = np.rint(sample.scores.difference(i, j))
-        wins, losses = (int(sample.n[differences == sign].sum()) for sign in (1, -1))
-        limits = difference_limits(wins, losses, n, how.tail, how.tail)
-        low, high = limits.low, limits.high
-    elif how.interval in ("betting", "fixed-n") and n:
-        ends = []
-        for first, second in (names, names[::-1]):
-            rows = sample.rows(first, second)
-            if how.interval == "fixed-n" and not sample.unequal:
-                ends.append(
-                    fixed_interval(
-                        rows, how.tail, 0.0, floor=-1.0, orders=how.orders, seed=how.seed
-                    )[0]
-                )
-            else:  # bets that adapt are not valid over strata with numbers of labels of their own; fixed ones are
-                ends.append(betting_interval(rows, how.tail, 0.0, floor=-1.0)[0])
-        limits = ordered(ends[0], -ends[1], -1.0)
-        low, high = limits.low, limits.high
-    elif se > 0:
-        z = -float(ndtri(how.tail))
-        low, high = (min(max(x, -1.0), 1.0) for x in (value - z * se, value + z * se))
-    if sample.blind:
-        low, high = (
-            (1 - sample.blind) * low - sample.blind,
-            (1 - sample.blind) * high + sample.blind,
-        )
-    return Difference(
-        first=sample.systems[i], second=sample.systems[j], value=value, low=low, high=high, n=n
-    )
+def _two_sided(i: int, j: int, lower: Callable[[int, int], float]) -> Limits:
+    """Limits of A_i - A_j from lower limits of both orders."""
+    return ordered(lower(i, j), -lower(j, i), -1.0)
 
 
-# -----------------------------------------------------------------------------------------------------------------
 # clusters
 
 _CLUSTERED = {"betting": "clusters, every look", "wald": "cr2"}
 
 
-def _has_clusters(evidence: Evidence) -> bool:
-    return evidence.items is not None and "cluster" in evidence.items.columns
-
-
 def _places(counts: PatternCounts) -> tuple[Counter[Place], Counter[Place]]:
     """Items and labels by stratum and cluster."""
-    sizes: Counter[Place] = Counter()
-    labels: Counter[Place] = Counter()
-    for c, n in counts.items.items():
-        sizes[c.stratum, c.cluster] += n
-    for p, n in counts.patterns.items():
-        labels[p.stratum, p.cluster] += n * (p.verdict != "unsure")
-    return sizes, +labels
+    sizes = added(((c.stratum, c.cluster), n) for c, n in counts.items.items())
+    return sizes, +added(((p.stratum, p.cluster), n) for p, n in _told(counts))
 
 
 def _sizes(counts: PatternCounts) -> Counter[str]:
     """Items of each cluster."""
-    found: Counter[str] = Counter()
-    for c, n in counts.items.items():
-        found[c.cluster] += n
-    return found
+    return added((c.cluster, n) for c, n in counts.items.items())
 
 
 def _clusters_matter(counts: PatternCounts, *, beyond: bool) -> bool:
-    """Whether the cluster must be the unit; as in
-    :func:`noracle.accuracy.clusters.clusters_matter`.
-    """
+    """Whether the cluster must be the unit, as in accuracy.clusters.clusters_matter."""
     if not counts.clustered or max(_sizes(counts).values()) < 2:
         return False
     sizes, labels = _places(counts)
@@ -650,7 +572,7 @@ class _Clusters:
 
     def __init__(self, counts: PatternCounts, *, beyond: bool = False) -> None:
         refuse_weights(counts.items)
-        rows = [(p, n) for p, n in counts.patterns.items() if p.verdict != "unsure"]
+        rows = _told(counts)
         sizes = _sizes(counts)
         names = sorted({p.cluster for p, _ in rows})
         place = {name: k for k, name in enumerate(names)}
@@ -667,7 +589,7 @@ class _Clusters:
         most_answers = _most_answers(counts, beyond=beyond)
         self._least = min((_lowest(_kind(p), most, most_answers) for p, _ in rows), default=-1.0)
 
-    def _sum(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _sum(self, values: Floats) -> Floats:
         return np.bincount(self._at, self._times * values, self.n)
 
     def value(self, i: int) -> float:
@@ -677,33 +599,31 @@ class _Clusters:
     def difference(self, i: int, j: int, how: _Limits) -> Difference:
         """The difference of two systems with its limits."""
         middle = self._sum(self._scores.difference(i, j))
-        value = cr2(self._size, self._labelled, middle)[0]
+
+        def lower(first: int, second: int) -> float:
+            return cluster_limits(
+                self._size,
+                self._labelled,
+                self._sum(self._scores.lower(first, second)),
+                how.tail,
+                0.0,
+                largest=self.largest,
+                low=self._least,
+                high=math.inf,
+                floor=-1.0,
+                anytime=how.interval == _CLUSTERED["betting"],
+                orders=how.orders,
+                seed=how.seed,
+            ).low
+
         if how.interval == "cr2":
             limits = cr2_interval(self._size, self._labelled, middle, how.tail, how.tail, low=-1.0)
         else:
-            ends = [
-                cluster_limits(
-                    self._size,
-                    self._labelled,
-                    self._sum(self._scores.lower(first, second)),
-                    how.tail,
-                    0.0,
-                    largest=self.largest,
-                    low=self._least,
-                    high=math.inf,
-                    floor=-1.0,
-                    anytime=how.interval == _CLUSTERED["betting"],
-                    orders=how.orders,
-                    seed=how.seed,
-                ).low
-                for first, second in ((i, j), (j, i))
-            ]
-            limits = ordered(ends[0], -ends[1], -1.0)
-        names = self.systems
+            limits = _two_sided(i, j, lower)
         return Difference(
-            first=names[i],
-            second=names[j],
-            value=value,
+            first=self.systems[i],
+            second=self.systems[j],
+            value=cr2(self._size, self._labelled, middle)[0],
             low=limits.low,
             high=limits.high,
             n=int(self._times.sum()),
@@ -713,32 +633,20 @@ class _Clusters:
 def _ranks(
     names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]
 ) -> tuple[Rank, ...]:
-    better: dict[str, int] = dict.fromkeys(names, 0)
-    worse: dict[str, int] = dict.fromkeys(names, 0)
-    for d in differences:
-        if d.verdict == "not separable":
-            continue
-        winner, loser = (d.first, d.second) if d.verdict == "first" else (d.second, d.first)
-        better[loser] += 1
-        worse[winner] += 1
+    told = [d for d in differences if d.verdict != "not separable"]
+    pairs = [(d.first, d.second) if d.verdict == "first" else (d.second, d.first) for d in told]
+    wins, losses = (Counter(pair[side] for pair in pairs) for side in (0, 1))
     ranks = [
-        Rank(system=s, best=1 + better[s], worst=len(names) - worse[s], value=v)
+        Rank(system=s, best=1 + losses[s], worst=len(names) - wins[s], value=v)
         for s, v in zip(names, values, strict=True)
     ]
-    return tuple(
-        sorted(
-            ranks,
-            key=lambda r: (
-                r.best,
-                r.worst,
-                -r.value if not math.isnan(r.value) else math.inf,
-                r.system,
-            ),
-        )
-    )
+
+    def order(r: Rank) -> tuple[float, ...]:
+        return r.best, r.worst, math.inf if math.isnan(r.value) else -r.value
+
+    return tuple(sorted(ranks, key=lambda r: (order(r), r.system)))
 
 
-# -------------------------------------------------------------------------------------------------------------------
 # races
 
 
@@ -799,8 +707,7 @@ class Race:
         largest: int = 1,
         most_answers: int = 1,
     ) -> None:
-        if len(systems) < 2:
-            raise ArgumentError(f"systems must be at least two; got {list(systems)}.")
+        _require_two(systems)
         self.systems = tuple(systems)
         self.confidence = check_confidence(confidence)
         self.n_classes = n_classes
@@ -834,33 +741,32 @@ class Race:
         The gain is (m/ℓ)·Σ d over ``largest`` times the least that d can be. Clusters must come in
         random order.
         """
-        if size > self.largest:
-            raise ArgumentError(
-                f"largest must bound every cluster; got {self.largest} and a cluster of {size} items."
-            )
+        require(
+            size <= self.largest,
+            f"largest must bound every cluster; got {self.largest} and a cluster of {size} items.",
+        )
         self.n += len(patterns)
         gains = [self._gains(p) for p in patterns if p.verdict != "unsure"]
         if gains:
             self._bet(np.sum(gains, axis=0) * (size / len(gains) / self.largest), 1)
 
-    def _gains(self, pattern: Pattern) -> np.ndarray[Any, Any]:
+    def _gains(self, pattern: Pattern) -> Floats:
         """The difference of scores of every ordered pair, over the least that it can be."""
-        if pattern.n_classes > self.n_classes or pattern.weight > self.heaviest:
-            raise ArgumentError(
-                f"n_classes and heaviest must bound every item; got {pattern.n_classes} classes and weight {pattern.weight:g}."
-            )
-        self._seen.setdefault((_kind(pattern), pattern.n_classes), pattern)
-        if not self.mixed and _mixed(self._seen.values()):
-            raise ArgumentError(
-                "mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False."
-            )
-        kinds = {_kind(pattern), 1} if self.mixed else {_kind(pattern)}
-        least = self.heaviest * min(
-            _lowest(kind, self.n_classes, self.most_answers) for kind in kinds
+        kind, n_classes, weight = _kind(pattern), pattern.n_classes, pattern.weight
+        require(
+            n_classes <= self.n_classes and weight <= self.heaviest,
+            f"n_classes and heaviest must bound every item; got {n_classes} classes and weight {weight:g}.",
         )
-        return difference_scores(pattern) * (pattern.weight / -least)
+        self._seen.setdefault((kind, n_classes), pattern)
+        require(
+            self.mixed or not _mixed(self._seen.values()),
+            "mixed must be True where kinds of label go with items (numbers of classes or designs differ); got False.",
+        )
+        kinds = {kind, 1} if self.mixed else {kind}
+        least = min(_lowest(own, self.n_classes, self.most_answers) for own in kinds)
+        return difference_scores(pattern) * (weight / -(self.heaviest * least))
 
-    def _bet(self, gains: np.ndarray[Any, Any], times: int) -> None:
+    def _bet(self, gains: Floats, times: int) -> None:
         if self.aimed and self.dropped:
             out = [i for i, system in enumerate(self.systems) if system in self.dropped]
             gains[out, :] = gains[:, out] = 0.0
@@ -869,14 +775,7 @@ class Race:
             return
         with np.errstate(divide="ignore"):
             self._wealth[moved] += times * np.log1p(gains[moved][:, None] * FRACTIONS)
-        logs = self._wealth[moved] + LOG_PRIOR
-        top = logs.max(axis=1)
-        finite = np.isfinite(top)
-        total = np.where(
-            finite,
-            top + np.log(np.exp(logs - np.where(finite, top, 0.0)[:, None]).sum(axis=1)),
-            -np.inf,
-        )
+        total = np.logaddexp.reduce(self._wealth[moved] + LOG_PRIOR, axis=1)
         for loser in {self.systems[j] for j in moved[1][total >= self._threshold]}:
             self.dropped.setdefault(loser, self.n)
 
@@ -926,97 +825,76 @@ def race_systems(
     choose("clusters", clusters, ("auto", "ignore"))
     choose("population", population, ("answers", "beyond"))
     evidence = evidence if repeats is None else evidence.with_repeats(repeats)
-    by_cluster = clusters == "auto" and _has_clusters(evidence)
+    by_cluster = clusters == "auto" and has_clusters(evidence)
     if evidence.open_ended:
         population = "beyond"
+    beyond = population == "beyond"
     names, rows = label_rows(evidence, systems=systems, by_cluster=by_cluster)
-    if len(names) < 2:
-        raise ArgumentError(f"systems must be at least two; got {list(names)}.")
+    _require_two(names)
     counted = count_patterns(evidence, systems=systems, by_cluster=by_cluster)
     counts = dataclasses.replace(counted, patterns=dict(Counter(rows)))
-    if (
-        not counts.whole
-    ):  # graded items are a sample of more, and their clusters as large as they are here
+    if not counts.whole:
+        # Graded items are a sample of more, and their clusters as large as they are here.
         cells = Counter(Cell("", p.n_classes, p.stratum, p.weight, p.cluster) for p in rows)
         counts = dataclasses.replace(counts, items=dict(cells))
-    grouped = _clusters_matter(counts, beyond=population == "beyond")
+    grouped = _clusters_matter(counts, beyond=beyond)
     if not grouped:
         counts, rows = counts.without_clusters(), [row._replace(cluster="") for row in rows]
     pairs = list(combinations(range(len(names)), 2))
-    beyond = population == "beyond"
-    unequal = any(
-        s.sample.unequal for s in _samples(counts.without_clusters(), pairs, beyond=False).values()
-    )
-    scale = _mean_weight(counts)
-    sizes = _sizes(counts)
+    samples = _samples(counts.without_clusters(), pairs, beyond=False)
+    unequal = any(s.sample.unequal for s in samples.values())
+    scale, sizes = _mean_weight(counts), _sizes(counts)
+    rows = [row._replace(weight=row.weight / scale) for row in rows]
+    several_kinds = len({_kind(p) for p in rows if p.verdict != "unsure"}) > 1
     race = Race(
         names,
         n_classes=max((p.n_classes for p in rows), default=2),
         confidence=confidence,
-        heaviest=max((p.weight / scale for p in rows), default=1.0),
-        mixed=_mixed(rows)
-        or (grouped and len({_kind(p) for p in rows if p.verdict != "unsure"}) > 1),
+        heaviest=max((p.weight for p in rows), default=1.0),
+        mixed=_mixed(rows) or (grouped and several_kinds),
         largest=max(sizes.values(), default=1),
         most_answers=_most_answers(counts, beyond=beyond),
     )
-    rows = [row._replace(weight=row.weight / scale) for row in rows]
     if grouped:
         for cluster in _complete(rows):
             race.update_cluster(cluster, sizes[cluster[0].cluster])
     else:
         for row in rows:
             race.update(row)
-    used = _checks(
-        evidence, checks, names, protocol, seed, clusters=clusters, population=population
-    )
+    about: dict[str, Any] = {"clusters": clusters, "population": population}
+    used = _checks(evidence, checks, names, protocol, seed, **about)
     end = compare_systems(
-        counts,
-        interval="betting",
-        confidence=confidence,
-        checks=used,
-        clusters=clusters,
-        population=population,
-        strict=strict,
+        counts, interval="betting", confidence=confidence, checks=used, strict=strict, **about
     )
     guarantee, notes = end.guarantee, end.notes
     if unequal and not grouped:
         told = "strata were labelled at different rates, and which system leads may depend on the stratum"
         failed = Assumption(name=SAME_RATES, status="failed", detail=told)
-        guarantee = dataclasses.replace(
-            guarantee, kind=Kind.HEURISTIC, assumptions=(*guarantee.assumptions, failed)
-        )
-        notes = (
-            *notes,
+        rests = (*guarantee.assumptions, failed)
+        guarantee = dataclasses.replace(guarantee, kind=Kind.HEURISTIC, assumptions=rests)
+        notes += (
             "a race needs labels at the same rate in all strata; compare_systems weights them",
         )
-    if checks == "none":
-        notes = (*notes, "the labels were not checked: checks='none'")
     order = {r.system: k for k, r in enumerate(end.ranks)}
-    return Comparison(
-        systems=end.systems,
-        differences=end.differences,
-        ranks=end.ranks,
+    return dataclasses.replace(
+        end,
         leaders=tuple(sorted(race.leaders, key=order.__getitem__)),
-        confidence=confidence,
         method="race of paired scores",
-        interval=end.interval,
         guarantee=guarantee,
         dropped=race.dropped,
-        counts=end.counts,
         diagnostics={**end.diagnostics, "labels_read": race.n},
-        notes=notes,
-        reason=end.reason,
+        notes=(*notes, *[UNCHECKED] * (checks == "none")),
     )
 
 
 def _complete(rows: Sequence[Pattern]) -> list[list[Pattern]]:
     """The labelled items of each cluster, in the order in which clusters were complete."""
     found: dict[str, list[Pattern]] = {}
-    last: dict[str, int] = {}
-    for k, row in enumerate(rows):
-        found.setdefault(row.cluster, []).append(row)
-        last[row.cluster] = k
-    return [found[name] for name in sorted(found, key=last.__getitem__)]
+    for row in rows:  # the last label puts its cluster at the end
+        labels = found.pop(row.cluster, [])
+        labels.append(row)
+        found[row.cluster] = labels
+    return list(found.values())
 
 
 def _mean_weight(counts: PatternCounts) -> float:

@@ -9,12 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from noracle.accuracy.check import checks_for, label_checks
-from noracle.accuracy.clusters import cluster_assumption, clusters_matter, from_clusters
+from noracle.accuracy.clusters import (
+    BY_CLUSTER,
+    cluster_assumption,
+    clusters_matter,
+    from_clusters,
+    has_clusters,
+)
 from noracle.accuracy.score import (
     ErrorRates,
+    Floats,
     Guess,
     LimitSettings,
-    Matrix,
     Sample,
     Stratum,
     Whole,
@@ -25,17 +31,19 @@ from noracle.accuracy.score import (
     many_weights,
     normal_limits,
     of_kind,
+    require_type,
     sample_of,
+    sided_anytime,
     strata_of,
     targeting_p_value,
     transition_scores,
     with_unanswered,
 )
-from noracle.bounds.binomial import BinomialCell, Limits, anytime, clopper_pearson
+from noracle.bounds.binomial import BinomialCell, Limits, clopper_pearson
 from noracle.counts import AccuracyCounts, PatternCounts, count_accuracy
 from noracle.counts.count import CONTRADICTORY
 from noracle.counts.tally import Repeats
-from noracle.errors import ArgumentError, GuaranteeWarning
+from noracle.errors import GuaranteeWarning, refuse, require
 from noracle.evidence import Evidence
 from noracle.results import (
     FAILED_BELOW,
@@ -78,6 +86,18 @@ GRADED = Assumption(
     name="graded whatever the answer",
     detail="which answers were graded does not depend on whether they are right",
 )
+INDEPENDENT = Assumption(
+    name="iid items", detail="labelled items are a random sample of the items asked about"
+)
+RECORDED = Assumption(
+    name="recorded propensities",
+    detail="each class was asked about with the probability that was recorded",
+)
+UNIFORM = Assumption(
+    name="uniform routing",
+    detail="the class asked about does not depend on item, truth or answers",
+)
+UNCHECKED = "the labels were not checked: checks='none'"
 SAMPLED_ITEMS = "no table lists the items: those that were graded are taken as a sample of more"
 _MUCH_WIDER = 1.2
 _MOST_UNSURE = 1.0  # of the half-width: more unsure verdicts than this could move the value out of the interval
@@ -113,7 +133,7 @@ def estimate_accuracy(
     confidence: float = 0.95,
     side: Side = "two-sided",
     weight: float = 0.5,
-    transition: Sequence[Sequence[float]] | Matrix | None = None,
+    transition: Sequence[Sequence[float]] | Floats | None = None,
     classes: Sequence[int | str] | None = None,
     false_no: Rate | Estimate = 0.0,
     false_yes: Rate | Estimate = 0.0,
@@ -206,37 +226,21 @@ def estimate_accuracy(
     >>> estimate_accuracy(counts)
     Estimate(accuracy of 'system': 0.7819 [0.7452, 0.815] at 0.95, exact, finite-sample)
     """
+    given = {**locals()}
     if isinstance(false_no, Estimate) or isinstance(false_yes, Estimate):
-        options: dict[str, Any] = {
-            "system": system,
-            "method": method,
-            "interval": interval,
-            "confidence": confidence,
-            "side": side,
-            "guess": guess,
-            "population": population,
-            "checks": checks,
-            "protocol": protocol,
-            "clusters": clusters,
-            "strict": strict,
-            "classes": classes,
-            "weight": weight,
-            "seed": seed,
-        }
-        return _with_estimated_rates(evidence, false_no, false_yes, {**options, "repeats": repeats})
+        return _with_estimated_rates(**given)
     choose("clusters", clusters, ("auto", "ignore"))
     evidence = taking_repeats(evidence, repeats)
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
-    by_class = transition is not None or (rates is not None and rates.by_class)
     found = counts_of(
         evidence,
         system,
-        by_class=by_class,
+        by_class=transition is not None or (rates is not None and rates.by_class),
         by_guess=guess == "column",
         by_cluster=clusters == "auto",
     )
-    sampled = not found.whole and any(t.design != "uniform" for t in found.tallies)
-    if sampled:  # grades alone
+    sampled = _is_sample(found)
+    if sampled:
         population = "beyond"
     beyond = population == "beyond"
     if beyond and found.most_answers:  # items beyond these may have more different answers
@@ -244,68 +248,148 @@ def estimate_accuracy(
         found = dataclasses.replace(found, most_answers=dict.fromkeys(found.most_answers, most))
     counts = found.without_clusters()
     strata = strata_of(counts)
-    settings = _settings(
-        strata,
-        method,
-        interval,
-        weight,
-        transition,
-        classes,
-        rates,
-        guess,
-        beyond=beyond,
+    settings = LimitSettings(
+        **_chosen(strata, method, interval, weight, transition, rates, guess, beyond=beyond),
+        weight=weight,
+        inverse=None if transition is None else transition_scores(transition),
+        classes=None if classes is None else tuple(classes),
+        guess=guess,
+        rates=rates,
         seed=seed,
     )
-    grouped = (
-        found
-        if clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond)
-        else None
-    )
-    whole = _whole(
-        counts, strata, settings, *tails(confidence, side), beyond=beyond, grouped=grouped
-    )
+    together = clusters == "auto" and found.clustered and clusters_matter(found, beyond=beyond)
+    grouped = found if together else None
+
+    def limits(below: float, above: float) -> Whole:
+        return _whole(counts, strata, settings, below, above, beyond=beyond, grouped=grouped)
+
+    whole = limits(*tails(confidence, side))
     if beyond and any(counts.items.values()) and not any(s.answered for s in strata):
         n = sum(counts.items.values())  # items beyond these may have an answer
-        whole = dataclasses.replace(
-            whole,
-            n=0,
-            value=0.0,
-            limits=Limits(0.0, clopper_pearson(0, n, *tails(confidence, side))[1]),
-        )
+        high = clopper_pearson(0, n, *tails(confidence, side))[1]
+        whole = dataclasses.replace(whole, n=0, value=0.0, limits=Limits(0.0, high))
     estimate = _told(counts, strata, whole, settings, confidence, side)
     kind, every_look, _ = _CLUSTERED.get(whole.interval) or INTERVALS.get(
         whole.interval, INTERVALS[settings.interval]
     )
-    every_look = every_look and not whole.fixed
     # An empty interval at 95 % happens by chance; one that stays empty at the threshold of checks
     # refutes the design.
-    rare = (FAILED_BELOW / 2, FAILED_BELOW / 2)
-    refuted = (
-        whole.limits.empty
-        and _whole(counts, strata, settings, *rare, beyond=beyond, grouped=grouped).limits.empty
-    )
-    rests = _assumptions(
-        counts, strata, settings, population, grouped=grouped, refuted=refuted, estimate=estimate
-    )
+    refuted = whole.limits.empty and limits(FAILED_BELOW / 2, FAILED_BELOW / 2).limits.empty
     guarantee = Guarantee(
-        kind=kind, error_rate=1 - confidence, anytime=every_look, assumptions=rests
+        kind=kind,
+        error_rate=1 - confidence,
+        anytime=every_look and not whole.fixed,
+        assumptions=_assumptions(counts, strata, settings, population, grouped, refuted, estimate),
     )
-    if settings.interval == "wald" and (math.isnan(estimate.se) or not _wald_is_sound(estimate)):
+    if settings.interval == "wald" and not _wald_is_sound(estimate):
         warnings.warn(
             f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
             GuaranteeWarning,
             stacklevel=2,
         )
-    if sampled:
-        estimate = dataclasses.replace(estimate, notes=(*estimate.notes, SAMPLED_ITEMS))
-    used = _checks(
-        evidence, counts, checks, settings, protocol, clusters=clusters, population=population
+    about = {"clusters": clusters, "population": population}
+    used = _checks(evidence, counts, checks, settings, protocol, **about)
+    notes = [SAMPLED_ITEMS] * sampled + [UNCHECKED] * (checks == "none")
+    return dataclasses.replace(
+        estimate,
+        guarantee=guarantee.given(*used, strict=strict),
+        notes=(*estimate.notes, *notes),
     )
-    if checks == "none":
-        estimate = dataclasses.replace(
-            estimate, notes=(*estimate.notes, "the labels were not checked: checks='none'")
+
+
+def estimate_accuracies(
+    evidence: Evidence | AccuracyCounts,
+    *,
+    systems: Sequence[str] | None = None,
+    method: Method | None = None,
+    interval: Interval = "auto",
+    confidence: float = 0.95,
+    side: Side = "two-sided",
+    weight: float = 0.5,
+    transition: Sequence[Sequence[float]] | Floats | None = None,
+    classes: Sequence[int | str] | None = None,
+    false_no: Rate | Estimate = 0.0,
+    false_yes: Rate | Estimate = 0.0,
+    guess: Guess = "leave-one-out",
+    population: Literal["answers", "beyond"] = "answers",
+    checks: Checks = "auto",
+    protocol: Literal["question", "sets"] | None = None,
+    clusters: Literal["auto", "ignore"] = "auto",
+    repeats: Repeats | None = None,
+    strict: bool = False,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Estimate the accuracy of every system; tables are counted, and labels checked, only once.
+
+    Each estimate is that of :func:`estimate_accuracy` for its system, at ``confidence`` each: that
+    all intervals hold together is not promised. To say which system is better use
+    :func:`compare_systems`, which looks at differences on the same labels.
+
+    Parameters
+    ----------
+    evidence
+        Tables, or counts of them.
+    systems
+        Which systems, in this order; all by default, sorted by name.
+    method, interval, confidence, side, weight, transition, classes, false_no, false_yes, guess
+        As in :func:`estimate_accuracy`, the same for every system.
+    population, checks, protocol, clusters, repeats, strict, seed
+        As in :func:`estimate_accuracy`. A check with one part per system bears on that system only.
+
+    Returns
+    -------
+    dict
+        The name of each system with its :class:`Estimate`.
+
+    Notes
+    -----
+    With S systems, intervals at 1 - (1 - confidence)/S each hold together at ``confidence``
+    (Bonferroni).
+
+    Assumes what :func:`estimate_accuracy` assumes, for every system.
+
+    References
+    ----------
+    Yin, Ishida and Sugiyama, "Towards scalable oversight via partitioned human supervision"; Dunn
+    (1961), JASA 56, 52-64 (intervals that hold together).
+
+    Examples
+    --------
+    >>> from noracle import estimate_accuracies
+    >>> from noracle.simulate import simulate_world
+    >>> world = simulate_world(n_items=400, n_classes=5, systems={"a": 0.8, "b": 0.6}, seed=1)
+    >>> for name, estimate in estimate_accuracies(world.evidence()).items():
+    ...     print(name, round(estimate.low, 2), round(estimate.high, 2))
+    a 0.72 0.86
+    b 0.52 0.69
+    """
+    options = {k: v for k, v in locals().items() if k not in ("evidence", "systems")}
+    evidence = taking_repeats(evidence, repeats)
+    rates = any(isinstance(rate, Mapping) for rate in (false_no, false_yes))
+    counts = _counted(
+        evidence,
+        systems,
+        by_class=transition is not None or rates,
+        by_guess=guess == "column",
+        by_cluster=clusters == "auto",
+    )
+    names = counts.systems if systems is None else tuple(systems)
+    if checks == "auto":
+        options["checks"] = label_checks(
+            evidence,
+            counts=counts.without_clusters(),
+            systems=names,
+            protocol=protocol,
+            clusters=clusters,
+            population="beyond" if _is_sample(counts) else population,
+            seed=seed,
         )
-    return dataclasses.replace(estimate, guarantee=guarantee.given(*used, strict=strict))
+    return {name: estimate_accuracy(counts.of(name), **options) for name in names}
+
+
+def _is_sample(counts: AccuracyCounts) -> bool:
+    """Whether there are grades alone, of items that are taken as a sample of more."""
+    return not counts.whole and any(t.design != "uniform" for t in counts.tallies)
 
 
 def _checks(
@@ -322,20 +406,10 @@ def _checks(
     system = counts.systems[0]
     if checks == "auto":
         about = evidence if isinstance(evidence, Evidence) else counts
-        checks = label_checks(
-            about,
-            counts=counts,
-            systems=[system],
-            protocol=protocol,
-            seed=settings.seed,
-            **about_items,
-        )
-    return checks_for(
-        checks,
-        system,
-        error_rates=settings.rates is not None,
-        transition=settings.inverse is not None,
-    )
+        own: dict[str, Any] = {"counts": counts, "systems": [system], "seed": settings.seed}
+        checks = label_checks(about, protocol=protocol, **own, **about_items)
+    noisy, biased = settings.rates is not None, settings.inverse is not None
+    return checks_for(checks, system, error_rates=noisy, transition=biased)
 
 
 _Known = TypeVar("_Known", AccuracyCounts, PatternCounts)
@@ -348,67 +422,64 @@ def taking_repeats(evidence: Evidence | _Known, repeats: Repeats | None) -> Evid
     choose("repeats", repeats, ("mean", "all", "any"))
     if isinstance(evidence, Evidence):
         return evidence.with_repeats(repeats)
-    if (
-        isinstance(evidence, (AccuracyCounts, PatternCounts))
-        and evidence.runs
-        and evidence.repeats != repeats
-    ):
-        raise ArgumentError(
-            f"repeats must be {evidence.repeats!r}, as these counts were made; got {repeats!r}. Count the tables again."
+    if isinstance(evidence, (AccuracyCounts, PatternCounts)) and evidence.runs:
+        require(
+            evidence.repeats == repeats,
+            f"repeats must be {evidence.repeats!r}, as these counts were made; got {repeats!r}. Count the tables again.",
         )
     return evidence
 
 
 def counts_of(
-    evidence: Evidence | AccuracyCounts,
-    system: str | None,
-    *,
-    by_class: bool = False,
-    by_guess: bool = False,
-    by_cluster: bool = False,
+    evidence: Evidence | AccuracyCounts, system: str | None, **by: bool
 ) -> AccuracyCounts:
-    """The counts of one system, from tables or from counts; by cluster where the items have one."""
+    """The counts of one system, from tables or from counts; ``by`` as in :func:`count_accuracy`, by
+    cluster where the items have one.
+    """
+    return _counted(evidence, None if system is None else [system], **by).of(system)
+
+
+def _counted(
+    evidence: Evidence | AccuracyCounts,
+    systems: Sequence[str] | None,
+    *,
+    by_cluster: bool = False,
+    **by: bool,
+) -> AccuracyCounts:
+    require_type(evidence, Evidence, AccuracyCounts)
     if isinstance(evidence, AccuracyCounts):
-        return evidence.of(system)
-    if not isinstance(evidence, Evidence):
-        raise ArgumentError(
-            f"evidence must be Evidence or AccuracyCounts; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
-        )
-    by_cluster = by_cluster and evidence.items is not None and "cluster" in evidence.items.columns
-    chosen = None if system is None else [system]
-    return count_accuracy(
-        evidence, systems=chosen, by_class=by_class, by_guess=by_guess, by_cluster=by_cluster
-    ).of(system)
+        return evidence
+    by_cluster = by_cluster and has_clusters(evidence)
+    return count_accuracy(evidence, systems=systems, by_cluster=by_cluster, **by)
 
 
-def _settings(
+def _chosen(
     strata: tuple[Stratum, ...],
     method: str | None,
     interval: str,
     weight: float,
-    transition: Sequence[Sequence[float]] | Matrix | None,
-    classes: Sequence[int | str] | None,
+    transition: object,
     rates: ErrorRates | None,
     guess: Guess,
     *,
     beyond: bool,
-    seed: int,
-) -> LimitSettings:
-    """Fill in what was left open, and refuse combinations that have no meaning."""
+) -> dict[str, str]:
+    """Method and interval, what was left open filled in; what has no meaning is refused."""
     by_class = rates is not None and rates.by_class
-    recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
+    tallies = [t for s in strata for t in s.tallies]
+    recorded = any(t.design == "recorded" for t in tallies)
     needs_scores = (
         transition is not None
         or by_class
         or (recorded and (guess != "leave-one-out" or beyond or not is_aimed(strata)))
-        or not are_binary(t for s in strata for t in s.tallies)
+        or not are_binary(tallies)
     )
     method = choose("method", method or ("scores" if needs_scores else "ml"), METHODS)
     choose("interval", interval, ("auto", *INTERVALS))
     if interval == "auto":
         # Beyond these items the shares of the parts, and of the items without an answer, are
         # unknown.
-        silent = any(not t.answered for s in strata for t in s.tallies)
+        silent = any(not t.answered for t in tallies)
         mixed = silent or len({s.n_classes for s in strata if s.n()}) > 1
         by_scores = (
             method == "scores"
@@ -416,48 +487,36 @@ def _settings(
             or (beyond and mixed and rates is None and not _only_ordinary(strata))
         )
         interval = "fixed-n" if by_scores else "exact"
-    if method not in INTERVALS[interval][2]:
-        fits = [i for i, (_, _, methods) in INTERVALS.items() if method in methods]
-        raise ArgumentError(
-            f"interval must be one of {', '.join(fits)} for method {method!r}; got {interval!r}."
-        )
-    if transition is not None and method != "scores":
-        raise ArgumentError(f"method must be 'scores' with a transition matrix; got {method!r}.")
-    if not 0 <= weight <= 1:
-        raise ArgumentError(f"weight must be in [0, 1]; got {weight}.")
-    if rates is not None and (
-        method not in ("scores", "ml", "ordinary")
-        or (method == "scores") != (interval in ("fixed-n", "betting", "wald"))
-    ):
-        raise ArgumentError(
-            "method must be 'ml' with interval exact, anytime or profile, or 'scores' with fixed-n, betting or wald, when verdicts can be "
-            f"wrong; got {method!r} with {interval!r}."
-        )
-    if by_class and method != "scores":
-        raise ArgumentError(
-            f"method must be 'scores' where error rates differ by class; got {method!r}."
-        )
-    inverse = None if transition is None else transition_scores(transition)
-    return LimitSettings(
-        method=method,
-        interval=interval,
-        weight=weight,
-        inverse=inverse,
-        classes=None if classes is None else tuple(classes),
-        guess=guess,
-        rates=rates,
-        seed=seed,
+    fits = ", ".join(i for i, (_, _, methods) in INTERVALS.items() if method in methods)
+    by_scores = method == "scores"
+    noisy = method in ("scores", "ml", "ordinary") and by_scores == (
+        interval in ("fixed-n", "betting", "wald")
     )
+    refuse(
+        {
+            f"interval must be one of {fits} for method {method!r}; got {interval!r}.": (
+                method not in INTERVALS[interval][2]
+            ),
+            f"method must be 'scores' with a transition matrix; got {method!r}.": (
+                transition is not None and not by_scores
+            ),
+            f"weight must be in [0, 1]; got {weight}.": not 0 <= weight <= 1,
+            "method must be 'ml' with interval exact, anytime or profile, or 'scores' with fixed-n, betting or wald, when verdicts can be "
+            f"wrong; got {method!r} with {interval!r}.": rates is not None and not noisy,
+            f"method must be 'scores' where error rates differ by class; got {method!r}.": (
+                by_class and not by_scores
+            ),
+        }
+    )
+    return {"method": method, "interval": interval}
 
 
 def _only_ordinary(strata: Sequence[Stratum]) -> bool:
     tallies = [t for s in strata for t in s.tallies]
-    return all(t.design != "recorded" and t.verdict != "no" for t in tallies) and are_binary(
-        tallies
-    )
+    plain = all(t.design != "recorded" and t.verdict != "no" for t in tallies)
+    return plain and are_binary(tallies)
 
 
-# ------------------------------------------------------------------------------------------------------
 # value and limits
 
 
@@ -472,28 +531,30 @@ def _whole(
     grouped: AccuracyCounts | None,
 ) -> Whole:
     """Value and limits over all items."""
-    questions = any(t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies)
     used = of_kind(strata, settings.method)
     plain = beyond and _only_ordinary(strata) and settings.rates is None
-    by_scores = settings.scored or settings.method == "scores"
     sample = sample_of(
         with_unanswered(used) if plain else used,
-        apart=questions or settings.rates is not None,
+        apart=_has_uniform_no(strata) or settings.rates is not None,
         method=settings.method,
-        scored=by_scores,
+        scored=settings.scored,
         whole=counts.whole,
-        beyond=beyond and (plain or by_scores),
+        beyond=beyond and (plain or settings.scored),
     )
-    if beyond and len({s.weight for s in strata if s.items}) > 1:
-        raise ArgumentError(
-            "population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'."
-        )
+    require(
+        not beyond or len({s.weight for s in strata if s.items}) <= 1,
+        "population must be 'answers' where weights differ, since those of other items are not known; got 'beyond'.",
+    )
     if grouped is not None:
         return from_clusters(grouped, settings, below, above)
-    find = from_scores if by_scores else from_cells
+    find = from_scores if settings.scored else from_cells
     if not beyond or (sample.beyond and not sample.unequal):
         return find(sample, settings, below, above)
     return _joined(sample, settings, below, above, find)
+
+
+def _has_uniform_no(strata: Sequence[Stratum]) -> bool:
+    return any(t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies)
 
 
 def _joined(
@@ -510,53 +571,36 @@ def _joined(
     ones, where only these are looked at) among all items, at half of the error.
     """
     n_items = sum(s.items for g in sample.groups for s in g)
-    if settings.interval == "wald" and find is from_scores:
-        found = find(sample, settings, below, above)
-        variance = found.variance + max(found.value * (1 - found.value), 0.0) / max(n_items, 1)
-        return dataclasses.replace(
-            found, variance=variance, limits=normal_limits(found.value, variance, below, above)
-        )
     if settings.interval == "wald":
         found = find(sample, settings, below, above)
-        rates = [(part["share"], part["value"]) for part in found.parts] or [
-            (sum(map(sample.share, sample.groups)), 0.0)
-        ]
-        if not found.parts and sample.groups:
-            share = sum(map(sample.share, sample.groups))
-            rates = [(share, found.value / share if share else 0.0)]
+        share = sum(map(sample.share, sample.groups))
+        alone = [(share, found.value / share if share else 0.0)]
+        rates = [(part["share"], part["value"]) for part in found.parts] or alone
         spread = sum(q * a * a for q, a in rates) - sum(q * a for q, a in rates) ** 2
+        if find is from_scores:
+            spread = found.value * (1 - found.value)
         variance = found.variance + max(spread, 0.0) / max(n_items, 1)
-        return dataclasses.replace(
-            found, variance=variance, limits=normal_limits(found.value, variance, below, above)
-        )
+        limits = normal_limits(found.value, variance, below, above)
+        return dataclasses.replace(found, variance=variance, limits=limits)
     found = find(sample, settings, below / 2, above / 2)
-    shares = [
-        (sum(s.items if sample.beyond else s.answered for s in g), sample.share(g))
-        for g in sample.groups
-    ]
-    ends = []
-    for answered, share in shares:
-        spent = 2 * len(shares)
+    least, most, spent = [], [], 2 * len(sample.groups)
+    for g in sample.groups:
+        n, share = sum(map(sample.size, g)), sample.share(g)
         if INTERVALS[settings.interval][1]:
-            limits = anytime([BinomialCell(n_items, answered)], (below + above) / spent)
-            low, high = limits.low if below > 0 else 0.0, limits.high if above > 0 else 1.0
+            limits = sided_anytime([BinomialCell(n_items, n)], below, above, spent)
         else:
-            low, high = clopper_pearson(answered, n_items, below / spent, above / spent)
-        ends.append((share, low, high))
-    scale = [
-        (low / share if share else 1.0, high / share if share else 1.0) for share, low, high in ends
-    ] or [(1.0, 1.0)]
-    limits = Limits(
-        found.limits.low * min(s[0] for s in scale),
-        min(1.0, found.limits.high * max(s[1] for s in scale)),
-        found.limits.empty,
+            limits = Limits(*clopper_pearson(n, n_items, below / spent, above / spent))
+        least.append(limits.low / share if share else 1.0)
+        most.append(limits.high / share if share else 1.0)
+    low, high = (
+        found.limits.low * min(least, default=1.0),
+        found.limits.high * max(most, default=1.0),
     )
-    return dataclasses.replace(
-        found, limits=limits, sharp=None
-    )  # a profile would take the shares as known
+    # A profile would take the shares as known.
+    limits = Limits(low, min(1.0, high), found.limits.empty)
+    return dataclasses.replace(found, limits=limits, sharp=None)
 
 
-# ------------------------------------------------------------------------------------------------------------
 # the result
 
 
@@ -574,53 +618,44 @@ def _told(
     total = sum(s.weight * s.items for s in strata)
     value, variance, limits, reason = whole.value, whole.variance, whole.limits, ""
     notes: list[str] = []
-    diagnostics: dict[str, Any] = {
-        "n_labels_used": whole.n,
-        "answered_share": answered / total if total else 0.0,
-    }
+    share = answered / total if total else 0.0
+    diagnostics: dict[str, Any] = {"n_labels_used": whole.n, "answered_share": share}
     if not whole.n and n_items and not answered:
-        value, variance, limits = (
-            0.0,
-            math.nan,
-            whole.limits if whole.value == 0.0 else Limits(0.0, 0.0),
-        )
-        said = (
-            "gave no item the same answer every time"
-            if counts.runs and counts.repeats == "all"
-            else "answered nothing"
-        )
+        limits = whole.limits if whole.value == 0.0 else Limits(0.0, 0.0)
+        value, variance, said = 0.0, math.nan, "answered nothing"
+        if counts.runs and counts.repeats == "all":
+            said = "gave no item the same answer every time"
         notes.append(f"the system {said}: every item counts as wrong")
     elif not whole.n:
-        value, limits = math.nan, Limits(0.0, answered / total if total else 1.0)
+        value, limits = math.nan, Limits(0.0, share if total else 1.0)
         reason = "no usable label of an answered item" if n_items else "no items"
-    notes += _choice(whole)
-    if whole.n and whole.blind > 0:
-        notes.append(
-            f"{whole.blind:.1%} of the items are in parts that have no label and contribute [0, 1]"
-        )
-    if whole.fixed and INTERVALS[settings.interval][1]:
-        notes.append(
-            "strata were labelled at different rates: the interval holds at this number of labels, not at every look"
-        )
-    if limits.empty:
-        notes.append(
-            "routing alarm: no accuracy in [0, 1] fits these labels: chance, or labels that do not follow the assumed design"
-        )
-        diagnostics["routing_alarm"] = True
-    if whole.n and not 0 <= value <= 1:
-        notes.append(
-            f"the unclipped value {value:.3f} lies outside [0, 1]: chance, or labels that do not follow the assumed design"
-        )
-    if limits.low <= 0 and limits.high >= 1:
-        notes.append(VACUOUS)
     if whole.clusters:
         diagnostics["clusters"] = whole.clusters
         if math.isfinite(whole.design_effect):
             diagnostics["design_effect"] = whole.design_effect
     if whole.parts:
         diagnostics["parts"] = [dict(part) for part in whole.parts]
-    sharp = whole.sharp
-    if sharp is not None and limits.high - limits.low > _MUCH_WIDER * (sharp.high - sharp.low):
+    if limits.empty:
+        diagnostics["routing_alarm"] = True
+    sharp, wider = whole.sharp, False
+    if sharp is not None:
+        wider = limits.high - limits.low > _MUCH_WIDER * (sharp.high - sharp.low)
+    design = "chance, or labels that do not follow the assumed design"
+    sentences = {
+        f"{whole.blind:.1%} of the items are in parts that have no label and contribute [0, 1]": (
+            whole.n and whole.blind > 0
+        ),
+        "strata were labelled at different rates: the interval holds at this number of labels, not at every look": (
+            whole.fixed and INTERVALS[settings.interval][1]
+        ),
+        f"routing alarm: no accuracy in [0, 1] fits these labels: {design}": limits.empty,
+        f"the unclipped value {value:.3f} lies outside [0, 1]: {design}": (
+            whole.n and not 0 <= value <= 1
+        ),
+        VACUOUS: limits.low <= 0 and limits.high >= 1,
+    }
+    notes += [*_choice(whole), *(note for note, holds in sentences.items() if holds)]
+    if sharp is not None and wider:
         diagnostics["asymptotic"] = {"low": sharp.low, "high": sharp.high, "interval": "profile"}
         notes.append(
             f"asymptotic interval [{sharp.low:.3f}, {sharp.high:.3f}]: narrower, and promised for many labels only"
@@ -651,26 +686,25 @@ def _told(
 
 def _choice(whole: Whole) -> list[str]:
     """Why this interval, where that is not plain from its name."""
-    if whole.interval == "parts":
-        return [
-            f"{len(whole.parts)} parts of the items have labels of different kinds or rates: one bound for their sum"
-        ]
-    if whole.interval == "hypergeometric":
-        if whole.limits.low == whole.limits.high:
+    match whole.interval:
+        case "parts":
+            n = len(whole.parts)
+            return [
+                f"{n} parts of the items have labels of different kinds or rates: one bound for their sum"
+            ]
+        case "hypergeometric" if whole.limits.low == whole.limits.high:
             return [
                 "every item has a label: the accuracy on these items is known; population='beyond' speaks of more items of their kind"
             ]
-        return [
-            "the items are all there are (population='answers'): the share without labels is what is uncertain"
-        ]
-    if whole.interval in _CLUSTERED:
-        told = f"items come in {whole.clusters} clusters: the cluster is the unit, and its items may depend on each other"
-        cost = (
-            f"; they cost about {whole.design_effect:.1f} times the labels of independent items"
-            if whole.design_effect > 1
-            else ""
-        )
-        return [told + cost]
+        case "hypergeometric":
+            return [
+                "the items are all there are (population='answers'): the share without labels is what is uncertain"
+            ]
+        case "clusters" | "clusters, every look" | "cr2":
+            note = BY_CLUSTER.format(whole.clusters)
+            if whole.design_effect > 1:
+                note += f"; they cost about {whole.design_effect:.1f} times the labels of independent items"
+            return [note]
     return []
 
 
@@ -684,99 +718,56 @@ def _assumptions(
     strata: tuple[Stratum, ...],
     settings: LimitSettings,
     population: str,
-    *,
     grouped: AccuracyCounts | None,
     refuted: bool,
     estimate: Estimate,
 ) -> tuple[Assumption, ...]:
-    rests = [
-        Assumption(
-            name="iid items", detail="labelled items are a random sample of the items asked about"
-        )
-    ]
-    if grouped is not None:  # items of one cluster may depend on each other
-        rests = [cluster_assumption(grouped)]
-    recorded = any(t.design == "recorded" for s in strata for t in s.tallies)
-    complementary = any(
-        t.verdict == "no" and t.design == "uniform" for s in strata for t in s.tallies
-    )
-    if recorded:
-        rests.append(
-            Assumption(
-                name="recorded propensities",
-                detail="each class was asked about with the probability that was recorded",
-            )
-        )
+    # Items of one cluster may depend on each other.
+    rests = [INDEPENDENT if grouped is None else cluster_assumption(grouped)]
+    designs = {t.design for s in strata for t in s.tallies}
+    if "recorded" in designs:
+        rests.append(RECORDED)
         if settings.method != "scores":
-            p_values = [p for p in (targeting_p_value(s) for s in strata) if not math.isnan(p)]
+            p_values = [p for p in map(targeting_p_value, strata) if not math.isnan(p)]
             p = min(1.0, min(p_values) * len(p_values)) if p_values else None
-            rests.append(
-                Assumption(
-                    name="questions aimed at this system",
-                    status="checked" if p is not None else "assumed",
-                    p_value=p,
-                )
-            )
+            status: Literal["checked", "assumed"] = "assumed" if p is None else "checked"
+            aimed = Assumption(name="questions aimed at this system", status=status, p_value=p)
+            rests.append(aimed)
     elif settings.inverse is not None:
-        rests.append(
-            Assumption(
-                name="known transition matrix",
-                detail="given the truth, the ruled-out class depends on nothing else",
-            )
-        )
-    if complementary and settings.inverse is None and settings.method != "ordinary":
-        rests.append(
-            Assumption(
-                name="uniform routing",
-                detail="the class asked about does not depend on item, truth or answers",
-            )
-        )
+        detail = "given the truth, the ruled-out class depends on nothing else"
+        rests.append(Assumption(name="known transition matrix", detail=detail))
+    if _has_uniform_no(strata) and settings.inverse is None and settings.method != "ordinary":
+        rests.append(UNIFORM)
     if settings.rates is not None:
-        rests.append(
-            Assumption(
-                name="known error rates",
-                detail=f"false no {settings.rates.false_no}, false yes {settings.rates.false_yes} for classes that were answered",
-            )
-        )
+        rates = f"false no {settings.rates.false_no}, false yes {settings.rates.false_yes}"
+        detail = f"{rates} for classes that were answered"
+        rests.append(Assumption(name="known error rates", detail=detail))
     else:
-        rests.append(_right_verdicts(counts))
-    if any(t.design == "graded" for s in strata for t in s.tallies):
+        rests.append(right_verdicts(counts, ": some verdicts are wrong, and others may be"))
+    if "graded" in designs:
         rests.append(GRADED)
     rests += _missing(counts, estimate)
     if refuted:
-        rests.append(
-            Assumption(
-                name="labels fit the design",
-                status="failed",
-                detail="no accuracy in [0, 1] fits these labels",
-            )
-        )
+        detail = "no accuracy in [0, 1] fits these labels"
+        rests.append(Assumption(name="labels fit the design", status="failed", detail=detail))
     if population == "beyond":
-        rests.append(
-            Assumption(
-                name="items beyond these",
-                detail="these items are a random sample of the items that matter",
-            )
-        )
-    rests += [Assumption(name=line) for line in counts.inferred]
-    return tuple(rests)
+        detail = "these items are a random sample of the items that matter"
+        rests.append(Assumption(name="items beyond these", detail=detail))
+    return (*rests, *(Assumption(name=line) for line in counts.inferred))
 
 
-def _right_verdicts(counts: AccuracyCounts) -> Assumption:
+def right_verdicts(counts: AccuracyCounts | PatternCounts, so: str = "") -> Assumption:
     """Contradictory items that were left out prove that some verdicts are wrong."""
     dropped = counts.unused.get(CONTRADICTORY, 0)
+    detail = "nobody says yes to a wrong class or no to the true one"
     if dropped:
-        detail = f"{dropped} items with verdicts that contradict each other were left out: some verdicts are wrong, and others may be"
-        return Assumption(name="right verdicts", status="failed", detail=detail)
-    return Assumption(
-        name="right verdicts", detail="nobody says yes to a wrong class or no to the true one"
-    )
+        detail = f"{dropped} items with verdicts that contradict each other were left out{so}"
+    status: Literal["failed", "assumed"] = "failed" if dropped else "assumed"
+    return Assumption(name="right verdicts", status=status, detail=detail)
 
 
 def _missing(counts: AccuracyCounts, estimate: Estimate) -> list[Assumption]:
-    """Unsure verdicts are missing; that they are missing at random can rarely be checked, so few of
-    them may be taken on trust.
-    """
+    """That verdicts are missing at random can rarely be checked: few may be taken on trust."""
     unsure = counts.total(verdict="unsure", answered=True)
     if not unsure:
         return []
@@ -791,36 +782,33 @@ def _missing(counts: AccuracyCounts, estimate: Estimate) -> list[Assumption]:
 
 def _with_estimated_rates(
     evidence: Evidence | AccuracyCounts,
+    *,
     false_no: Rate | Estimate,
     false_yes: Rate | Estimate,
-    options: dict[str, Any],
+    **options: Any,
 ) -> Estimate:
     """The accuracy is monotone in each rate, so its extremes lie at the corners of their intervals;
     error rates are added.
     """
 
-    def corners(rate: Rate | Estimate) -> tuple[Rate, tuple[Rate, ...]]:
-        return (
-            (rate.value, (rate.low, rate.high)) if isinstance(rate, Estimate) else (rate, (rate,))
-        )
+    def at(no: Rate, yes: Rate) -> Estimate:
+        return estimate_accuracy(evidence, false_no=no, false_yes=yes, **options)
 
-    (no, nos), (yes, yess) = corners(false_no), corners(false_yes)
-    centre = estimate_accuracy(evidence, false_no=no, false_yes=yes, **options)
-    around = [
-        estimate_accuracy(evidence, false_no=a, false_yes=b, **options) for a in nos for b in yess
-    ]
+    told = [rate for rate in (false_no, false_yes) if isinstance(rate, Estimate)]
+    no, yes = (r.value if isinstance(r, Estimate) else r for r in (false_no, false_yes))
+    nos, yess = (
+        (r.low, r.high) if isinstance(r, Estimate) else (r,) for r in (false_no, false_yes)
+    )
+    centre, around = at(no, yes), [at(a, b) for a in nos for b in yess]
     guarantee = centre.guarantee
-    for rate in (false_no, false_yes):
-        if isinstance(rate, Estimate):
-            guarantee = guarantee & rate.guarantee
+    for rate in told:
+        guarantee = guarantee & rate.guarantee
+    note = "error rates were estimated: their intervals are joined and their error rates added"
     return dataclasses.replace(
         centre,
         low=min(e.low for e in around),
         high=max(e.high for e in around),
         guarantee=guarantee,
         confidence=1 - guarantee.error_rate,
-        notes=(
-            *centre.notes,
-            "error rates were estimated: their intervals are joined and their error rates added",
-        ),
+        notes=(*centre.notes, note),
     )

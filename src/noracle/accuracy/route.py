@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from noracle.counts import answer_table
 from noracle.counts.count import AnswerTable
-from noracle.errors import ArgumentError
+from noracle.errors import refuse, require
 from noracle.evidence import Evidence
 from noracle.results import Plan, Routing, choose
 
@@ -103,63 +103,61 @@ def route_items(
     >>> route_items(evidence, plan=plan, seed=7).columns()["class"]
     [None, None]
     """
-    if plan is not None and (design is not None or n is not None):
-        raise ArgumentError("design and n must be left out where a plan says them; got both.")
+    require(
+        plan is None or (design is None and n is None),
+        "design and n must be left out where a plan says them; got both.",
+    )
     choose("design", design or "uniform", ("uniform", "targeted", "grades"))
     if design is None and plan is None and evidence.grades is not None:
         design = "grades"
-    share = (
-        float(_EPSILON if plan is None else plan.inputs.get("epsilon", _EPSILON))
-        if epsilon is None
-        else epsilon
+    inputs = {} if plan is None else plan.inputs
+    share = float(inputs.get("epsilon", _EPSILON)) if epsilon is None else epsilon
+    require(
+        0 < share <= 1,
+        f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked.",
     )
-    if not 0 < share <= 1:
-        raise ArgumentError(
-            f"epsilon must be in (0, 1]; got {share}. Without a uniform share some classes could never be asked."
-        )
     if seed is None:
         seed = secrets.randbits(32)
-    if plan is not None and systems is None:
-        systems = plan.inputs.get("systems") or None
+    if systems is None:
+        systems = inputs.get("systems") or None
     if design == "grades" or (plan is not None and "grades" in plan.buy):
         return _to_grade(evidence, systems, plan, n, seed)
     table = answer_table(evidence, systems=systems)
-    labelled = _labelled(evidence, table)
+    judged = _judged(evidence)
+    labelled = {i for i, item in enumerate(table.items) if item in judged}
     if plan is not None:
         return _planned(evidence, table, labelled, plan, share, seed)
     left = len(table.items) - len(labelled)
     size = left if n is None else n
-    if not 0 < size <= left:
-        where = " without a judgement" if labelled else ""
-        raise ArgumentError(f"n must be in [1, {left}], the number of items{where}; got {n}.")
+    where = " without a judgement" if labelled else ""
+    require(0 < size <= left, f"n must be in [1, {left}], the number of items{where}; got {n}.")
     rng = np.random.default_rng(seed)
     chosen = [i for i in rng.permutation(len(table.items)) if int(i) not in labelled][:size]
     # One uniform number per question, drawn in the order of the sorted items, so that the order of
     # the rows changes nothing.
     draws = rng.random(len(table.items))
-    rows = tuple(
-        _question(table, int(i), share if design == "targeted" else None, draws[i]) for i in chosen
-    )
+    aim = share if design == "targeted" else None
+    rows = tuple(_question(table, int(i), aim, draws[i]) for i in chosen)
     return Routing(
         rows=rows,
         design=design or "uniform",
-        epsilon=share if design == "targeted" else 1.0,
+        epsilon=aim or 1.0,
         seed=seed,
         systems=tuple(table.systems),
-        counts={
-            "items": len(table.items),
-            "questions": len(rows),
-            **({"labelled_before": len(labelled)} if labelled else {}),
-        },
+        counts=_counts(table.items, rows, len(labelled)),
     )
 
 
-def _labelled(evidence: Evidence, table: AnswerTable) -> set[int]:
-    """The places in the table of items that have a judgement or a grade."""
-    judged = {
-        item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")
-    }
-    return {i for i, item in enumerate(table.items) if item in judged}
+def _counts(
+    items: Collection[Any], rows: Collection[Any], before: int, **kinds: int
+) -> dict[str, int]:
+    found = {"items": len(items), "questions": len(rows), **kinds}
+    return found | ({"labelled_before": before} if before else {})
+
+
+def _judged(evidence: Evidence) -> set[Any]:
+    """The items that have a judgement or a grade."""
+    return {item for name in ("judgements", "grades") for (item,) in evidence.rows(name, "item")}
 
 
 def _question(
@@ -167,19 +165,20 @@ def _question(
 ) -> tuple[Any, Any, float]:
     """One question about the i-th item: targeted with the uniform share ``epsilon``, or uniform."""
     classes = table.classes_of(i)
-    chances = _chances(classes, {} if epsilon is None else table.votes(i), epsilon or 1.0)
-    k = min(int(np.searchsorted(np.cumsum(chances), draw, side="right")), len(classes) - 1)
+    votes = {} if epsilon is None else table.votes(i)
+    counted = np.array([float(votes.get(c, 0)) for c in classes])
+    total, chances = counted.sum(), np.full(len(classes), 1 / len(classes))
+    if epsilon is not None and total > 0:
+        chances = (1 - epsilon) * counted / total + epsilon / len(classes)
+    k = _drawn(chances, draw)
     return table.items[i], classes[k], float(chances[k])
 
 
-def _chances(classes: Sequence[Any], votes: dict[Any, int], epsilon: float) -> np.ndarray[Any, Any]:
-    k = len(classes)
-    counted = np.array([float(votes.get(c, 0)) for c in classes])
-    total = counted.sum()
-    return np.full(k, 1 / k) if total == 0 else (1 - epsilon) * counted / total + epsilon / k
+def _drawn(chances: np.ndarray[Any, Any], draw: float) -> int:
+    """The place that a uniform number falls on."""
+    return min(int(np.searchsorted(np.cumsum(chances), draw, side="right")), len(chances) - 1)
 
 
-# -------------------------------------------------------------------------------------------------------
 # answers to grade
 
 
@@ -193,52 +192,35 @@ def _to_grade(
     if plan is not None:
         rows, before = _planned_grades(evidence, names, groups, plan, rng), 0
     else:
-        judged = {
-            item for table in ("judgements", "grades") for (item,) in evidence.rows(table, "item")
-        }
+        judged = _judged(evidence)
         before = sum(item in judged for item in groups)
         order = [list(groups)[i] for i in rng.permutation(len(groups))]
-        draws = rng.random(len(groups))
-        left = [
-            (item, draw)
-            for item, draw in zip(order, draws.tolist(), strict=True)
-            if item not in judged
-        ]
+        draws = dict(zip(order, rng.random(len(groups)).tolist(), strict=True))
+        left = [item for item in order if item not in judged]
         size = len(left) if n is None else n
-        if not left:
-            raise ArgumentError(
-                "evidence must have items with an answer and without a label; got none. Bring more items."
-            )
-        if not 0 < size <= len(left):
-            where = " without a label" if before else ""
-            raise ArgumentError(
-                f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}."
-            )
-        rows = [
-            row
-            for item, draw in left[:size]
-            for row in _one_answer(item, groups[item], draw, alone=len(names) == 1)
-        ]
+        where = " without a label" if before else ""
+        refuse(
+            {
+                "evidence must have items with an answer and without a label; got none. Bring more items.": (
+                    not left
+                ),
+                f"n must be in [1, {len(left)}], the number of items with an answer{where}; got {n}.": (
+                    not 0 < size <= len(left)
+                ),
+            }
+        )
+        alone = len(names) == 1
+        rows = [row for i in left[:size] for row in _one_answer(i, groups[i], draws[i], alone)]
     shared = len(rows) - len({(item, propensity) for item, _, propensity in rows})
-    notes = (
-        [
-            f"{shared} rows share their question with another system, which gave the same answer: grade them alike"
-        ]
-        if shared
-        else []
-    )
+    note = f"{shared} rows share their question with another system, which gave the same answer: grade them alike"
     return Routing(
         rows=tuple(rows),
         design="grades",
         epsilon=0.0,
         seed=seed,
         systems=tuple(names),
-        counts={
-            "items": len(groups),
-            "questions": len(rows),
-            **({"labelled_before": before} if before else {}),
-        },
-        notes=tuple(notes),
+        counts=_counts(groups, rows, before),
+        notes=(note,) if shared else (),
     )
 
 
@@ -251,16 +233,15 @@ def _answers_to_grade(
     if evidence.answers is not None:
         rows = evidence.rows("answers", "item", "system", "answer")
         found = sorted({str(row[1]) for row in rows})
-    elif evidence.items is not None and not evidence.open_ended:
+    else:
+        require(
+            evidence.items is not None and not evidence.open_ended,
+            "evidence must have answers or items to draw from; got grades alone. Add a table of the items or of the answers.",
+        )
         found = sorted({str(s) for (s,) in evidence.rows("grades", "system")} | {*(systems or ())})
         rows = [(item, s, s) for (item,) in evidence.rows("items", "item") for s in found]
-    else:
-        raise ArgumentError(
-            "evidence must have answers or items to draw from; got grades alone. Add a table of the items or of the answers."
-        )
     missing = [s for s in systems or () if str(s) not in found]
-    if missing or not found:
-        raise ArgumentError(f"systems must be among {found}; got {missing}.")
+    require(found and not missing, f"systems must be among {found}; got {missing}.")
     names = found if systems is None else list(dict.fromkeys(str(s) for s in systems))
     groups: dict[Any, dict[Any, list[str]]] = {}
     for item, s, answer in sorted(rows, key=lambda row: (row[0], str(row[1]))):
@@ -270,12 +251,12 @@ def _answers_to_grade(
 
 
 def _one_answer(
-    item: Any, groups: Sequence[Sequence[str]], draw: float, *, alone: bool
+    item: Any, groups: Sequence[Sequence[str]], draw: float, alone: bool
 ) -> list[tuple[Any, str, float | None]]:
     """The rows of one drawn answer: one for every system that gave it."""
     shares = np.array([len(g) for g in groups], dtype=float)
     shares /= shares.sum()
-    k = min(int(np.searchsorted(np.cumsum(shares), draw, side="right")), len(groups) - 1)
+    k = _drawn(shares, draw)
     return [(item, system, None if alone else float(shares[k])) for system in groups[k]]
 
 
@@ -286,18 +267,14 @@ def _planned_grades(
     plan: Plan,
     rng: np.random.Generator,
 ) -> list[tuple[Any, str, float | None]]:
-    """As many answers of each system as the plan says, on the same items first, so that systems can
-    be compared.
-    """
+    """As many answers of each system as the plan says, on the same items first."""
     done = {(item, str(s)) for item, s in evidence.rows("grades", "item", "system")}
-    wanted = {name: int(row["n"]) for name, row in plan.inputs["by_system"].items()}
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise ArgumentError(
-            f"systems must be those of the plan, {list(wanted)}; got {list(names)}."
-        )
+    left = {name: int(row["n"]) for name, row in plan.inputs["by_system"].items()}
+    require(
+        set(left) <= set(names),
+        f"systems must be those of the plan, {list(left)}; got {list(names)}.",
+    )
     rows: list[tuple[Any, str, float | None]] = []
-    left = dict(wanted)
     items = list(groups)
     for i in rng.permutation(len(items)):
         item = items[int(i)]
@@ -305,16 +282,14 @@ def _planned_grades(
             if left.get(name, 0) and (item, name) not in done:
                 rows.append((item, name, None))
                 left[name] -= 1
-    short = {name: n for name, n in left.items() if n}
-    if short:
-        name, n = next(iter(short.items()))
-        raise ArgumentError(
-            f"plan must not need more grades than there are answers without one; {n} are missing for {name}. Bring more items."
+    for name, n in left.items():
+        require(
+            not n,
+            f"plan must not need more grades than there are answers without one; {n} are missing for {name}. Bring more items.",
         )
     return rows
 
 
-# ---------------------------------------------------------------------------------------------------------------
 # by a plan
 
 
@@ -335,74 +310,65 @@ def _planned(
 ) -> Routing:
     wanted = _wanted(plan)
     kinds = Counter[_Kind]()
-    for by_kind in wanted.values():
-        kinds.update(by_kind)
+    for by_stratum in wanted.values():
+        kinds.update(by_stratum)
     targeted = any(kind.name == "targeted" for kind in kinds)
-    planned_for = plan.inputs.get("n_systems")
-    if targeted and planned_for is not None and planned_for != len(table.systems):
-        raise ArgumentError(
-            f"systems must be the {planned_for} that the plan's targeted questions are for; got {len(table.systems)}. Name them, or plan "
-            f"with systems={len(table.systems)}."
-        )
+    supposed, n = plan.inputs.get("n_systems"), len(table.systems)
+    require(
+        not targeted or supposed in (None, n),
+        f"systems must be the {supposed} that the plan's targeted questions are for; got {n}. Name them, or plan with systems={n}.",
+    )
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(table.items))
-    pools = _pools(
-        evidence, table, [int(i) for i in order if int(i) not in labelled], tuple(wanted)
-    )
+    order = [int(i) for i in rng.permutation(len(table.items))]
+    pools = _pools(evidence, table, [i for i in order if i not in labelled], tuple(wanted))
     given = _assigned(wanted, pools, rng, those=" without a judgement" if labelled else "")
-    drawn = [(int(i), given[int(i)]) for i in order if int(i) in given]
     rows = tuple(
-        row for i, kind in drawn for row in _asked(table, i, kind, epsilon, rng, alone=not targeted)
+        row
+        for i in order
+        if i in given
+        for row in _asked(table, i, given[i], epsilon, rng, alone=not targeted)
     )
+    by_kind = {k.name: n for k, n in kinds.items()}
     return Routing(
         rows=rows,
         design="planned",
         epsilon=epsilon if targeted else 1.0,
         seed=seed,
         systems=tuple(table.systems),
-        counts={
-            "items": len(table.items),
-            "questions": len(rows),
-            **{k.name: n for k, n in kinds.items()},
-            **({"labelled_before": len(labelled)} if labelled else {}),
-        },
+        counts=_counts(table.items, rows, len(labelled), **by_kind),
         notes=tuple(_notes(table, plan, kinds)),
     )
 
 
 def _wanted(plan: Plan) -> dict[str, Counter[_Kind]]:
     """How many items of each stratum ("" without strata) get which kind of label."""
-    strata = plan.inputs.get("strata") or ("",)
     target = plan.inputs.get("target") if isinstance(plan.inputs.get("target"), str) else None
     raters = {*plan.inputs.get("raters", ())} - {target}
-    wanted: dict[str, Counter[_Kind]] = {str(s): Counter() for s in strata}
+    wanted: dict[str, Counter[_Kind]] = {
+        str(s): Counter() for s in plan.inputs.get("strata") or ("",)
+    }
     known = False
     for name, count in plan.buy.items():
-        stratum = next(
-            (s for s in sorted(wanted, key=len, reverse=True) if s and name.startswith(f"{s}/")), ""
-        )
+        longest = sorted(wanted, key=len, reverse=True)
+        stratum = next((s for s in longest if s and name.startswith(f"{s}/")), "")
         for word in name.removeprefix(f"{stratum}/" if stratum else "").split("+"):
             if word in raters:
                 continue
             matched = _KIND.fullmatch(word)
-            if matched is None and word != target:
-                raise ArgumentError(
-                    f"plan must name its kinds of label ordinary, complementary, question or targeted (question-2 for two classes); "
-                    f"got {word!r}."
-                )
-            known = known or matched is not None
-            kind = (
-                _Kind("ordinary")
-                if matched is None
-                else _Kind(word, 0 if matched[1] else int(matched[3] or 1))
+            require(
+                matched is not None or word == target,
+                "plan must name its kinds of label ordinary, complementary, question or targeted (question-2 for two classes); "
+                f"got {word!r}.",
             )
+            kind = _Kind("ordinary")
+            if matched is not None:
+                known, kind = True, _Kind(word, 0 if matched[1] else int(matched[3] or 1))
             wanted[stratum][kind] += count
-    if not known:
-        bought = ", ".join(plan.buy) or "nothing"
-        raise ArgumentError(
-            f"plan must buy a kind of label (ordinary, complementary, question or targeted); got {bought}. "
-            "Who scores which item is drawn by 'noracle plan --assign'."
-        )
+    require(
+        known,
+        "plan must buy a kind of label (ordinary, complementary, question or targeted); "
+        f"got {', '.join(plan.buy) or 'nothing'}. Who scores which item is drawn by 'noracle plan --assign'.",
+    )
     return wanted
 
 
@@ -412,17 +378,15 @@ def _pools(
     """The items of each stratum in random order."""
     if strata == ("",):
         return {"": order}
-    if evidence.items is None or "stratum" not in evidence.items.columns:
-        raise ArgumentError(
-            f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none."
-        )
-    of = {
-        item: "" if stratum is None else str(stratum)
-        for item, stratum in evidence.rows("items", "item", "stratum")
-    }
+    require(
+        evidence.items is not None and "stratum" in evidence.items.columns,
+        f"evidence must have items with a column stratum, as the plan has strata {', '.join(strata)}; got none.",
+    )
+    of = dict(evidence.rows("items", "item", "stratum"))
     pools: dict[str, list[int]] = {s: [] for s in strata}
     for i in order:
-        pools.setdefault(of.get(table.items[i], ""), []).append(i)
+        stratum = of.get(table.items[i])
+        pools.setdefault("" if stratum is None else str(stratum), []).append(i)
     return pools
 
 
@@ -438,12 +402,12 @@ def _assigned(
     for stratum, by_kind in wanted.items():
         kinds = [kind for kind, count in sorted(by_kind.items()) for _ in range(count)]
         pool = pools[stratum]
-        if len(kinds) > len(pool):
-            where = those + (f" of stratum {stratum!r}" if stratum else "")
-            raise ArgumentError(
-                f"plan must not need more items than there are{where}, {len(pool)}; got {len(kinds)}. "
-                "Bring more items, or plan with a smaller budget."
-            )
+        where = those + (f" of stratum {stratum!r}" if stratum else "")
+        require(
+            len(kinds) <= len(pool),
+            f"plan must not need more items than there are{where}, {len(pool)}; got {len(kinds)}. "
+            "Bring more items, or plan with a smaller budget.",
+        )
         given.update(zip(pool, (kinds[j] for j in rng.permutation(len(kinds))), strict=False))
     return given
 
@@ -458,19 +422,20 @@ def _asked(
     alone: bool,
 ) -> Iterator[tuple[Any, Any, float | None]]:
     """The rows of one item; ``alone`` says that no question of the plan is targeted."""
-    classes = table.classes_of(i)
+    item, classes = table.items[i], table.classes_of(i)
     if kind.name == "ordinary":
-        yield table.items[i], None, None
+        yield item, None, None
     elif kind.name == "targeted":
         yield _question(table, i, epsilon, rng.random())
-    elif kind.n_asked >= len(classes):
-        rule = f"plan must ask about fewer classes than an item has, {len(classes)} at {table.items[i]!r}"
-        raise ArgumentError(
-            f"{rule}; got {kind.name!r}. Leave such items out, or plan with fewer classes a label."
-        )
     else:
-        for k in rng.choice(len(classes), size=kind.n_asked, replace=False):
-            yield table.items[i], classes[int(k)], 1 / len(classes) if alone else None
+        n = len(classes)
+        require(
+            kind.n_asked < n,
+            f"plan must ask about fewer classes than an item has, {n} at {item!r}; got {kind.name!r}. "
+            "Leave such items out, or plan with fewer classes a label.",
+        )
+        for k in rng.choice(n, size=kind.n_asked, replace=False):
+            yield item, classes[int(k)], 1 / n if alone else None
 
 
 def _notes(table: AnswerTable, plan: Plan, kinds: Mapping[_Kind, int]) -> Iterator[str]:

@@ -23,19 +23,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from noracle.bounds import binomial as concentration
 from noracle.bounds import binomial as linear
 from noracle.bounds import parts as sums
 from noracle.bounds.betting import Score, betting_interval, fixed_interval
 from noracle.bounds.binomial import BinomialCell, Limits, betainc, chdtrc, ndtri
 from noracle.counts.tally import AccuracyCounts, Pattern, Tally, Verdict
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, refuse, require, require_evidence
+
+Floats = np.ndarray[Any, Any]
 
 
 class Law(NamedTuple):
@@ -83,6 +85,30 @@ class Law(NamedTuple):
 
 
 ORDINARY = Law()
+_K = TypeVar("_K")
+
+
+def added(rows: Iterable[tuple[_K, int]]) -> Counter[_K]:
+    """Numbers added up by their keys.
+
+    Examples
+    --------
+    >>> added([("a", 2), ("b", 1), ("a", 3)])
+    Counter({'a': 5, 'b': 1})
+    """
+    total: Counter[_K] = Counter()
+    for key, n in rows:
+        total[key] += n
+    return total
+
+
+def require_type(evidence: object, *types: type) -> None:
+    """Raise an :class:`ArgumentError` unless the evidence has one of these types."""
+    if not isinstance(evidence, types):
+        names = " or ".join(t.__name__ for t in types)
+        raise ArgumentError(
+            f"evidence must be {names}; got {type(evidence).__name__}. Use Evidence.from_tables(…)."
+        )
 
 
 def law_of(verdict: Verdict, n_classes: int, n_ruled_out: int = 1) -> Law:
@@ -93,13 +119,23 @@ def law_of(verdict: Verdict, n_classes: int, n_ruled_out: int = 1) -> Law:
     return Law(1 - share, share) if share < 1 else ORDINARY
 
 
+def share_answered(t: Tally) -> float:
+    """1 if there is an answer; of repeats that differ the share that has one, or how many different
+    ones there are.
+    """
+    return float(t.answered) if t.answered_share is None else t.answered_share
+
+
+def share_hit(t: Tally) -> float:
+    """The same for answers that are the class that the label speaks of."""
+    return float(t.hit) if t.hit_share is None else t.hit_share
+
+
 def succeeds(t: Tally) -> float:
     """1 if the label speaks for the answer (it is confirmed, or not ruled out); of repeats that
     differ the share that does.
     """
-    answered = float(t.answered) if t.answered_share is None else t.answered_share
-    hit = float(t.hit) if t.hit_share is None else t.hit_share
-    return hit if t.verdict == "yes" else answered - hit
+    return share_hit(t) if t.verdict == "yes" else share_answered(t) - share_hit(t)
 
 
 def score(t: Tally) -> float:
@@ -121,14 +157,11 @@ def sided_scores(t: Tally) -> tuple[float, float]:
     They differ only for questions with recorded propensities, where 1{asked, yes}/π is never
     negative and 1 - 1{asked, no}/π never above 1, so that no bound on the propensities is needed.
     """
-    answered = float(t.answered) if t.answered_share is None else t.answered_share
+    answered = share_answered(t)
     if t.design == "recorded":
         return t.yes_score or 0.0, answered - (t.no_score or 0.0)
-    value = (
-        law_of(t.verdict, t.n_classes, t.n_ruled_out).score(succeeds(t), answered)
-        if answered
-        else 0.0
-    )
+    law = law_of(t.verdict, t.n_classes, t.n_ruled_out)
+    value = law.score(succeeds(t), answered) if answered else 0.0
     return value, value
 
 
@@ -204,7 +237,7 @@ def sided_rows(
     return lower, upper
 
 
-def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
+def pattern_scores(p: Pattern) -> Floats:
     """The score of every system of a pattern, as :func:`score` gives it."""
     if p.design == "recorded":
         return np.zeros(len(p.hits)) if p.yes_scores is None else np.array(p.yes_scores)
@@ -215,14 +248,10 @@ def pattern_scores(p: Pattern) -> np.ndarray[Any, Any]:
     return np.asarray(answered * law.high - (answered - success) / law.b)
 
 
-def _answered(p: Pattern) -> np.ndarray[Any, Any]:
-    """Whether each system has an answer; of repeats that differ the share that has one, or how many
-    different ones there are.
-    """
-    return np.array(
-        [hit is not None for hit in p.hits] if p.answered_shares is None else p.answered_shares,
-        dtype=float,
-    )
+def _answered(p: Pattern) -> Floats:
+    """:func:`share_answered` of each system."""
+    given = [hit is not None for hit in p.hits]
+    return np.array(given if p.answered_shares is None else p.answered_shares, dtype=float)
 
 
 class PatternScores:
@@ -238,23 +267,24 @@ class PatternScores:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         size = len(patterns[0].hits) if patterns else 0
-        self.value = np.array([pattern_scores(p) for p in patterns]).reshape(len(patterns), size)
-        self.aimed = np.array(
-            [p.design == "recorded" and p.groups is not None for p in patterns], dtype=bool
-        )
-        none = (0.0,) * size
-        self._yes = np.array([p.yes_scores or none for p in patterns]).reshape(len(patterns), size)
-        self._no = np.array([p.no_scores or none for p in patterns]).reshape(len(patterns), size)
-        self._group = np.array([p.groups or (-1,) * size for p in patterns]).reshape(
-            len(patterns), size
-        )
-        self._answered = np.array([_answered(p) for p in patterns]).reshape(len(patterns), size)
 
-    def difference(self, i: int, j: int) -> np.ndarray[Any, Any]:
+        def table(rows: Iterable[Any]) -> Floats:
+            return np.array([*rows]).reshape(len(patterns), size)
+
+        none = (0.0,) * size
+        aimed = [p.design == "recorded" and p.groups is not None for p in patterns]
+        self.aimed = np.array(aimed, dtype=bool)
+        self.value = table(pattern_scores(p) for p in patterns)
+        self._yes = table(p.yes_scores or none for p in patterns)
+        self._no = table(p.no_scores or none for p in patterns)
+        self._group = table(p.groups or (-1,) * size for p in patterns)
+        self._answered = table(_answered(p) for p in patterns)
+
+    def difference(self, i: int, j: int) -> Floats:
         """The score of system i minus that of system j."""
         return np.asarray(self.value[:, i] - self.value[:, j])
 
-    def lower(self, i: int, j: int) -> np.ndarray[Any, Any]:
+    def lower(self, i: int, j: int) -> Floats:
         """A score with mean A_i - A_j that is bounded below before the label is known.
 
         For questions it is 1{i's answer asked, yes}/π - (1 - 1{j's answer asked, no}/π) >= -1 where
@@ -267,20 +297,17 @@ class PatternScores:
         return np.asarray(np.where(self.aimed, asked, self.difference(i, j)))
 
 
-def difference_scores(p: Pattern) -> np.ndarray[Any, Any]:
+def difference_scores(p: Pattern) -> Floats:
     """:meth:`PatternScores.lower` of every ordered pair of one pattern; 0 on the diagonal, and
     where it says nothing of one of the two.
     """
-    scores = pattern_scores(p)
     if p.design != "recorded" or p.groups is None:
+        scores = pattern_scores(p)
         found = np.asarray(np.subtract.outer(scores, scores))
-        return (
-            found
-            if p.known is None
-            else np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
-        )
-    group = np.array(p.groups)
-    none = np.zeros(len(group))
+        if p.known is None:
+            return found
+        return np.where(np.logical_and.outer(p.known, p.known), found, 0.0)
+    group, none = np.array(p.groups), np.zeros(len(p.groups))
     yes, no = (none if side is None else np.array(side) for side in (p.yes_scores, p.no_scores))
     return np.asarray(np.where(group[:, None] == group, 0.0, yes[:, None] + no - _answered(p)))
 
@@ -303,13 +330,8 @@ def least_difference(
 
 
 def verification_scores(
-    hit: np.ndarray[Any, Any],
-    answered: np.ndarray[Any, Any],
-    *,
-    yes: bool,
-    propensity: float,
-    guess: float = 0.0,
-) -> np.ndarray[Any, Any]:
+    hit: Floats, answered: Floats, *, yes: bool, propensity: float, guess: float = 0.0
+) -> Floats:
     """Scores of the question "is it class k?" for several answers: f + 1{answer = k}·(verdict -
     f)/π_k, and 0 without an answer.
 
@@ -328,16 +350,11 @@ def corrected_score(
     - μ - φ)·π_k).
     """
     check_error_rates(false_no, false_yes)
-    return (
-        (float(yes) - false_yes) / ((1 - false_no - false_yes) * propensity)
-        if asked_answer
-        else 0.0
-    )
+    value = (float(yes) - false_yes) / ((1 - false_no - false_yes) * propensity)
+    return value if asked_answer else 0.0
 
 
-def transition_scores(
-    transition: Sequence[Sequence[float]] | np.ndarray[Any, Any],
-) -> np.ndarray[Any, Any]:
+def transition_scores(transition: Sequence[Sequence[float]] | Floats) -> Floats:
     """Scores for ruled-out classes drawn from a known matrix: entry [ruled out, answer] of T⁻¹.
 
     ``transition[y][k]`` is P(class k is ruled out | the true class is y); rows sum to 1. Rows of
@@ -356,13 +373,10 @@ def transition_scores(
         raise ArgumentError(
             f"transition must be a square matrix with one row per true class; got shape {matrix.shape}."
         )
-    if (
-        not np.all(np.isfinite(matrix))
-        or matrix.min() < 0
-        or np.abs(matrix.sum(axis=1) - 1).max() > 1e-8
-    ):
+    sums = matrix.sum(axis=1)
+    if not np.all(np.isfinite(matrix)) or matrix.min() < 0 or np.abs(sums - 1).max() > 1e-8:
         raise ArgumentError(
-            f"transition must have non-negative rows that sum to 1; got row sums {np.round(matrix.sum(axis=1), 6).tolist()}. "
+            f"transition must have non-negative rows that sum to 1; got row sums {np.round(sums, 6).tolist()}. "
             "Rows are true classes, columns ruled-out classes."
         )
     condition = float(np.linalg.cond(matrix))
@@ -370,8 +384,7 @@ def transition_scores(
         raise ArgumentError(
             f"transition must be invertible; got condition number {condition:.3g}. Labels drawn this way cannot tell the classes apart."
         )
-    inverse: np.ndarray[Any, Any] = np.linalg.inv(matrix)
-    return inverse
+    return np.asarray(np.linalg.inv(matrix))
 
 
 def check_error_rates(false_no: float, false_yes: float) -> None:
@@ -382,15 +395,10 @@ def check_error_rates(false_no: float, false_yes: float) -> None:
         )
 
 
-# ----------------------------------------------------------------------------
 # From counts to what the limits work on: binomial cells and score rows, one set per stratum.
 
 
-Matrix = np.ndarray[Any, Any]
 Guess = float | Literal["leave-one-out", "column"]
-Question = tuple[
-    float, float, float, float | None, float
-]  # yes score, no score, relative weight, guess, share with an answer
 LabelKinds = Literal["both", "ordinary", "complementary"]
 
 
@@ -419,45 +427,33 @@ class Stratum:
 
     def n(self, **match: object) -> int:
         """Labelled and answered items with these values."""
+        match["answered"] = True
         return sum(
-            k
-            for t, k in self.tallies.items()
-            if t.answered and all(getattr(t, f) == v for f, v in match.items())
+            k for t, k in self.tallies.items() if all(getattr(t, f) == v for f, v in match.items())
         )
 
     def usable(self, *, unanswered: bool = False) -> int:
         """Labelled items whose verdict is not unsure; with an answer, or all."""
-        return sum(
-            k
-            for t, k in self.tallies.items()
-            if t.verdict != "unsure" and (t.answered or unanswered)
-        )
+        rows = ((t, k) for t, k in self.tallies.items() if t.verdict != "unsure")
+        return sum(k for t, k in rows if t.answered or unanswered)
 
 
 def strata_of(counts: AccuracyCounts) -> tuple[Stratum, ...]:
     """The strata of one system's counts, largest first, then by name."""
     rows = []
     for cell, tallies in counts.cells().items():
-        items, answered = counts.items.get(cell, 0), counts.answered.get(cell, 0)
-        if sum(n for t, n in tallies.items() if t.answered) > answered:
-            raise EvidenceError(
-                fault(
-                    "counts",
-                    "must not hold more labelled than answered items in a stratum",
-                    f"{cell}",
-                )
-            )
-        rows.append(
-            Stratum(
-                name=cell.stratum,
-                n_classes=cell.n_classes,
-                weight=cell.weight,
-                items=items,
-                answered=answered,
-                tallies=tallies,
-                most_answers=counts.most_answers.get(cell.system, 1),
-            )
+        stratum = Stratum(
+            name=cell.stratum,
+            n_classes=cell.n_classes,
+            weight=cell.weight,
+            items=counts.items.get(cell, 0),
+            answered=counts.answered.get(cell, 0),
+            tallies=tallies,
+            most_answers=counts.most_answers.get(cell.system, 1),
         )
+        rule = "must not hold more labelled than answered items in a stratum"
+        require_evidence(stratum.n() <= stratum.answered, "counts", rule, f"{cell}")
+        rows.append(stratum)
     return tuple(sorted(rows, key=lambda s: (-s.items, s.name, s.n_classes, s.weight)))
 
 
@@ -499,9 +495,9 @@ class ErrorRates:
 
     def of(self, answer: Any) -> tuple[float, float]:
         """The rates for questions about one answer."""
+        rates = (self.false_no, self.false_yes)
         try:
-            no = self.false_no[answer] if isinstance(self.false_no, Mapping) else self.false_no
-            yes = self.false_yes[answer] if isinstance(self.false_yes, Mapping) else self.false_yes
+            no, yes = (r[answer] if isinstance(r, Mapping) else r for r in rates)
         except KeyError:
             raise ArgumentError(
                 f"false_no and false_yes must have a rate for every class that was answered; {answer!r} is not there."
@@ -510,10 +506,8 @@ class ErrorRates:
 
     def all(self) -> list[tuple[float, float]]:
         """The rates of every class that is named; one pair where none is."""
-        named = [*(r for r in (self.false_no, self.false_yes) if isinstance(r, Mapping))]
-        if not named:
-            return [self.of(None)]
-        return [self.of(answer) for answer in named[0]]
+        named = [r for r in (self.false_no, self.false_yes) if isinstance(r, Mapping)]
+        return [self.of(answer) for answer in (named[0] if named else (None,))]
 
 
 Group = tuple[Stratum, ...]
@@ -541,15 +535,16 @@ class Sample:
     finite: bool = False
     beyond: bool = False
 
+    def size(self, stratum: Stratum) -> int:
+        """Items that can have a label: answered ones; all where the population goes beyond these."""
+        return stratum.items if self.beyond else stratum.answered
+
     def share(self, group: Group) -> float:
         """The part's answered items as a share of the population; all its items where the
         population goes beyond these.
         """
-        return (
-            sum(s.weight * (s.items if self.beyond else s.answered) for s in group) / self.total
-            if self.total
-            else 1.0
-        )
+        weight = sum(s.weight * self.size(s) for s in group)
+        return weight / self.total if self.total else 1.0
 
     def labels(self, stratum: Stratum) -> int:
         """Labelled items that count."""
@@ -559,25 +554,14 @@ class Sample:
         """What a label of this stratum counts for: the stratum's share of the population over its
         share of the labels.
         """
-        labelled = [s for g in self.groups for s in g if self.labels(s)]
+        strata = [s for g in self.groups for s in g]
         if not self.unequal:  # over all strata that could have been drawn, labelled or not
-            sizes = [
-                (s.weight, s.items if self.beyond else s.answered) for g in self.groups for s in g
-            ]
-            return (
-                stratum.weight * sum(n for _, n in sizes) / sum(weight * n for weight, n in sizes)
-            )
+            weight = sum(s.weight * self.size(s) for s in strata)
+            return stratum.weight * sum(map(self.size, strata)) / weight
         mine = next(g for g in self.groups if any(s.place == stratum.place for s in g))
-        known = sum(self.share(g) for g in self.groups if any(self.labels(s) for s in g))
-        own, n = sum(map(self.labels, mine)), sum(map(self.labels, labelled))
+        known = sum(self.share(g) for g in self.groups if any(map(self.labels, g)))
+        own, n = sum(map(self.labels, mine)), sum(map(self.labels, strata))
         return self.share(mine) / known * n / own
-
-    def describe(self, group: Group) -> dict[str, Any]:
-        """What tells a part from the others."""
-        return {
-            "stratum": group[0].name if self.unequal else "",
-            "n_classes": sorted({s.n_classes for s in group}),
-        }
 
 
 def sample_of(
@@ -598,40 +582,29 @@ def sample_of(
     are apart.
     """
     several = len({s.n_classes for s in strata if s.n()}) > 1
-    unequal = label_rates_p_value(strata, beyond=beyond) < DIFFERENT_BELOW or (
-        apart and several and method in _ONE_KIND
-    )
-
-    def key(s: Stratum) -> tuple[str, int, float]:
-        weight = 0.0 if scored and not unequal else s.weight
-        k = s.n_classes if (apart and not scored) or unequal else 0
-        return s.name if unequal else "", k, weight
-
-    keys = dict.fromkeys(key(s) for s in strata)
-    groups = tuple(tuple(s for s in strata if key(s) == k) for k in keys)
-    total = sum(s.weight * s.items for s in strata)
-    return Sample(
-        groups=groups, total=total, unequal=unequal, finite=whole and not beyond, beyond=beyond
-    )
-
-
-_ONE_KIND = ("ordinary", "complementary")
-
-
-def label_rates_p_value(strata: Sequence[Stratum], *, beyond: bool = False) -> float:
-    """How likely the numbers of usable labels in the strata are for a random sample of the answered
-    items, or of all ``beyond`` these.
-    """
-    sizes: dict[tuple[str, int, float], list[int]] = {}
+    sizes = [(s.items if beyond else s.answered, s.usable(unanswered=beyond)) for s in strata]
+    unequal = rates_p_value(sizes) < DIFFERENT_BELOW or (apart and several and method in VERDICT_OF)
+    groups: dict[tuple[str, int, float], list[Stratum]] = defaultdict(list)
     for s in strata:
-        row = sizes.setdefault(s.place, [0, 0])
-        row[0] += s.items if beyond else s.answered
-        row[1] += s.usable(unanswered=beyond)
-    return rates_p_value([(size, n) for size, n in sizes.values()])
+        weight = 0.0 if scored and not unequal else s.weight
+        n_classes = s.n_classes if (apart and not scored) or unequal else 0
+        groups[s.name if unequal else "", n_classes, weight].append(s)
+    return Sample(
+        groups=tuple(map(tuple, groups.values())),
+        total=sum(s.weight * s.items for s in strata),
+        unequal=unequal,
+        finite=whole and not beyond,
+        beyond=beyond,
+    )
+
+
+VERDICT_OF: Mapping[str, Verdict] = {"ordinary": "yes", "complementary": "no"}
+"""The verdict of the only labels that a method uses."""
 
 
 def rates_p_value(sizes: Iterable[tuple[int, int]]) -> float:
-    """The same from (items, labels) of each part; 1 for one part.
+    """How likely the numbers of labels in the parts are for a random sample of all items, from
+    (items, labels) of each part; 1 for one part.
 
     Exact binomial for each part, Bonferroni. Where there are more than two, many small differences
     show together only: chi-square over all parts with the variance of draws without replacement,
@@ -652,11 +625,8 @@ def rates_p_value(sizes: Iterable[tuple[int, int]]) -> float:
     if len(rows) == 2 or labelled >= total:
         return min(1.0, each)
     rate = labelled / total
-    statistic = (
-        sum((n - rate * size) ** 2 / size for size, n in rows)
-        * (total - 1)
-        / (total * rate * (1 - rate))
-    )
+    off = sum((n - rate * size) ** 2 / size for size, n in rows)
+    statistic = off * (total - 1) / (total * rate * (1 - rate))
     return min(1.0, 2 * min(each, float(chdtrc(len(rows) - 1, statistic))))
 
 
@@ -664,15 +634,13 @@ def many_weights(strata: Sequence[Stratum]) -> bool:
     """Whether weights are too many, or too thinly labelled, to be parts of their own; decided by
     numbers of labels alone.
     """
-    labels: Counter[float] = Counter()
-    for s in strata:
-        labels[s.weight] += s.n()
+    labels = added((s.weight, s.n()) for s in strata)
     return len(labels) > 1 and (len(labels) > _FEW_WEIGHTS or min(labels.values()) < _FEWEST_LABELS)
 
 
 def of_kind(strata: Sequence[Stratum], method: str) -> tuple[Stratum, ...]:
     """The strata with the labels that a method uses."""
-    wanted = {"ordinary": "yes", "complementary": "no"}.get(method)
+    wanted = VERDICT_OF.get(method)
     if wanted is None:
         return tuple(strata)
     return tuple(
@@ -687,9 +655,10 @@ def with_unanswered(strata: Sequence[Stratum]) -> tuple[Stratum, ...]:
     """
     rows = []
     for s in strata:
-        tallies: Counter[Tally] = Counter()
-        for t, n in s.tallies.items():
-            tallies[t if t.answered else t._replace(answered=True, hit=False)] += n
+        tallies = added(
+            (t if t.answered else t._replace(answered=True, hit=False), n)
+            for t, n in s.tallies.items()
+        )
         rows.append(dataclasses.replace(s, answered=s.items, tallies=dict(tallies)))
     return tuple(rows)
 
@@ -710,49 +679,51 @@ def binomial_cells(
     probability.
     """
     group = (strata,) if isinstance(strata, Stratum) else strata
-    if not are_binary(t for s in group for t in s.tallies):
-        raise ArgumentError(
-            "method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another."
-        )
-    cells: list[BinomialCell] = []
-    aimed = [s for s in group if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
+    require(
+        are_binary(t for s in group for t in s.tallies),
+        "method must be 'scores' with interval fixed-n, betting or wald where repeats of an item differ; got another.",
+    )
+    aimed = [s for s in group if _n_aimed(s)]
     for s in aimed:
         _require_one_propensity(s)
     if rates is not None:
         false_no, false_yes = rates.of(None)
+        cells = []
         for s in group:
             if s not in aimed:
                 require_questions(s)
-            yes, no = (
-                s.n(verdict="yes", hit=True),
-                s.n(verdict="no", hit=True) + s.n(verdict="yes", hit=False, design="graded"),
-            )
+            yes, no = (s.n(verdict=verdict, hit=True) for verdict in ("yes", "no"))
+            no += s.n(verdict="yes", hit=False, design="graded")
             cells.append(BinomialCell(yes + no, yes, false_yes, 1 - false_no - false_yes))
         return tuple(cells)
-    if aimed and kinds == "complementary":
-        raise ArgumentError(
-            "method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'."
-        )
-    cells += _aimed_cells(aimed, seed)
-    for s in group:
-        for t, n in s.tallies.items():
-            if not t.answered or t.design == "recorded":
-                continue
-            if (t.verdict == "yes" and kinds != "complementary") or (
-                t.verdict == "no" and kinds != "ordinary"
-            ):
-                cells.append(
-                    BinomialCell(
-                        n, n if succeeds(t) else 0, *law_of(t.verdict, t.n_classes, t.n_ruled_out)
-                    )
-                )
-    return tuple(cells)
+    require(
+        not aimed or kinds != "complementary",
+        "method must not be 'complementary' where propensities were recorded: those labels are not uniform. Use 'scores'.",
+    )
+    wanted = {"yes", "no"} if kinds == "both" else {VERDICT_OF[kinds]}
+    return (
+        *_aimed_cells(aimed, seed),
+        *(
+            cell_of(t, n)
+            for s in group
+            for t, n in s.tallies.items()
+            if t.answered and t.design != "recorded" and t.verdict in wanted
+        ),
+    )
+
+
+def cell_of(t: Tally, n: int) -> BinomialCell:
+    """``n`` uniform labels of one kind as binomial counts."""
+    return BinomialCell(n, n * bool(succeeds(t)), *law_of(t.verdict, t.n_classes, t.n_ruled_out))
+
+
+def _n_aimed(stratum: Stratum) -> int:
+    """Questions with a recorded propensity that have a verdict."""
+    return stratum.n(design="recorded") - stratum.n(design="recorded", verdict="unsure")
 
 
 def _aimed_cells(strata: Sequence[Stratum], seed: int) -> list[BinomialCell]:
     """Verdicts on the answer itself, thinned to the smallest probability of a question about it."""
-    if not strata:
-        return []
     rng = np.random.default_rng(seed)
     chances = [max(_answer_propensities(s), default=1.0) for s in strata]
     cells = []
@@ -775,30 +746,22 @@ def is_aimed(strata: Sequence[Stratum]) -> bool:
     """Whether every stratum was asked about this system's answers with one probability, nearly the
     same in all of them.
     """
-    asked = [s for s in strata if s.n(design="recorded") - s.n(design="recorded", verdict="unsure")]
+    asked = [s for s in strata if _n_aimed(s)]
     chances = [_answer_propensities(s) for s in asked]
-    if (
-        not asked
-        or any(len(c) != 1 for c in chances)
-        or any(targeting_p_value(s) < 1e-3 for s in asked)
-    ):
+    if any(len(c) != 1 for c in chances) or any(targeting_p_value(s) < 1e-3 for s in asked):
         return False
     seen = [min(c) for c in chances]
-    return min(seen) >= MOST_THINNED * max(seen)
+    return bool(seen) and min(seen) >= MOST_THINNED * max(seen)
 
 
 def _require_one_propensity(stratum: Stratum) -> None:
     """Questions aimed at this system have one probability; anything else biases the share of yes."""
-    chances = _answer_propensities(stratum)
-    p_value = targeting_p_value(stratum)
-    if len(chances) > 1 or p_value < 1e-3:
-        seen = (
-            f"{len(chances)} different ones"
-            if len(chances) > 1
-            else f"too few questions about the answer (p = {p_value:.2g})"
-        )
+    n, p_value = len(_answer_propensities(stratum)), targeting_p_value(stratum)
+    if n > 1 or p_value < 1e-3:
+        few = f"too few questions about the answer (p = {p_value:.2g})"
         raise ArgumentError(
-            f"method must be 'scores' where answers were asked about with different probabilities; got {seen}. Pass method='scores'."
+            "method must be 'scores' where answers were asked about with different probabilities; "
+            f"got {f'{n} different ones' if n > 1 else few}. Pass method='scores'."
         )
 
 
@@ -817,10 +780,9 @@ def targeting_p_value(stratum: Stratum) -> float:
     """
     chances = _answer_propensities(stratum)
     if len(chances) != 1 or min(chances) <= 0:
-        return float("nan")
-    return binomial_p_value(
-        stratum.n(design="recorded", hit=True), stratum.n(design="recorded"), min(chances)
-    )
+        return math.nan
+    asked = stratum.n(design="recorded", hit=True)
+    return binomial_p_value(asked, stratum.n(design="recorded"), min(chances))
 
 
 def binomial_p_value(hits: int, n: int, p: float) -> float:
@@ -862,12 +824,11 @@ class ScoreRows:
         kinds = [(variance, *_moments(scores)) for variance, scores in self.mean if scores]
         total = sum(n / v for v, n, _, _ in kinds)
         if not total:
-            return float("nan"), float("nan")
+            return math.nan, math.nan
         shares = [n / v / total for v, n, _, _ in kinds]
         mean = sum(w * m for w, (_, _, m, _) in zip(shares, kinds, strict=True))
-        return mean, sum(
-            w * w * spread / n for w, (_, n, _, spread) in zip(shares, kinds, strict=True)
-        )
+        spreads = (w * w * s / n for w, (_, n, _, s) in zip(shares, kinds, strict=True))
+        return mean, sum(spreads)
 
 
 def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
@@ -876,18 +837,15 @@ def _moments(scores: tuple[Score, ...]) -> tuple[float, float, float]:
     value = np.array([s.value for s in scores])
     total = float(n.sum())
     mean = float(np.dot(n, value) / total)
-    return (
-        total,
-        mean,
-        float(np.dot(n, (value - mean) ** 2) / (total - 1)) if total > 1 else float("nan"),
-    )
+    spread = float(np.dot(n, (value - mean) ** 2))
+    return total, mean, spread / (total - 1) if total > 1 else math.nan
 
 
 def score_rows(
     strata: tuple[Stratum, ...],
     *,
     factor: Callable[[Stratum], float],
-    inverse: Matrix | None = None,
+    inverse: Floats | None = None,
     classes: tuple[int | str, ...] | None = None,
     guess: Guess = "leave-one-out",
     rates: ErrorRates | None = None,
@@ -905,62 +863,51 @@ def score_rows(
     differ or only some labels have propensities, all kinds share one range and one mean.
     """
     factors = {s.place: factor(s) for s in strata}
-    if rates is not None:
-        return _corrected_rows(strata, rates, factors, unanswered=unanswered)
-    rows: Counter[tuple[int, float, float]] = Counter()
-    questions: Counter[Question] = Counter()
-    sides: Counter[tuple[float, float]] = Counter()
-    # Every question must have its chance, or a bet would depend on the item.
-    known = all(
-        t.chance is not None
+    used = [
+        (factors[s.place], t, n)
         for s in strata
-        for t in s.tallies
-        if t.design == "recorded" and t.answered and t.verdict != "unsure"
-    )
-    reach = REACH if known else 0.0
-    for stratum in strata:
-        f = factors[stratum.place]
-        for t, n in stratum.tallies.items():
-            if not (t.answered or unanswered) or t.verdict == "unsure":
-                continue
-            if t.design == "recorded":
-                share = float(t.answered) if t.answered_share is None else t.answered_share
-                questions[t.yes_score or 0.0, t.no_score or 0.0, f, t.guess, share] += n
-                from_below, from_above = (
-                    guessed_scores(t, _fixed_guess(t, guess)) if known else sided_scores(t)
-                )
-                sides[f * from_below, f * from_above] += n
-            elif t.verdict == "no" and inverse is not None and t.answered:
-                rows[1, f, _transition_value(t, inverse, classes)] += n
-            else:
-                rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
+        for t, n in s.tallies.items()
+        if t.verdict != "unsure" and (t.answered or unanswered)
+    ]
+    if rates is not None:
+        return _corrected_rows(strata, rates, factors, used)
+    rows: Counter[tuple[int, float, float]] = Counter()
+    asked = [(f, t, n) for f, t, n in used if t.design == "recorded"]
+    # Every question must have its chance, or a bet would depend on the item.
+    known = all(t.chance is not None for _, t, _ in asked if t.answered)
+    sides: Counter[tuple[float, float]] = Counter()
+    for f, t, n in asked:
+        below, above = guessed_scores(t, _fixed_guess(t, guess)) if known else sided_scores(t)
+        sides[f * below, f * above] += n
+    for f, t, n in used:
+        if t.design == "recorded":
+            continue
+        if t.verdict == "no" and inverse is not None and t.answered:
+            rows[1, f, _transition_value(t, inverse, classes)] += n
+        else:
+            rows[0 if t.verdict == "yes" else t.n_ruled_out, f, sided_scores(t)[0]] += n
     heaviest = max(factors.values(), default=1.0)
-    ranges = {kind: _range(kind, strata, factors, inverse) for kind, _, _ in rows}
     most_answers = max((s.most_answers for s in strata), default=1)
-    low, high = (
-        (-reach * heaviest, (most_answers + reach) * heaviest) if questions else (0.0, heaviest)
-    )
-    shared = (
-        len({s.n_classes for s in strata}) > 1 or bool(questions) or len(set(factors.values())) > 1
-    )
-    if shared and len(ranges) + bool(questions) > 1:
-        low, high = (
-            min(low, *(r[0] for r in ranges.values())),
-            max(high, *(r[1] for r in ranges.values())),
-        )
+    ranges = {kind: _range(kind, strata, factors, inverse, most_answers) for kind, _, _ in rows}
+    low, high = 0.0, heaviest
+    if asked:
+        reach = REACH if known else 0.0
+        low, high = -reach * heaviest, (most_answers + reach) * heaviest
+    n_sizes, n_factors = len({s.n_classes for s in strata}), len(set(factors.values()))
+    shared = n_sizes > 1 or bool(asked) or n_factors > 1
+    if shared and len(ranges) + bool(asked) > 1:
+        lows, highs = zip(*ranges.values(), strict=True)
+        low, high = min(low, *lows), max(high, *highs)
         ranges = dict.fromkeys(ranges, (low, high))
     by_kind: dict[int, list[Score]] = {kind: [] for kind in ranges}
     for (kind, f, value), n in rows.items():
         by_kind[kind].append(Score(f * value, *ranges[kind], n))
     plain = tuple(score for scores in by_kind.values() for score in scores)
-    inf = float("inf")
-    augmented = _augmented(questions, guess)
-    by_variance = (
-        *((spread_at_half(*ranges[kind]), tuple(scores)) for kind, scores in by_kind.items()),
-        (0.25, augmented),
-    )
+    augmented = _augmented(asked, guess)
+    by_variance = [(spread_at_half(*ranges[kind]), tuple(own)) for kind, own in by_kind.items()]
+    inf = math.inf
     return ScoreRows(
-        mean=((1.0, plain + augmented),) if shared else by_variance,
+        mean=((1.0, plain + augmented),) if shared else (*by_variance, (0.25, augmented)),
         lower=plain + tuple(Score(below, low, inf, n) for (below, _), n in sides.items()),
         upper=plain + tuple(Score(above, -inf, high, n) for (_, above), n in sides.items()),
     )
@@ -975,22 +922,19 @@ def _range(
     kind: int,
     strata: tuple[Stratum, ...],
     factors: Mapping[tuple[str, int, float], float],
-    inverse: Matrix | None,
+    inverse: Floats | None,
+    most_answers: int,
 ) -> tuple[float, float]:
-    """Smallest and largest possible score of a kind of label: 0 is ordinary, m > 0 has m ruled-out
-    classes.
-    """
+    """Least and largest score of a kind of label: 0 is ordinary, m > 0 has m ruled-out classes."""
     lows, highs = [0.0 if kind == 0 else 1.0], [0.0]
-    most_answers = max((s.most_answers for s in strata), default=1)
     for s in strata:
-        f = factors[s.place]
         least, most = 0.0, 1.0
         if kind and inverse is not None:
             least, most = float(inverse.min()), float(inverse.max())
         elif kind:
             least, most = score_ends("no", s.n_classes, kind, most_answers)
-        lows.append(f * least)
-        highs.append(f * most)
+        lows.append(factors[s.place] * least)
+        highs.append(factors[s.place] * most)
     return min(lows), max(highs)
 
 
@@ -998,45 +942,28 @@ def _corrected_rows(
     strata: tuple[Stratum, ...],
     rates: ErrorRates,
     factors: Mapping[tuple[str, int, float], float],
-    *,
-    unanswered: bool,
+    used: Sequence[tuple[float, Tally, int]],
 ) -> ScoreRows:
-    """Scores of uniform questions whose verdicts are wrong at known rates, which may differ by the
-    class that was answered.
-    """
-    rows: Counter[float] = Counter()
+    """Scores of uniform questions whose verdicts are wrong at known rates, maybe by class."""
+
+    def corrected(asked: bool, yes: bool, propensity: float, pair: tuple[float, float]) -> float:
+        about: dict[str, Any] = {"asked_answer": asked, "yes": yes, "propensity": propensity}
+        return corrected_score(**about, false_no=pair[0], false_yes=pair[1])
+
     ends = [0.0, 1.0]
-    for stratum in strata:
-        require_questions(stratum)
-        f = factors[stratum.place]
-        asked = any(t.design != "graded" for t in stratum.tallies)
-        for false_no, false_yes in rates.all():
-            ends += [
-                f
-                * corrected_score(
-                    asked_answer=True,
-                    yes=yes,
-                    propensity=1 / stratum.n_classes if asked else 1.0,
-                    false_no=false_no,
-                    false_yes=false_yes,
-                )
-                for yes in (True, False)
-            ]
-        for t, n in stratum.tallies.items():
-            if t.verdict == "unsure" or not (t.answered or unanswered):
-                continue
-            value = 0.0
-            if t.answered:
-                false_no, false_yes = rates.of(t.answer)
-                graded = t.design == "graded"
-                value = corrected_score(
-                    asked_answer=t.hit or graded,
-                    yes=t.hit if graded else t.verdict == "yes",
-                    propensity=1.0 if graded else 1 / t.n_classes,
-                    false_no=false_no,
-                    false_yes=false_yes,
-                )
-            rows[f * value] += n
+    for s in strata:
+        require_questions(s)
+        chance = 1 / s.n_classes if any(t.design != "graded" for t in s.tallies) else 1.0
+        pairs = [(pair, yes) for pair in rates.all() for yes in (True, False)]
+        ends += [factors[s.place] * corrected(True, yes, chance, pair) for pair, yes in pairs]
+    rows: Counter[float] = Counter()
+    for f, t, n in used:
+        value = 0.0
+        if t.answered and t.design == "graded":
+            value = corrected(True, t.hit, 1.0, rates.of(t.answer))
+        elif t.answered:
+            value = corrected(t.hit, t.verdict == "yes", 1 / t.n_classes, rates.of(t.answer))
+        rows[f * value] += n
     scores = tuple(Score(value, min(ends), max(ends), n) for value, n in rows.items())
     return ScoreRows(mean=((1.0, scores),), lower=scores, upper=scores)
 
@@ -1069,45 +996,48 @@ def spread_at_half(low: float, high: float) -> float:
     return (high - 0.5) * (0.5 - low)
 
 
-def _transition_value(t: Tally, inverse: Matrix, classes: tuple[int | str, ...] | None) -> float:
-    if t.hit_share is not None:
-        raise ArgumentError(
-            "transition needs one answer per item and system; repeats of an item differ. Keep one of them, or pass repeats='all'."
-        )
-    if t.n_ruled_out != 1:
-        raise ArgumentError(
-            "transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random."
-        )
-    index = {c: i for i, c in enumerate(classes)} if classes is not None else None
-    try:
-        asked, answer = (t.asked, t.answer) if index is None else (index[t.asked], index[t.answer])  # type: ignore[index]
-    except KeyError as missing:
-        raise ArgumentError(
-            f"classes must name every class in the order of the transition matrix; {missing} is not there."
-        ) from None
+def _transition_value(t: Tally, inverse: Floats, classes: tuple[int | str, ...] | None) -> float:
+    refuse(
+        {
+            "transition needs one answer per item and system; repeats of an item differ. Keep one of them, or pass repeats='all'.": (
+                t.hit_share is not None
+            ),
+            "transition needs one ruled-out class per item; several draws do not follow T. Drop all but one at random.": (
+                t.n_ruled_out != 1
+            ),
+        }
+    )
+    place: list[Any] = [t.asked, t.answer]
+    if classes is not None:
+        try:
+            place = [classes.index(c) for c in place]
+        except ValueError:
+            missing = next(c for c in place if c not in classes)
+            raise ArgumentError(
+                f"classes must name every class in the order of the transition matrix; {missing!r} is not there."
+            ) from None
     k = inverse.shape[0]
-    if (
-        not isinstance(asked, int)
-        or not isinstance(answer, int)
-        or not (0 <= asked < k and 0 <= answer < k)
-        or t.n_classes != k
-    ):
+    if t.n_classes != k or not all(isinstance(c, int) and 0 <= c < k for c in place):
         raise ArgumentError(
             f"transition must have one row for each of the {t.n_classes} classes and counts by class; got {k} rows, ruled-out class "
-            f"{asked!r} and answer {answer!r}. Pass classes=[…] for named classes."
+            f"{place[0]!r} and answer {place[1]!r}. Pass classes=[…] for named classes."
         )
-    return float(inverse[asked, answer])
+    return float(inverse[place[0], place[1]])
 
 
-def _augmented(questions: Counter[Question], guess: Guess) -> tuple[Score, ...]:
+def _augmented(asked: Sequence[tuple[float, Tally, int]], guess: Guess) -> tuple[Score, ...]:
     """Scores f + (1 - f)·yes - f·no, where the guess f must not have seen the item's own verdict,
     so that they stay unbiased.
 
     By default f is the weighted share of yes among all *other* items; ``column`` takes the guess
     that came with the answer, where there is one.
     """
-    total_yes = sum(yes * n for (yes, _, _, _, _), n in questions.items())
-    total = sum((yes + no) * n for (yes, no, _, _, _), n in questions.items())
+    questions = added(
+        ((t.yes_score or 0.0, t.no_score or 0.0, factor, t.guess, share_answered(t)), n)
+        for factor, t, n in asked
+    )
+    total_yes = sum(yes * n for (yes, *_), n in questions.items())
+    total = sum((yes + no) * n for (yes, no, *_), n in questions.items())
     scores = []
     for (yes, no, factor, own, share), n in questions.items():
         rest = total - yes - no
@@ -1116,17 +1046,12 @@ def _augmented(questions: Counter[Question], guess: Guess) -> tuple[Score, ...]:
             f = own
         elif isinstance(guess, (int, float)):
             f = guess
-        scores.append(
-            Score(factor * (f * share + (1 - f) * yes - f * no), -float("inf"), float("inf"), n)
-        )
+        value = factor * (f * share + (1 - f) * yes - f * no)
+        scores.append(Score(value, -math.inf, math.inf, n))
     return tuple(scores)
 
 
-# ---------------------------------------------------------------------------- Value and limits of
-# the accuracy from the labels of a sample: by binomial counts of its parts, or by scores.
-
-
-_KINDS: dict[str, LabelKinds] = {"complementary": "complementary", "ordinary": "ordinary"}
+# Value and limits of the accuracy from the labels of a sample: by binomial counts of its parts, or by scores.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -1136,7 +1061,7 @@ class LimitSettings:
     method: str
     interval: str
     weight: float
-    inverse: Matrix | None
+    inverse: Floats | None
     classes: tuple[int | str, ...] | None
     guess: Guess
     rates: ErrorRates | None
@@ -1150,7 +1075,7 @@ class LimitSettings:
     @property
     def kinds(self) -> LabelKinds:
         """The labels that the method uses."""
-        return _KINDS.get(self.method, "both")
+        return self.method if self.method in VERDICT_OF else "both"  # type: ignore[return-value]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -1177,7 +1102,6 @@ class Whole:
     """
 
 
-# -------------------------------------------------------------------------------------------------
 # from binomial counts
 
 
@@ -1185,40 +1109,35 @@ def from_cells(sample: Sample, settings: LimitSettings, below: float, above: flo
     """The accuracy from binomial counts, one set for each part of the sample; every part has one
     unknown rate of its own.
     """
-    rows = [
-        (
-            group,
-            linear.merge(
-                binomial_cells(group, settings.kinds, rates=settings.rates, seed=settings.seed)
-            ),
-        )
-        for group in sample.groups
-    ]
-    known = [(group, cells) for group, cells in rows if cells]
-    n = sum(c.n for _, cells in known for c in cells)
-    values = [_value(cells, settings) for _, cells in known]
-    spreads = [_variance(cells, settings) for _, cells in known]
+    rows = []
+    for group in sample.groups:
+        cells = binomial_cells(group, settings.kinds, rates=settings.rates, seed=settings.seed)
+        rows.append((group, linear.merge(cells)))
+    known = [(sample.share(group), group, cells) for group, cells in rows if cells]
     blind = sum(sample.share(group) for group, cells in rows if not cells)
-    value = (
-        sum(sample.share(g) * v for (g, _), v in zip(known, values, strict=True)) / (1 - blind)
-        if known
-        else math.nan
-    )
-    variance = (
-        sum(sample.share(g) ** 2 * v for (g, _), v in zip(known, spreads, strict=True))
-        if known
-        else math.nan
-    )
-    parts = [sums.Part(sample.share(g), cells, _size(sample, g, cells)) for g, cells in known]
+    told: list[dict[str, Any]] = [
+        {
+            "share": share,
+            "n": sum(c.n for c in cells),
+            "value": _value(cells, settings),
+            "stratum": group[0].name if sample.unequal else "",
+            "n_classes": sorted({s.n_classes for s in group}),
+        }
+        for share, group, cells in known
+    ]
+    value = variance = math.nan
+    if known:
+        value = sum(part["share"] * part["value"] for part in told) / (1 - blind)
+        variance = sum(share**2 * _variance(cells, settings) for share, _, cells in known)
+    parts = [sums.Part(share, cells, _size(sample, g, cells)) for share, g, cells in known]
     interval, sharp = settings.interval, None
     match interval:
         case "exact":
             chosen = _narrower(sample, known, parts, below, above)
             found = sums.sum_limits(chosen, below, above, blind=blind)
-            limits, interval = (
-                Limits(found.low, found.high, found.empty),
-                _NAMES.get(found.method, "parts"),
-            )
+            limits = Limits(found.low, found.high, found.empty)
+            plain = found.method in ("exact", "hypergeometric")
+            interval = found.method if plain else "parts"
             if len(parts) > 1:
                 sharp = sums.sum_profile(chosen, below, above, blind=blind)
         case "profile" if len(parts) == 1:
@@ -1227,42 +1146,38 @@ def from_cells(sample: Sample, settings: LimitSettings, below: float, above: flo
         case "profile":
             limits = sums.sum_profile(parts, below, above, blind=blind)
         case "wald":
-            limits = _shifted(normal_limits(value * (1 - blind), variance, below, above), blind)
+            limits = normal_limits(value * (1 - blind), variance, below, above)
+            limits = Limits(limits.low, limits.high + blind)
         case _:
             limits = _split(sample, known, settings, below, above, blind)
-    told = tuple(
-        {"share": sample.share(g), "n": sum(c.n for c in cells), "value": v, **sample.describe(g)}
-        for (g, cells), v in zip(known, values, strict=True)
-    )
     return Whole(
         value=value,
         limits=_inside(limits),
         variance=variance,
-        n=n,
+        n=sum(part["n"] for part in told),
         interval=interval,
         sharp=sharp,
-        parts=told if len(rows) > 1 else (),
+        parts=tuple(told) if len(rows) > 1 else (),
         blind=blind,
     )
 
 
-_NAMES = {"exact": "exact", "hypergeometric": "hypergeometric"}  # all others are parts
+_Known = Sequence[tuple[float, Group, tuple[BinomialCell, ...]]]
+
+
+def _plain(cells: Iterable[BinomialCell]) -> tuple[BinomialCell, ...]:
+    """The cells of ordinary labels."""
+    return tuple(c for c in cells if c.a == 0 and c.b == 1)
 
 
 def _size(sample: Sample, group: Group, cells: tuple[BinomialCell, ...]) -> int | None:
-    """How many items there are to draw from, where all of them are known and their labels are
-    ordinary.
-    """
-    plain = all(c.a == 0 and c.b == 1 for c in cells)
+    """How many items there are to draw from, where all are known and labels are ordinary."""
+    plain = len(_plain(cells)) == len(cells)
     return sum(s.answered for s in group) if sample.finite and plain else None
 
 
 def _narrower(
-    sample: Sample,
-    known: Sequence[tuple[Group, tuple[BinomialCell, ...]]],
-    parts: list[sums.Part],
-    below: float,
-    above: float,
+    sample: Sample, known: _Known, parts: list[sums.Part], below: float, above: float
 ) -> list[sums.Part]:
     """The parts with all labels, or with ordinary ones alone where most items of a finite
     population have one: by the design.
@@ -1270,28 +1185,25 @@ def _narrower(
     Ordinary labels of a random part of the items say what is left to know; a few labels of another
     kind would hide that.
     """
-    if not sample.finite:
+    plain = [_plain(cells) for _, _, cells in known]
+    fewer = any(len(own) < len(part.cells) for own, part in zip(plain, parts, strict=True))
+    if not sample.finite or not fewer or not all(plain):
         return parts
-    plain = [(g, tuple(c for c in cells if c.a == 0 and c.b == 1)) for g, cells in known]
-    if all(
-        len(own) == len(cells) for (_, own), (_, cells) in zip(plain, known, strict=True)
-    ) or not all(own for _, own in plain):
-        return parts
-    others = [sums.Part(sample.share(g), own, _size(sample, g, own)) for g, own in plain]
+    others = [
+        sums.Part(share, own, _size(sample, group, own))
+        for (share, group, _), own in zip(known, plain, strict=True)
+    ]
     return min((parts, others), key=lambda found: sums.predicted_width(found, below, above))
 
 
-def _shifted(limits: Limits, blind: float) -> Limits:
-    return Limits(limits.low, limits.high + blind, limits.empty)
-
-
 def _inside(limits: Limits) -> Limits:
-    return Limits(min(max(limits.low, 0.0), 1.0), min(max(limits.high, 0.0), 1.0), limits.empty)
+    low, high = (min(max(end, 0.0), 1.0) for end in (limits.low, limits.high))
+    return Limits(low, high, limits.empty)
 
 
 def _split(
     sample: Sample,
-    known: Sequence[tuple[Group, tuple[BinomialCell, ...]]],
+    known: _Known,
     settings: LimitSettings,
     below: float,
     above: float,
@@ -1303,28 +1215,29 @@ def _split(
     Where every look counts, the error is shared by all parts that can have labels, whose number is
     fixed beforehand.
     """
-    every_look = settings.interval == "anytime"
-    divide = max(
-        1, sum(any(s.answered for s in g) for g in sample.groups) if every_look else len(known)
-    )
-    low = high = 0.0
-    empty = False
-    for group, cells in known:
+    every_look, divide = settings.interval == "anytime", len(known)
+    if every_look:
+        divide = max(1, sum(any(s.answered for s in g) for g in sample.groups))
+
+    def limits(cells: tuple[BinomialCell, ...]) -> Limits:
         if every_look:
-            found = linear.anytime(cells, (below + above) / divide)
-            found = Limits(
-                found.low if below > 0 else 0.0, found.high if above > 0 else 1.0, found.empty
-            )
-        else:
-            found = _deviation(
-                cells, _value(cells, settings), settings, below / divide, above / divide
-            )
-        share = sample.share(group)
-        low, high, empty = low + share * found.low, high + share * found.high, empty or found.empty
-    return Limits(low, high + blind, empty)
+            return sided_anytime(cells, below, above, divide)
+        return _deviation(cells, settings, below / divide, above / divide)
+
+    each = [(share, limits(cells)) for share, _, cells in known]
+    low, high = sum(q * found.low for q, found in each), sum(q * found.high for q, found in each)
+    return Limits(low, high + blind, any(found.empty for _, found in each))
 
 
-# ----------------------------------------------------------------------------------------------------------
+def sided_anytime(
+    cells: Iterable[BinomialCell], below: float, above: float, divide: int = 1
+) -> Limits:
+    """Limits at every look, on the sides that are asked for; the error is divided by ``divide``."""
+    found = linear.anytime(cells, (below + above) / divide)
+    low, high = found.low if below > 0 else 0.0, found.high if above > 0 else 1.0
+    return Limits(low, high, found.empty)
+
+
 # from scores
 
 
@@ -1333,11 +1246,11 @@ def from_scores(sample: Sample, settings: LimitSettings, below: float, above: fl
     over its share of the labels.
     """
     groups = sample.groups
-    strata = tuple(s for g in groups if any(map(sample.labels, g)) for s in g)
+    labelled = [g for g in groups if any(map(sample.labels, g))]
     blind = sum(sample.share(g) for g in groups if not any(map(sample.labels, g)))
     scale = sum(sample.share(g) for g in groups) - blind
     rows = score_rows(
-        strata,
+        tuple(s for g in labelled for s in g),
         factor=sample.factor,
         inverse=settings.inverse,
         classes=settings.classes,
@@ -1352,17 +1265,14 @@ def from_scores(sample: Sample, settings: LimitSettings, below: float, above: fl
     else:
         # Bets that adapt are not valid over parts with numbers of labels of their own; fixed ones
         # are, at a fixed number of labels.
-        find = fixed_interval if interval == "fixed-n" and not sample.unequal else betting_interval
-        more: dict[str, Any] = {"seed": settings.seed} if find is fixed_interval else {}
-        low, _ = find(rows.lower, below, 0.0, **more)
-        _, high = find(rows.upper, 0.0, above, **more)
+        find = betting_interval
+        if interval == "fixed-n" and not sample.unequal:
+            find = partial(fixed_interval, seed=settings.seed)
+        low, _ = find(rows.lower, below, 0.0)
+        _, high = find(rows.upper, 0.0, above)
         limits = linear.ordered(low, high)
-    if (
-        settings.method != "scores"
-        and len(groups) == 1
-        and not sample.beyond
-        and len({s.weight for s in groups[0]}) == 1
-    ):
+    single = len(groups) == 1 and not sample.beyond and len({s.weight for s in groups[0]}) == 1
+    if single and settings.method != "scores":
         cells = binomial_cells(groups[0], settings.kinds)
         mean = _value(cells, settings) if cells else mean
     limits = Limits(scale * limits.low, scale * limits.high + blind, limits.empty)
@@ -1383,26 +1293,25 @@ def from_scores(sample: Sample, settings: LimitSettings, below: float, above: fl
 def _all_known(sample: Sample) -> bool:
     """Whether these items are all there are, and every one with an answer has an ordinary label."""
     strata = [s for g in sample.groups for s in g]
-    plain = all(
-        t.verdict == "yes" and t.design == "uniform"
-        for s in strata
-        for t in s.tallies
-        if t.answered
-    )
+    told = [t for s in strata for t in s.tallies if t.answered]
+    plain = all(t.verdict == "yes" and t.design == "uniform" for t in told)
     return sample.finite and plain and all(s.usable() == s.answered for s in strata)
 
 
-def _pair(cells: tuple[BinomialCell, ...]) -> tuple[BinomialCell, BinomialCell | None]:
-    """The ordinary cell (maybe empty) and the one complementary cell, as the paper's estimators
-    need them.
-    """
-    ordinary = next((c for c in cells if c.a == 0 and c.b == 1), BinomialCell(0, 0))
+def _weighted(
+    cells: tuple[BinomialCell, ...], settings: LimitSettings
+) -> list[tuple[float, BinomialCell]]:
+    """The ordinary and the one complementary cell with the weights of the paper's estimators."""
+    ordinary = next(iter(_plain(cells)), BinomialCell(0, 0))
     others = [c for c in cells if c is not ordinary]
-    if len(others) > 1:
-        raise ArgumentError(
-            "method must be 'ml' or 'scores' where items have different numbers of ruled-out classes."
-        )
-    return ordinary, others[0] if others else None
+    require(
+        len(others) <= 1,
+        "method must be 'ml' or 'scores' where items have different numbers of ruled-out classes.",
+    )
+    if not others or not ordinary.n:
+        return [(1.0, others[0] if others else ordinary)]
+    weight = ivw_weight(ordinary, others[0]) if settings.method == "ivw" else settings.weight
+    return [(weight, ordinary), (1 - weight, others[0])]
 
 
 def unclipped(cell: BinomialCell) -> float:
@@ -1412,19 +1321,16 @@ def unclipped(cell: BinomialCell) -> float:
 
 def _value(cells: tuple[BinomialCell, ...], settings: LimitSettings) -> float:
     cells = linear.merge(cells)
-    if settings.method in ("complementary", "ordinary"):
+    if settings.method in VERDICT_OF:
         n = sum(c.n for c in cells)
         return sum(c.n * unclipped(c) for c in cells) / n if n else math.nan
     if settings.method in ("ivw", "weighted"):
-        ordinary, other = _pair(cells)
-        if other is None or not ordinary.n:
-            return unclipped(other or ordinary)
-        w = ivw_weight(ordinary, other) if settings.method == "ivw" else settings.weight
-        return w * unclipped(ordinary) + (1 - w) * unclipped(other)
+        return sum(w * unclipped(c) for w, c in _weighted(cells, settings))
     return linear.maximum_likelihood(cells)
 
 
-def _cell_variance(cell: BinomialCell, rate: float) -> float:
+def cell_variance(cell: BinomialCell, rate: float) -> float:
+    """Variance of :func:`unclipped` at this rate."""
     p = cell.p(rate)
     return p * (1 - p) / (cell.b**2 * cell.n)
 
@@ -1436,11 +1342,10 @@ def ivw_weight(ordinary: BinomialCell, other: BinomialCell) -> float:
     of the joint likelihood instead, and at 0 or 1 from equation (8), in which 1 - A cancels;
     otherwise one lucky sample would get all the weight.
     """
-    rates = [unclipped(ordinary), unclipped(other)]
-    v_o, v_c = _cell_variance(ordinary, rates[0]), _cell_variance(other, rates[1])
+    v_o, v_c = (cell_variance(cell, unclipped(cell)) for cell in (ordinary, other))
     if v_o <= 0 or v_c <= 0:
         rate = linear.maximum_likelihood((ordinary, other))
-        v_o, v_c = _cell_variance(ordinary, rate), _cell_variance(other, rate)
+        v_o, v_c = cell_variance(ordinary, rate), cell_variance(other, rate)
         if v_o <= 0 or v_c <= 0:
             offset = other.a / other.b
             return (rate + offset) * ordinary.n / (rate * other.n + (rate + offset) * ordinary.n)
@@ -1453,16 +1358,13 @@ def _variance(cells: tuple[BinomialCell, ...], settings: LimitSettings) -> float
     info = linear.information(cells, rate)
     if not math.isfinite(info) or info <= 0:
         return math.nan
+    weights: list[tuple[float, BinomialCell]] = []
     if settings.method == "weighted":
-        ordinary, other = _pair(cells)
-        if other is not None and ordinary.n:
-            return settings.weight**2 * _cell_variance(ordinary, rate) + (
-                1 - settings.weight
-            ) ** 2 * _cell_variance(other, rate)
-    if settings.method in ("complementary", "ordinary") and len(cells) > 1:
+        weights = _weighted(cells, settings)
+    elif settings.method in VERDICT_OF:
         n = sum(c.n for c in cells)
-        return sum((c.n / n) ** 2 * _cell_variance(c, rate) for c in cells)
-    return 1 / info
+        weights = [(c.n / n, c) for c in cells]
+    return sum(w**2 * cell_variance(c, rate) for w, c in weights) if len(weights) > 1 else 1 / info
 
 
 def normal_limits(value: float, variance: float, below: float, above: float) -> Limits:
@@ -1472,52 +1374,40 @@ def normal_limits(value: float, variance: float, below: float, above: float) -> 
     se = math.sqrt(variance)
     low = value + float(ndtri(below)) * se if below > 0 else 0.0
     high = value - float(ndtri(above)) * se if above > 0 else 1.0
-    return Limits(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
+    return _inside(Limits(low, high))
 
 
-# ------------------------------------------------------------------------------------- the papers'
-# own deviation bounds
+# the papers' own deviation bounds
 
 
 def _deviation(
-    cells: tuple[BinomialCell, ...],
-    value: float,
-    settings: LimitSettings,
-    below: float,
-    above: float,
+    cells: tuple[BinomialCell, ...], settings: LimitSettings, below: float, above: float
 ) -> Limits:
-    ordinary, other = _pair(cells)
-    weights = [(1.0, ordinary if ordinary.n else other)]
-    if ordinary.n and other is not None:
-        w = ivw_weight(ordinary, other) if settings.method == "ivw" else settings.weight
-        weights = [(w, ordinary), (1 - w, other)]
-    terms = [(w / c.b, c) for w, c in weights if c is not None and w > 0]
+    value, weights = _value(cells, settings), _weighted(cells, settings)
     if settings.interval == "theorem4":
-        fixed = [(w, c) for w, c in weights if c is not None]
-        scale = max(w / (c.b * c.n) for w, c in fixed)
-        low, high = concentration.bernstein_inverted(
-            value, lambda a: sum(w**2 * _cell_variance(c, a) for w, c in fixed), scale, below, above
+        scale = max(w / (c.b * c.n) for w, c in weights)
+        low, high = linear.bernstein_inverted(
+            value,
+            lambda a: sum(w**2 * cell_variance(c, a) for w, c in weights),
+            scale,
+            below,
+            above,
         )
         return Limits(low, high)
+    terms = [(w / c.b, c) for w, c in weights if w > 0]
+
+    def hoeffding(tail: float) -> float:
+        return sum(f * linear.hoeffding_radius(c.n, tail) for f, c in terms)
+
+    def bernstein(tail: float) -> float:
+        return sum(f * linear.bernstein_radius(c.successes / c.n, c.n, tail) for f, c in terms)
 
     def radius(tail: float) -> float:
         if tail <= 0:
             return math.inf
         share = tail / len(terms)
         if settings.interval in ("theorem2", "proposition3"):
-            return min(_hoeffding(terms, share / 2), _bernstein(terms, share / 2))
-        return (
-            _hoeffding(terms, share)
-            if settings.interval == "hoeffding"
-            else _bernstein(terms, share)
-        )
+            return min(hoeffding(share / 2), bernstein(share / 2))
+        return hoeffding(share) if settings.interval == "hoeffding" else bernstein(share)
 
     return linear.clip(value - radius(below), value + radius(above))
-
-
-def _hoeffding(terms: Sequence[tuple[float, BinomialCell]], tail: float) -> float:
-    return sum(f * concentration.hoeffding_radius(c.n, tail) for f, c in terms)
-
-
-def _bernstein(terms: Sequence[tuple[float, BinomialCell]], tail: float) -> float:
-    return sum(f * concentration.bernstein_radius(c.successes / c.n, c.n, tail) for f, c in terms)

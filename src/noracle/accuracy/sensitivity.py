@@ -8,15 +8,16 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from noracle.accuracy.estimate import counts_of, estimate_accuracy
 from noracle.accuracy.score import Stratum, binomial_cells, strata_of
 from noracle.bounds import binomial as linear
-from noracle.bounds.binomial import ndtri
+from noracle.bounds.binomial import last_kept, ndtri
 from noracle.counts.tally import AccuracyCounts, Tally
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence import Evidence
 from noracle.results import (
     Assumption,
@@ -78,11 +79,11 @@ def check_sensitivity(
     >>> check.passed, round(check.diagnostics["false_yes_answer"], 2)
     (True, 0.4)
     """
-    if (at_least is None) == (at_most is None):
-        raise ArgumentError(
-            "at_least or at_most must be given, one of them; got "
-            + ("neither." if at_least is None else "both.")
-        )
+    require(
+        (at_least is None) != (at_most is None),
+        "at_least or at_most must be given, one of them; got "
+        + ("neither." if at_least is None else "both."),
+    )
     check_confidence(confidence)
     counts = counts_of(evidence, system)
     strata = [s for s in strata_of(counts) if s.items]
@@ -90,82 +91,65 @@ def check_sensitivity(
     total = sum(s.weight * s.items for s in strata)
     error = (1 - confidence) / max(1, len(strata))
 
-    def holds(false_no: float, answer: float, other: float) -> bool:
+    def holds(false_no: float = 0.0, answer: float = 0.0, other: float = 0.0) -> bool:
         limit = 0.0
         for s, n in zip(strata, outcomes, strict=True):
             low, high = _noisy_limits(n, s.n_classes, false_no, answer, other, error)
-            limit += (
-                s.weight
-                * s.items
-                / total
-                * s.answered_share
-                * (low if at_least is not None else high)
-            )
-        return limit >= at_least if at_least is not None else limit <= float(at_most or 0.0)
+            end = high if at_least is None else low
+            limit += s.weight * s.items / total * s.answered_share * end
+        return limit <= float(at_most or 0.0) if at_least is None else limit >= at_least
 
-    statement = (
-        f"accuracy is at least {at_least:g}"
-        if at_least is not None
-        else f"accuracy is at most {at_most:g}"
-    )
+    statement = f"accuracy is at least {at_least:g}" if at_least is not None else ""
+    statement = statement or f"accuracy is at most {at_most:g}"
+    about: dict[str, Any] = {"statement": statement, "confidence": confidence}
     subject = counts.systems[0]
-    if not holds(0.0, 0.0, 0.0):
-        return Check(
-            name="sensitivity",
-            assumption="right verdicts",
-            p_value=0.0,
-            statistic=math.nan,
-            method="likelihood-ratio limits with wrong verdicts",
-            finding=f"'{statement}' is not supported for {subject} even if every verdict is right",
-            counts=counts.summary(),
-            diagnostics={"statement": statement, "confidence": confidence},
-        )
-    rates = {
-        "false_no": _smallest(lambda r: holds(r, 0.0, 0.0)),
-        "false_yes_answer": _smallest(lambda r: holds(0.0, r, 0.0)),
-        "false_yes_other": _smallest(lambda r: holds(0.0, 0.0, r)),
-    }
-    words = ", ".join(
-        f"{name.replace('_', ' ')} {'never' if math.isnan(r) else f'{r:.3f}'}"
-        for name, r in rates.items()
-    )
+    held = holds()
+    found = f"'{statement}' is not supported for {subject} even if every verdict is right"
+    p_value, least, reason = 0.0, math.nan, ""
+    if held:
+        rates = {
+            "false_no": _smallest(lambda rate: holds(false_no=rate)),
+            "false_yes_answer": _smallest(lambda rate: holds(answer=rate)),
+            "false_yes_other": _smallest(lambda rate: holds(other=rate)),
+        }
+        told = {name: "never" if math.isnan(r) else f"{r:.3f}" for name, r in rates.items()}
+        words = ", ".join(f"{name.replace('_', ' ')} {rate}" for name, rate in told.items())
+        found = f"'{statement}' for {subject} falls when wrong verdicts reach: {words}"
+        least = min((r for r in rates.values() if not math.isnan(r)), default=math.nan)
+        p_value, about = math.nan, {**rates, **about}
+        reason = "sensitivity is not a test: there is no p-value; a rate that is null never overturns the statement"
     return Check(
         name="sensitivity",
         assumption="right verdicts",
-        p_value=math.nan,
-        statistic=min((r for r in rates.values() if not math.isnan(r)), default=math.nan),
-        finding=f"'{statement}' for {subject} falls when wrong verdicts reach: {words}",
+        p_value=p_value,
+        statistic=least,
+        finding=found,
         method="likelihood-ratio limits with wrong verdicts",
         counts=counts.summary(),
-        diagnostics={**rates, "statement": statement, "confidence": confidence},
-        reason="sensitivity is not a test: there is no p-value; a rate that is null never overturns the statement",
+        diagnostics=about,
+        reason=reason,
     )
 
 
 def _outcomes(stratum: Stratum) -> tuple[int, int, int, int]:
-    """Labelled and answered items by outcome: yes to the answer, yes to another class, no to the
-    answer, no to another class.
-    """
+    """Items by outcome: yes to the answer, to another class; no to the answer, to another."""
     _refuse_repeats(stratum.tallies)
     for t in stratum.tallies:
-        if (
-            t.answered
-            and t.verdict != "unsure"
-            and (t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1))
-        ):
-            got = "grades" if t.design == "graded" else "other labels"
-            raise ArgumentError(
-                f"evidence must come from uniform questions, one per item, for a sensitivity check; got {got}."
-            )
+        odd = t.design != "uniform" or (t.verdict == "no" and t.n_ruled_out != 1)
+        got = "grades" if t.design == "graded" else "other labels"
+        require(
+            not (odd and t.answered and t.verdict != "unsure"),
+            f"evidence must come from uniform questions, one per item, for a sensitivity check; got {got}.",
+        )
     return tuple(stratum.n(verdict=v, hit=h) for v in ("yes", "no") for h in (True, False))  # type: ignore[return-value]
 
 
 def _refuse_repeats(tallies: Iterable[Tally]) -> None:
-    if any(t.hit_share is not None for t in tallies):
-        raise ArgumentError(
-            "evidence must have one answer per item and system here; repeats of an item differ. Keep one of them, or pass "
-            "Evidence.with_repeats('all')."
-        )
+    require(
+        all(t.hit_share is None for t in tallies),
+        "evidence must have one answer per item and system here; repeats of an item differ. Keep one of them, or pass "
+        "Evidence.with_repeats('all').",
+    )
 
 
 _RATES = np.linspace(0.0, 1.0, 4001)
@@ -178,22 +162,15 @@ def _noisy_limits(
     if not sum(n):
         return 0.0, 1.0
     a = _RATES
-    yes_hit, yes_miss = (
-        a * (1 - mu) + (1 - a) * phi,
-        a * (k - 1) * other + (1 - a) * (1 - mu + (k - 2) * other),
-    )
-    no_hit, no_miss = (
-        a * mu + (1 - a) * (1 - phi),
-        a * (k - 1) * (1 - other) + (1 - a) * (mu + (k - 2) * (1 - other)),
-    )
+    yes_hit = a * (1 - mu) + (1 - a) * phi
+    yes_miss = a * (k - 1) * other + (1 - a) * (1 - mu + (k - 2) * other)
+    no_hit = a * mu + (1 - a) * (1 - phi)
+    no_miss = a * (k - 1) * (1 - other) + (1 - a) * (mu + (k - 2) * (1 - other))
+    yes, no = yes_hit + yes_miss, no_hit + no_miss
     logs = np.zeros_like(a)
+    parts = ((yes_hit, yes), (yes_miss, yes), (no_hit, no), (no_miss, no))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for count, part, whole in (
-            (n[0], yes_hit, yes_hit + yes_miss),
-            (n[1], yes_miss, yes_hit + yes_miss),
-            (n[2], no_hit, no_hit + no_miss),
-            (n[3], no_miss, no_hit + no_miss),
-        ):
+        for count, (part, whole) in zip(n, parts, strict=True):
             if count:
                 logs += count * np.log(part / whole)
     logs = np.where(np.isnan(logs), -np.inf, logs)
@@ -206,11 +183,7 @@ def _smallest(holds: Callable[[float], bool]) -> float:
     good = 0.0
     for rate in np.concatenate([np.linspace(0, 0.05, 26)[1:], np.linspace(0.05, 0.49, 45)[1:]]):
         if not holds(float(rate)):
-            bad = float(rate)
-            for _ in range(12):
-                middle = (good + bad) / 2
-                good, bad = (middle, bad) if holds(middle) else (good, middle)
-            return bad
+            return last_kept(holds, good, float(rate), steps=12)
         good = float(rate)
     return math.nan
 
@@ -257,10 +230,10 @@ def range_unsure(
     below, above = tails(confidence, "two-sided")
     counts = counts_of(evidence, system)
     _refuse_repeats(counts.tallies)
-    if any(t.design == "recorded" for t in counts.tallies):
-        raise ArgumentError(
-            "evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities."
-        )
+    require(
+        all(t.design != "recorded" for t in counts.tallies),
+        "evidence must come from uniform questions for the worst case of unsure verdicts; got recorded propensities.",
+    )
     strata = [s for s in strata_of(counts) if s.items]
     worst, best = (
         estimate_accuracy(
@@ -275,38 +248,29 @@ def range_unsure(
     for s in strata:
         share = s.weight * s.items / total * s.answered_share
         ways, every = _ways(s.n(verdict="unsure", hit=True), s.n(verdict="unsure", hit=False))
-        found = [
-            _limits(s, about_answer, other, below / parts, above / parts)
-            for about_answer, other in ways
-        ]
+        found = [_limits(s, *way, below / parts, above / parts) for way in ways]
         low += share * min(f.low for f in found)
         high += share * max(f.high for f in found)
         complete = complete and every
-    kind = Kind.FINITE_SAMPLE if complete else Kind.ASYMPTOTIC
     guarantee = worst.guarantee & best.guarantee
+    anything = Assumption(name="nothing about unsure verdicts", status="by-design")
+    values = sorted((worst.value, best.value))
+    subject = f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts"
+    point = "there is no unsure verdict: the range is a point"
     return Ranges(
         ranges=(
-            Range(
-                name="value", low=min(worst.value, best.value), high=max(worst.value, best.value)
-            ),
+            Range(name="value", low=values[0], high=values[1]),
             Range(name="interval", low=low, high=min(high, 1.0)),
         ),
         method="every unsure verdict resolved in the worst and in the best way",
-        subject=f"range of the accuracy of {counts.systems[0]!r} over unsure verdicts"
-        if counts.systems
-        else "",
+        subject=subject,
         guarantee=Guarantee(
-            kind=min(guarantee.kind, kind),
+            kind=min(guarantee.kind, Kind.FINITE_SAMPLE if complete else Kind.ASYMPTOTIC),
             error_rate=1 - confidence,
-            assumptions=(
-                *guarantee.assumptions,
-                Assumption(name="nothing about unsure verdicts", status="by-design"),
-            ),
+            assumptions=(*guarantee.assumptions, anything),
         ),
         counts=counts.summary(),
-        notes=()
-        if counts.total(verdict="unsure")
-        else ("there is no unsure verdict: the range is a point",),
+        notes=() if counts.total(verdict="unsure") else (point,),
         reason=worst.reason,
     )
 
@@ -315,23 +279,14 @@ _MOST_SEARCHED = 400
 
 
 def _ways(about_answer: int, other: int) -> tuple[list[tuple[float, float]], bool]:
-    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways
-    there are.
-    """
-    if (about_answer + 1) * (other + 1) <= _MOST_SEARCHED:
-        return [
-            (i, j) for i in _numbers(about_answer, about_answer) for j in _numbers(other, other)
-        ], True
-    first, second = (
-        _numbers(about_answer, _MOST_SEARCHED // 8),
-        _numbers(other, _MOST_SEARCHED // 8),
-    )
-    return [
-        *((0.0, j) for j in second),
-        *((1.0, j) for j in second),
-        *((i, 0.0) for i in first),
-        *((i, 1.0) for i in first),
-    ], False
+    """Shares of yes among the unsure verdicts of both kinds, and whether these are all the ways."""
+    every = (about_answer + 1) * (other + 1) <= _MOST_SEARCHED
+    most = _MOST_SEARCHED if every else _MOST_SEARCHED // 8
+    first, second = _numbers(about_answer, most), _numbers(other, most)
+    if every:
+        return [(i, j) for i in first for j in second], True
+    ends = (0.0, 1.0)
+    return [*((i, j) for i in ends for j in second), *((i, j) for j in ends for i in first)], False
 
 
 def _numbers(n: int, most: int) -> list[float]:

@@ -7,12 +7,12 @@ from collections import Counter
 from typing import Any, Literal
 
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
-from noracle.accuracy.score import law_of, sided_rows, succeeds
+from noracle.accuracy.score import cell_of, sided_rows
 from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval
 from noracle.counts.tally import AccuracyCounts, Label, Tally, check_n_classes
 from noracle.counts.tally import Cell as Place
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import refuse, require, require_evidence
 from noracle.results import Estimate, check_confidence
 
 _VERDICTS = ("yes", "no", "unsure")
@@ -74,17 +74,15 @@ class AccuracyStream:
         self.n_classes = check_n_classes(n_classes)
         self.system = system
         self.confidence = check_confidence(confidence)
-        if interval not in ("anytime", "betting"):
-            raise ArgumentError(f"interval must be 'anytime' or 'betting'; got {interval!r}.")
-        if not 0 < answered_share <= 1:
-            raise ArgumentError(f"answered_share must be in (0, 1]; got {answered_share}.")
+        known = interval in ("anytime", "betting")
+        require(known, f"interval must be 'anytime' or 'betting'; got {interval!r}.")
+        some = 0 < answered_share <= 1
+        require(some, f"answered_share must be in (0, 1]; got {answered_share}.")
         self.interval = interval
         self.answered_share = answered_share
         self.n = 0
         self._recorded = False
         self._tallies: Counter[Tally] = Counter()
-        self._ordinary = [0, 0]
-        self._complementary = [0, 0]
         self._limits: tuple[float, float] | None = None
 
     def update(
@@ -93,38 +91,34 @@ class AccuracyStream:
         """Take one label: class ``asked`` was judged ``verdict`` on an item that the system
         answered with ``answer`` (None: not at all).
         """
-        if verdict not in _VERDICTS:
-            raise EvidenceError(fault("verdict", "must be yes, no or unsure", repr(verdict)))
-        if propensity is not None and not 0 < propensity <= 1:
-            raise EvidenceError(fault("propensity", "must be in (0, 1]", propensity))
+        require_evidence(
+            verdict in _VERDICTS, "verdict", "must be yes, no or unsure", repr(verdict)
+        )
+        known = propensity is None or 0 < propensity <= 1
+        require_evidence(known, "propensity", "must be in (0, 1]", propensity)
+        every_look = self.interval == "anytime"
         # A bet may not depend on the item: an item that nobody answered is asked uniformly even in
         # a targeted design.
         recorded = propensity is not None and (
-            self.interval == "betting" or abs(propensity * self.n_classes - 1) > 1e-9
+            not every_look or abs(propensity * self.n_classes - 1) > 1e-9
         )
-        answered = answer is not None
-        if self.interval == "anytime":
-            if recorded:
-                raise ArgumentError(
-                    "interval must be 'betting' for recorded propensities; got 'anytime'."
-                )
-            if not answered and self.answered_share == 1.0:
-                raise ArgumentError(
-                    "answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0."
-                )
-        elif self.n and recorded != self._recorded:
-            raise ArgumentError(
-                "propensity must be given for every label of a stream or for none; got some of each."
-            )
+        refuse(
+            {
+                "interval must be 'betting' for recorded propensities; got 'anytime'.": (
+                    every_look and recorded
+                ),
+                "answered_share must be given (or interval='betting' chosen) once an item has no answer; got 1.0.": (
+                    every_look and answer is None and self.answered_share == 1.0
+                ),
+                "propensity must be given for every label of a stream or for none; got some of each.": (
+                    not every_look and self.n and recorded != self._recorded
+                ),
+            }
+        )
         self._recorded = recorded
         label = Label(self.n_classes, verdict, frozenset({asked}), propensity if recorded else None)  # type: ignore[arg-type]
-        met = label.meet(answer, system=self.system)
-        self._tallies[met] += 1
+        self._tallies[label.meet(answer, system=self.system)] += 1
         self.n += 1
-        if answered and verdict != "unsure":
-            counter = self._ordinary if verdict == "yes" else self._complementary
-            counter[0] += 1
-            counter[1] += int(succeeds(met))
         self._limits = None
 
     @property
@@ -150,47 +144,35 @@ class AccuracyStream:
         if self._limits is None:
             error = 1 - self.confidence
             if self.interval == "anytime":
-                cells = (
-                    linear.BinomialCell(self._ordinary[0], self._ordinary[1]),
-                    linear.BinomialCell(
-                        self._complementary[0],
-                        self._complementary[1],
-                        *law_of("no", self.n_classes),
-                    ),
-                )
-                limits = linear.anytime(cells, error)
-                self._limits = limits.low * self.answered_share, limits.high * self.answered_share
+                told = [(t, n) for t, n in self._tallies.items() if t.verdict != "unsure"]
+                # Ordinary labels first, so that the order of labels changes nothing.
+                told.sort(key=lambda row: row[0].verdict, reverse=True)
+                cells = [cell_of(t, n) for t, n in told if t.answered]
+                limits, share = linear.anytime(cells, error), self.answered_share
             else:
                 lower, upper = sided_rows(self._tallies)
                 low, _ = betting_interval(lower, error / 2, 0.0)
                 _, high = betting_interval(upper, 0.0, error / 2)
-                limits = linear.ordered(low, high)
-                self._limits = limits.low, limits.high
+                limits, share = linear.ordered(low, high), 1.0
+            self._limits = limits.low * share, limits.high * share
         return self._limits
 
     def estimate(self) -> Estimate:
         """The estimate now, with its interval and guarantee."""
-        counts = self.counts
-        method: Literal["ml", "scores"] = "ml" if self.interval == "anytime" else "scores"
+        counts, every_look = self.counts, self.interval == "anytime"
         estimate = estimate_accuracy(
-            counts, method=method, interval=self.interval, confidence=self.confidence
+            counts,
+            method="ml" if every_look else "scores",
+            interval=self.interval,
+            confidence=self.confidence,
         )
-        if (
-            self.interval == "anytime"
-            and counts.total(answered=False) == 0
-            and self.answered_share == 1.0
-        ):
+        if every_look and counts.total(answered=False) == 0 and self.answered_share == 1.0:
             return estimate
-        share = self.answered_share if self.interval == "anytime" else 1.0
-        among = estimate.diagnostics["answered_share"]
-        value = (
-            estimate.value * share / among
-            if self.interval == "anytime" and among
-            else estimate.value
-        )
+        value, among = estimate.value, estimate.diagnostics["answered_share"]
+        if every_look and among:
+            value = value * self.answered_share / among
         notes = [note for note in estimate.notes if note != VACUOUS]
-        if self.low <= 0 and self.high >= 1:
-            notes.append(VACUOUS)
+        notes += [VACUOUS] * (self.low <= 0 and self.high >= 1)
         return dataclasses.replace(
             estimate, value=value, low=self.low, high=self.high, notes=tuple(notes)
         )

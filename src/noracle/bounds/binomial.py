@@ -48,11 +48,11 @@ __all__ = [
     "xlogy",
 ]
 
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
 
 def _put_off(name: str) -> None:
-    """Have a module of numpy loaded by its first use, and not because scipy asks numpy for all
-    that it has.
-    """
+    """Have a module of numpy loaded by its first use, not because scipy asks for all of numpy."""
     whole = f"numpy.{name}"
     spec = None if whole in sys.modules else importlib.util.find_spec(whole)
     if spec is None or spec.loader is None:
@@ -104,6 +104,7 @@ def find_root(
         half = (other - now) / 2
         if f_now == 0 or abs(half) < near:
             return now
+        trial = math.inf
         if abs(last_step) > near and abs(f_now) < abs(f_before):
             if before == other:  # a line through two points
                 trial = -f_now * (now - before) / (f_now - f_before)
@@ -112,10 +113,8 @@ def find_root(
                 other_slope = (f_other - f_now) / (other - now)
                 trial = -f_now * (f_other * other_slope - f_before * slope)
                 trial /= slope * other_slope * (f_other - f_before)
-            if 2 * abs(trial) < min(abs(last_step), 3 * abs(half) - near):
-                last_step, step = step, trial
-            else:
-                last_step = step = half
+        if 2 * abs(trial) < min(abs(last_step), 3 * abs(half) - near):
+            last_step, step = step, trial
         else:
             last_step = step = half
         before, f_before = now, f_now
@@ -124,7 +123,30 @@ def find_root(
     raise RuntimeError("no root was found in 100 steps")
 
 
-# ----------------------------------------------------------------------------
+def last_kept(
+    keeps: Callable[[float], bool],
+    inside: float,
+    outside: float,
+    *,
+    steps: int,
+    xtol: float = 0.0,
+) -> float:
+    """Where a condition that holds at ``inside`` ends on the way to ``outside``, by bisection;
+    rounded outwards.
+
+    Examples
+    --------
+    >>> round(last_kept(lambda x: x * x < 2, 0.0, 2.0, steps=40), 9)
+    1.414213562
+    """
+    for _ in range(steps):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
+        if abs(outside - inside) < xtol:
+            break
+    return outside
+
+
 # Exact limits for one rate: draws with replacement (Clopper–Pearson) and without (hypergeometric).
 
 
@@ -148,16 +170,11 @@ def clopper_pearson(successes: float, n: float, below: float, above: float) -> t
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
-    low = (
-        0.0
-        if successes <= 0 or below <= 0
-        else float(betaincinv(successes, n - successes + 1, below))
-    )
-    high = (
-        1.0
-        if successes >= n or above <= 0
-        else float(betaincinv(successes + 1, n - successes, 1 - above))
-    )
+    low, high = 0.0, 1.0
+    if successes > 0 and below > 0:
+        low = float(betaincinv(successes, n - successes + 1, below))
+    if successes < n and above > 0:
+        high = float(betaincinv(successes + 1, n - successes, 1 - above))
     return low, high
 
 
@@ -201,9 +218,7 @@ def hypergeometric_limits(
 
 def _least_right(successes: int, n: int, size: int, tail: float) -> int:
     """The least number of right items M with P(S >= successes) > tail; every smaller M is rejected."""
-    kept = size - (
-        n - successes
-    )  # the most that the sample allows: there S >= successes is certain
+    kept = size - (n - successes)  # the most that the sample allows: there S >= successes
     rejected = successes - 1  # the sample itself holds more
     while kept - rejected > 1:
         middle = (kept + rejected) // 2
@@ -226,15 +241,11 @@ def _hypergeometric_tail(successes: int, n: int, size: int, right: int) -> float
     share = right / size
     reach = int(9.0 * math.sqrt(n * share * (1 - share) * (size - n) / max(size - 1, 1))) + 60
     upward = successes > n * share
+    first, end = max(least, successes - 1 - reach), successes
     if upward:
-        counts = np.arange(successes, min(most, successes + reach) + 1, dtype=float)
-    else:
-        counts = np.arange(max(least, successes - 1 - reach), successes, dtype=float)
-    logs = (
-        _log_choose(right, counts)
-        + _log_choose(size - right, n - counts)
-        - _log_choose(size, np.array([float(n)]))
-    )
+        first, end = successes, min(most, successes + reach) + 1
+    counts = np.arange(first, end, dtype=float)
+    logs = log_choose(right, counts) + log_choose(size - right, n - counts) - log_choose(size, n)
     mass = np.exp(logs)
     if not upward:
         return min(1.0, 1 - float(mass.sum()) * (1 - 1e-6))
@@ -247,12 +258,14 @@ def _hypergeometric_tail(successes: int, n: int, size: int, right: int) -> float
     return (float(mass.sum()) + cut) * (1 + 1e-6) + 1e-300
 
 
-def _log_choose(n: int, k: np.ndarray) -> np.ndarray:
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+def log_choose(n: Floats | float, k: Floats | float) -> Floats:
+    """Log of the binomial coefficient C(n, k), for each entry."""
+    return np.asarray(
+        gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0)
+    )
 
 
-# ---------------------------------------------------------------------------- Tail probabilities as
-# p-values: how surprising is the sample if the mean is at most, or at least, a given number?
+# Tail probabilities as p-values: how surprising is the sample if the mean is at most, or at least, a given number?
 
 
 def binomial_at_least(successes: int, n: int, rate: float) -> float:
@@ -276,13 +289,7 @@ def binomial_at_most(successes: int, n: int, rate: float) -> float:
     >>> round(binomial_at_most(1, 10, 0.5), 4), binomial_at_most(10, 10, 0.5)
     (0.0107, 1.0)
     """
-    if successes >= n or rate <= 0:
-        return 1.0
-    return (
-        0.0
-        if successes < 0 or rate >= 1
-        else float(betainc(n - successes, successes + 1, 1 - rate))
-    )
+    return binomial_at_least(n - successes, n, 1 - rate)
 
 
 def relative_entropy(first: float, second: float) -> float:
@@ -358,7 +365,6 @@ def bernstein_above(mean: float, variance: float, n: int, width: float, margin: 
     return min(1.0, 2 * math.exp(-root * root))
 
 
-# ----------------------------------------------------------------------------
 # Deviation bounds for means of independent values in [0, 1]; each takes the error rate of one tail.
 
 
@@ -402,39 +408,25 @@ def bernstein_inverted(
     ----------
     Boucheron, Lugosi and Massart (2013), Theorem 2.10.
     """
-
-    def radius(a: float, tail: float) -> float:
-        log = math.log(1 / tail)
-        return math.sqrt(2 * max(variance(a), 0.0) * log) + scale * log
-
-    def outermost(inside: float, end: float, excess: Callable[[float], float]) -> float:
-        """The point between ``inside`` (not excluded) and ``end`` where exclusion begins."""
-        if excess(end) <= 0:
-            return end
-        good, bad = inside, end
-        for _ in range(80):
-            middle = (good + bad) / 2
-            good, bad = (middle, bad) if excess(middle) <= 0 else (good, middle)
-        return bad
-
     centre = min(max(value, 0.0), 1.0)
-    low, high = 0.0, 1.0
-    if below > 0:
-        low = (
-            centre
-            if value - centre - radius(centre, below) > 0
-            else outermost(centre, 0.0, lambda a: value - a - radius(a, below))
-        )
-    if above > 0:
-        high = (
-            centre
-            if centre - value - radius(centre, above) > 0
-            else outermost(centre, 1.0, lambda a: a - value - radius(a, above))
-        )
-    return low, high
+
+    def limit(end: float, sign: int, tail: float) -> float:
+        """Where exclusion begins on the way from the value to ``end``."""
+        if tail <= 0:
+            return end
+        log = math.log(1 / tail)
+
+        def fits(a: float) -> bool:
+            radius = math.sqrt(2 * max(variance(a), 0.0) * log) + scale * log
+            return sign * (a - value) - radius <= 0
+
+        if not fits(centre):
+            return centre
+        return end if fits(end) else last_kept(fits, centre, end, steps=80)
+
+    return limit(0.0, -1, below), limit(1.0, 1, above)
 
 
-# ----------------------------------------------------------------------------
 # Binomial counts whose success probability is linear in one unknown rate A: p = a + b·A, b > 0.
 
 
@@ -484,21 +476,18 @@ def log_likelihood(cells: tuple[BinomialCell, ...], rate: float) -> float:
     """Sum of s·log p + (n - s)·log(1 - p); minus infinity where the counts are impossible."""
     total = 0.0
     for c in cells:
-        p = c.p(rate)
-        failures = c.n - c.successes
+        p, failures = c.p(rate), c.n - c.successes
         if (c.successes and p <= 0) or (failures and p >= 1):
             return -math.inf
-        total += (c.successes * math.log(p) if c.successes else 0.0) + (
-            failures * math.log1p(-p) if failures else 0.0
-        )
+        right = c.successes * math.log(p) if c.successes else 0.0
+        total += right + (failures * math.log1p(-p) if failures else 0.0)
     return total
 
 
 def _slope(cells: tuple[BinomialCell, ...], rate: float) -> float:
     total = 0.0
     for c in cells:
-        p = c.p(rate)
-        failures = c.n - c.successes
+        p, failures = c.p(rate), c.n - c.successes
         if c.successes:
             total += math.inf if p <= 0 else c.b * c.successes / p
         if failures:
@@ -558,22 +547,6 @@ def information(cells: Iterable[BinomialCell], rate: float) -> float:
         p = c.p(rate)
         total += math.inf if p <= 0 or p >= 1 else c.n * c.b**2 / (p * (1 - p))
     return total
-
-
-def wald(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
-    """Normal limits at the maximum of the likelihood; [0, 1] where the information is infinite or
-    there is none.
-    """
-    cells = merge(cells)
-    value, info = maximum_likelihood(cells), math.nan
-    if cells:
-        info = information(cells, value)
-    if not cells or not math.isfinite(info) or info <= 0:
-        return Limits(0.0, 1.0)
-    se = 1 / math.sqrt(info)
-    low = max(0.0, value + float(ndtri(below)) * se) if below > 0 else 0.0
-    high = min(1.0, value - float(ndtri(above)) * se) if above > 0 else 1.0
-    return Limits(low, high)
 
 
 def profile(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
@@ -641,26 +614,20 @@ def _log_mixture(cells: tuple[BinomialCell, ...], mode: float) -> float:
 
 
 @lru_cache(maxsize=1)
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
+def _legendre() -> tuple[Floats, Floats]:
     x, w = np.polynomial.legendre.leggauss(64)
     return (x + 1) / 2, w / 2
 
 
 def _crossing(cells: tuple[BinomialCell, ...], mode: float, end: float, level: float) -> float:
-    """The point between the mode and ``end`` where the likelihood falls to ``level``; ``end`` if it
-    never does. Rounded outwards.
-    """
-    if mode == end or log_likelihood(cells, end) >= level:
+    """Where the likelihood falls to ``level`` on the way to ``end``, else ``end``; outwards."""
+
+    def keeps(rate: float) -> bool:
+        return log_likelihood(cells, rate) >= level
+
+    if mode == end or keeps(end):
         return end
-    inside, outside = mode, end
-    for _ in range(60):
-        middle = (inside + outside) / 2
-        inside, outside = (
-            (middle, outside) if log_likelihood(cells, middle) >= level else (inside, middle)
-        )
-        if abs(outside - inside) < 1e-13:
-            break
-    return outside
+    return last_kept(keeps, mode, end, steps=60, xtol=1e-13)
 
 
 def exact(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
@@ -687,10 +654,9 @@ def exact(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
         return Limits(0.0, 1.0)
     if len(cells) == 1:
         c = cells[0]
-        p_low, p_high = clopper_pearson(c.successes, c.n, below, above)
-        return clip(
-            (p_low - c.a) / c.b - _ROUNDING, (p_high - c.a) / c.b + _ROUNDING
-        )  # outwards, so that rounding excludes nothing
+        low, high = clopper_pearson(c.successes, c.n, below, above)
+        # Outwards, so that rounding excludes nothing.
+        return clip((low - c.a) / c.b - _ROUNDING, (high - c.a) / c.b + _ROUNDING)
     return _invert(cells, below, above)
 
 
@@ -775,16 +741,13 @@ def _summed_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[fl
             sizes = np.add.outer(sizes, np.abs(terms)).ravel()
             mass = np.multiply.outer(mass, pmf).ravel()
     n = cells[inner].n
-    need = np.clip(
-        cells[inner].successes + np.ceil((-sums - 1e-9 * sizes) / weights[inner] - 1e-12), 0, n + 1
-    )  # ties count
+    more = np.ceil((-sums - 1e-9 * sizes) / weights[inner] - 1e-12)  # ties count
+    need = np.clip(cells[inner].successes + more, 0, n + 1)
     if len(cells) > 2:  # many points need the same count of the widest cell
         pooled = np.bincount(need.astype(np.int64), weights=mass, minlength=n + 2)
-        (places,) = np.nonzero(pooled)
-        return float(
-            np.dot(pooled[places], _at_least(places.astype(float), n, p[inner]))
-        ) + 1e-13 * (len(cells) - 1)
-    return float(np.dot(mass, _at_least(need, n, p[inner]))) + 1e-13
+        need = np.flatnonzero(pooled).astype(float)
+        mass = pooled[pooled != 0]
+    return float(np.dot(mass, _at_least(need, n, p[inner]))) + 1e-13 * (len(cells) - 1)
 
 
 def _convolved_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[float]) -> float:
@@ -792,14 +755,12 @@ def _convolved_tail(cells: Sequence[BinomialCell], weights: list[float], p: list
     laws on the grid are convolved.
     """
     # The grid does not move with the rate, so that the tail stays monotone in it.
-    spread = math.sqrt(sum(c.n * c.b * w for w, c in zip(weights, cells, strict=True)))
-    step = max(
-        spread / (200 * len(cells)),
-        sum(w * min(c.n, 8 * math.sqrt(c.n) + 80) for w, c in zip(weights, cells, strict=True))
-        / 2**19,
-    )
+    rows = list(zip(weights, cells, strict=True))
+    spread = math.sqrt(sum(c.n * c.b * w for w, c in rows))
+    widest = sum(w * min(c.n, 8 * math.sqrt(c.n) + 80) for w, c in rows)
+    step = max(spread / (200 * len(cells)), widest / 2**19)
     start, laws = 0, []
-    for w, c, rate in zip(weights, cells, p, strict=True):
+    for (w, c), rate in zip(rows, p, strict=True):
         counts, pmf = support(c.n, rate)
         places = np.ceil((counts - c.successes) * (w / step) - 1e-9).astype(np.int64)
         start += int(places[0])
@@ -834,9 +795,7 @@ def _chernoff_tail(cells: Sequence[BinomialCell], weights: list[float], p: list[
 
 
 def _near(cells: tuple[BinomialCell, ...], at: float, error: float, side: int) -> float:
-    """About where a limit lies: as far from the estimate as the normal law says, with the
-    variance that holds at the limit.
-    """
+    """About where a limit lies by the normal law, with the variance that holds at the limit."""
     z = side * max(0.0, -float(ndtri(error)))
     first = at + z / math.sqrt(information(cells, at))
     first = min(max(first, at / 9), 1 - (1 - at) / 9)
@@ -876,25 +835,18 @@ def _root(
     return min(max(root + math.copysign(2e-11, excluded - kept), 0.0), 1.0)
 
 
-def support(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:
+def support(n: int, p: float) -> tuple[Floats, Floats]:
     """Counts that carry all but 1e-13 of a binomial, and their probabilities."""
     if p <= 0 or p >= 1:
         return np.array([float(n if p >= 1 else 0)]), np.ones(1)
     reach = 8.0 * math.sqrt(n * p * (1 - p)) + 40.0
-    counts = np.arange(
-        max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1, dtype=float
-    )
-    logs = (
-        gammaln(n + 1.0)
-        - gammaln(counts + 1)
-        - gammaln(n - counts + 1)
-        + counts * math.log(p)
-        + (n - counts) * math.log1p(-p)
-    )
+    first, last = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
+    counts = np.arange(first, last + 1, dtype=float)
+    logs = log_choose(n, counts) + counts * math.log(p) + (n - counts) * math.log1p(-p)
     return counts, np.exp(logs)
 
 
-def _at_least(need: np.ndarray, n: int, p: float) -> np.ndarray:
+def _at_least(need: Floats, n: int, p: float) -> Floats:
     """P(S >= need) for S ~ Bin(n, p), for every entry of ``need``."""
     inside = np.clip(need, 1, n)
     tail = betainc(inside, n - inside + 1, p)

@@ -50,13 +50,15 @@ import numpy as np
 
 from noracle.bounds.binomial import (
     BinomialCell,
+    Floats,
     Limits,
     clopper_pearson,
     exact,
     find_root,
-    gammaln,
     hypergeometric_limits,
     information,
+    last_kept,
+    log_choose,
     maximum_likelihood,
     merge,
     ndtri,
@@ -74,18 +76,13 @@ Method = Literal[
     "exact for each part",
     "profile",
 ]
-Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
-CONFINED = (
-    0.04  # of each tail goes to the set that confines the rates of the parts: 0.002 in all at 95 %
-)
+# Of each tail this goes to the set that confines the rates of the parts: 0.002 in all at 95 %.
+CONFINED = 0.04
 REST = (0.0, 0.05, 0.1, 0.2, 0.4)  # of each tail may go to all parts but the largest
-SPLIT = (
-    -1.0
-)  # instead of a share of the error: every part has its own limits, at an equal share of it
-PAIR = (
-    -2.0
-)  # instead of a share of the error: the exact law of T, for two parts with one kind of label each
+# Instead of a share of the error: every part has its own limits, at an equal share of it; or the
+# exact law of T, for two parts with one kind of label each.
+SPLIT, PAIR = -1.0, -2.0
 MOST_SPLIT = 3  # with more parts the box is never narrower
 _EDGE = 1e-12
 _ROUNDING = 1e-9
@@ -106,22 +103,17 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SumLimits:
+class SumLimits(Limits):
     """An interval for a sum of rates, and how it was made; ``empty`` says that no rates fit the
     counts.
     """
 
-    low: float
-    high: float
-    empty: bool
-    method: Method
+    method: Method = "exact"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sums:
-    """Parts as arrays, one row per part and one column per kind of label; missing kinds have no
-    trials.
-    """
+    """Parts as arrays, one row per part and one column per kind; missing kinds have no trials."""
 
     share: Floats
     n: Floats
@@ -141,14 +133,8 @@ class _Sums:
 
     def mirrored(self) -> _Sums:
         """The same with failures for successes, whose rates are 1 - A."""
-        return _Sums(
-            self.share,
-            self.n,
-            self.n - self.successes,
-            np.maximum(1 - self.a - self.b, 0.0),
-            self.b,
-            self.weight,
-        )
+        a = np.maximum(1 - self.a - self.b, 0.0)
+        return dataclasses.replace(self, successes=self.n - self.successes, a=a)
 
 
 def sum_limits(
@@ -191,30 +177,32 @@ def sum_limits(
     """
     known, open_parts, unlabelled = _sorted(parts)
     blind += unlabelled
+    method: Method = "hypergeometric" if known else "exact"
     if not open_parts:
-        return SumLimits(known, known + blind, False, "hypergeometric" if known else "exact")
+        return SumLimits(known, known + blind, False, method)
     rest = _choose(open_parts, below, above, guess)
     if rest is None:
         found, method = _profile(open_parts, below, above, guess), "profile"
     elif rest == PAIR:
         found, method = _pair(open_parts, below, above), "exact for two parts"
     elif rest == SPLIT:
-        each = [
-            _single(part, below / len(open_parts), above / len(open_parts)) for part in open_parts
-        ]
-        found = Limits(
-            sum(e.low for e in each), sum(e.high for e in each), any(e.empty for e in each)
-        )
+        n = len(open_parts)
+        found = _together([_single(part, below / n, above / n) for part in open_parts])
         method = "exact for each part"
     else:
         main, others = open_parts[-1], open_parts[:-1]
         found = _single(main, below * (1 - rest), above * (1 - rest))
+        method = "hypergeometric" if _drawn_from(main) else "exact"
         if others:
-            more = _others(others, below * rest, above * rest, guess)
-            found = Limits(found.low + more.low, found.high + more.high, found.empty or more.empty)
-        exactly = "hypergeometric" if _finite(main) else "exact"
-        method = "exact for the largest part" if others else exactly
-    return SumLimits(known + found.low, known + found.high + blind, found.empty, method)  # type: ignore[arg-type]
+            found = _together([found, _others(others, below * rest, above * rest, guess)])
+            method = "exact for the largest part"
+    return SumLimits(known + found.low, known + found.high + blind, found.empty, method)
+
+
+def _together(each: Sequence[Limits]) -> Limits:
+    """Limits of a sum of rates that have limits of their own."""
+    low, high = sum(e.low for e in each), sum(e.high for e in each)
+    return Limits(low, high, any(e.empty for e in each))
 
 
 def predicted_width(
@@ -230,11 +218,10 @@ def predicted_width(
     0.058
     """
     _, open_parts, unlabelled = _sorted(parts)
+    blind += unlabelled
     if not open_parts:
-        return blind + unlabelled
-    return (
-        blind + unlabelled + min(width for width, _ in _candidates(open_parts, below, above, guess))
-    )
+        return blind
+    return blind + min(width for width, _ in _candidates(open_parts, below, above, guess))
 
 
 def sum_estimate(parts: Iterable[Part], *, guess: float = 0.7) -> tuple[float, float]:
@@ -251,8 +238,7 @@ def sum_estimate(parts: Iterable[Part], *, guess: float = 0.7) -> tuple[float, f
     >>> round(value, 3), round(variance, 6)
     (0.65, 0.000205)
     """
-    rows = [dataclasses.replace(part, cells=merge(part.cells)) for part in parts]
-    rows.sort(key=_design)
+    rows = sorted((dataclasses.replace(p, cells=merge(p.cells)) for p in parts), key=_design)
     if not all(part.cells for part in rows):
         return math.nan, math.nan
     rates = np.array([maximum_likelihood(part.cells) for part in rows])
@@ -260,10 +246,8 @@ def sum_estimate(parts: Iterable[Part], *, guess: float = 0.7) -> tuple[float, f
     sums = _arrays(rows, guess)
     p = np.clip(sums.a + sums.b * rates[:, None], 0.0, 1.0)
     spread = sums.unit**2 * sums.n * p * (1 - p)
-    for row, part in enumerate(rows):
-        if part.size is not None and _ordinary(part):
-            spread[row] *= (part.size - part.cells[0].n) / max(part.size - 1, 1)
-    return value, float(spread.sum())
+    left = np.array([_left(part) for part in rows])
+    return value, float((spread * left[:, None]).sum())
 
 
 def sum_profile(parts: Iterable[Part], below: float, above: float, *, blind: float = 0.0) -> Limits:
@@ -296,25 +280,21 @@ def sum_profile(parts: Iterable[Part], below: float, above: float, *, blind: flo
     return Limits(known + low, known + high + blind)
 
 
-# --- Which method, by the design
-# ---------------------------------------------------------------------------------------------------------
+# Which method, by the design
 
 
 def _sorted(parts: Iterable[Part]) -> tuple[float, list[Part], float]:
-    """The sum over parts that are known completely, the parts with labels in an order of their own,
-    and the share without labels.
-    """
+    """The sum over parts known completely, the parts with labels in order, the share without."""
     known, unlabelled, rows = [], [], []
     for part in parts:
-        cells = merge(part.cells)
+        cells, size = merge(part.cells), _drawn_from(part)
         if not cells:
             unlabelled.append(part.share)
-        elif part.size is not None and _ordinary(part) and cells[0].n >= part.size:
+        elif size is not None and cells[0].n >= size:
             known.append(part.share * cells[0].successes / cells[0].n)
         else:
-            rows.append(
-                Part(part.share, tuple(sorted(cells, key=lambda c: (c.n, c.a, c.b))), part.size)
-            )
+            ordered_cells = tuple(sorted(cells, key=lambda c: (c.n, c.a, c.b)))
+            rows.append(Part(part.share, ordered_cells, part.size))
     rows.sort(key=lambda part: (_design(part), [c.successes for c in part.cells]))
     return math.fsum(known), rows, math.fsum(unlabelled)
 
@@ -323,18 +303,19 @@ def _design(part: Part) -> tuple[float, list[tuple[float, ...]], float]:
     return part.share, [(c.n, c.a, c.b) for c in part.cells], part.size or math.inf
 
 
-def _ordinary(part: Part) -> bool:
-    return all(c.a == 0 and c.b == 1 for c in part.cells)
+def _drawn_from(part: Part) -> int | None:
+    """How many items the labels were drawn from without replacement, where all are ordinary."""
+    return part.size if all(c.a == 0 and c.b == 1 for c in part.cells) else None
 
 
-def _finite(part: Part) -> bool:
-    return part.size is not None and _ordinary(part)
+def _left(part: Part) -> float:
+    """What draws without replacement leave of the variance."""
+    size = _drawn_from(part)
+    return 1.0 if size is None else (size - part.cells[0].n) / max(size - 1, 1)
 
 
 def _choose(parts: Sequence[Part], below: float, above: float, guess: float) -> float | None:
-    """The share of the error for all but the largest part (the last one), or None for the profile
-    over all parts.
-    """
+    """The share of the error for all but the largest (last) part; None for the profile."""
     return min(_candidates(parts, below, above, guess), key=lambda candidate: candidate[0])[1]
 
 
@@ -344,20 +325,20 @@ def _candidates(
     """Predicted widths, each with the share of the error for all but the largest part, None for the
     profile, or SPLIT for each alone.
     """
+
+    def alone(part: Part, divide: float = 1.0) -> float:
+        return part.share * _single_width(part, below / divide, above / divide, guess)
+
     main, others = parts[-1], parts[:-1]
     if not others:
-        return [(main.share * _single_width(main, below, above, guess), 0.0)]
+        return [(alone(main), 0.0)]
     found: list[tuple[float, float | None]] = [(_profile_width(parts, below, above, guess), None)]
     if _countable(parts):
         found.append((_pair_width(parts, below, above, guess), PAIR))
     if len(parts) <= MOST_SPLIT:
-        shares = (below / len(parts), above / len(parts))
-        found.append(
-            (sum(part.share * _single_width(part, *shares, guess) for part in parts), SPLIT)
-        )
-    if _design(main) == _design(
-        others[-1]
-    ):  # which of two equal parts is the largest must not depend on their order
+        found.append((sum(alone(part, len(parts)) for part in parts), SPLIT))
+    # Which of two equal parts is the largest must not depend on their order.
+    if _design(main) == _design(others[-1]):
         return found
     for rest in REST:
         width = main.share * _single_width(main, below * (1 - rest), above * (1 - rest), guess)
@@ -374,8 +355,9 @@ def _candidates(
 def _single_width(part: Part, below: float, above: float, guess: float) -> float:
     """Clopper–Pearson at as many ordinary labels as carry the same information."""
     n = information(part.cells, guess) * guess * (1 - guess)
-    if _finite(part) and part.size is not None:
-        n *= (part.size - 1) / (part.size - part.cells[0].n)
+    size = _drawn_from(part)
+    if size is not None:
+        n *= (size - 1) / (size - part.cells[0].n)
     low, high = clopper_pearson(n * guess, n, below, above)
     return high - low
 
@@ -385,109 +367,80 @@ def _profile_width(parts: Sequence[Part], below: float, above: float, guess: flo
     total = math.fsum(part.share for part in parts)
     variance = math.fsum(part.share**2 / information(part.cells, guess) for part in parts)
     n = guess * (1 - guess) * total**2 / variance
-    low, high = (
-        _entropy_limit(guess, end, -math.log(tail * (1 - CONFINED)) / n) if tail > 0 else end
-        for tail, end in ((below, 0.0), (above, 1.0))
-    )
-    return total * (high - low)
+
+    def limit(tail: float, end: float) -> float:
+        reach = -math.log(tail * (1 - CONFINED)) / n if tail > 0 else math.inf
+        return last_kept(lambda p: relative_entropy(guess, p) <= reach, guess, end, steps=24)
+
+    return total * (limit(above, 1.0) - limit(below, 0.0))
 
 
 def _pair_width(parts: Sequence[Part], below: float, above: float, guess: float) -> float:
-    """Clopper–Pearson at as many ordinary labels as have the variance that T has, at the error left
-    by the box.
-    """
+    """Clopper–Pearson at as many ordinary labels as have the variance of T, at the error left."""
     total = math.fsum(part.share for part in parts)
-    variance = 0.0
-    for part in parts:
-        left = (
-            (part.size - part.cells[0].n) / max(part.size - 1, 1)
-            if part.size is not None and _finite(part)
-            else 1.0
-        )
-        variance += left * part.share**2 / information(part.cells, guess)
+    variance = sum(_left(p) * p.share**2 / information(p.cells, guess) for p in parts)
     n = guess * (1 - guess) * total**2 / variance
     low, high = clopper_pearson(n * guess, n, below * (1 - CONFINED), above * (1 - CONFINED))
     return total * (high - low)
 
 
-def _entropy_limit(mean: float, end: float, reach: float) -> float:
-    """Where KL(mean, p) reaches ``reach`` on the way from the mean to ``end``."""
-    inside, outside = mean, end
-    for _ in range(24):
-        middle = (inside + outside) / 2
-        inside, outside = (
-            (middle, outside) if relative_entropy(mean, middle) <= reach else (inside, middle)
-        )
-    return outside
-
-
-# --- One part
-# ----------------------------------------------------------------------------------------------------------------------------
+# One part
 
 
 def _single(part: Part, below: float, above: float) -> Limits:
-    if _finite(part) and part.size is not None:
-        low, high = hypergeometric_limits(
-            part.cells[0].successes, part.cells[0].n, part.size, below, above
-        )
-        return Limits(part.share * low, part.share * high)
-    limits = exact(part.cells, below, above)
-    return Limits(part.share * limits.low, part.share * limits.high, limits.empty)
+    size = _drawn_from(part)
+    if size is None:
+        found = exact(part.cells, below, above)
+    else:
+        (c,) = part.cells
+        found = Limits(*hypergeometric_limits(c.successes, c.n, size, below, above))
+    return Limits(part.share * found.low, part.share * found.high, found.empty)
 
 
 def _others(parts: Sequence[Part], below: float, above: float, guess: float) -> Limits:
     """Limits for all but the largest part; without an error to spend, all that is possible."""
     if below <= 0 and above <= 0:
         return Limits(0.0, math.fsum(part.share for part in parts))
-    return (
-        _single(parts[0], below, above) if len(parts) == 1 else _profile(parts, below, above, guess)
-    )
+    if len(parts) == 1:
+        return _single(parts[0], below, above)
+    return _profile(parts, below, above, guess)
 
 
-# --- Two parts, exactly
-# ------------------------------------------------------------------------------------------------------------------
+# Two parts, exactly
 
 
 def _countable(parts: Sequence[Part]) -> bool:
-    """Whether the law of T can be summed: two parts, one kind of label in each, whole counts, and
-    not too many of them.
-    """
+    """Whether the law of T can be summed: two parts with one kind each, not too many counts."""
     if len(parts) != 2 or any(len(part.cells) != 1 for part in parts):
         return False
-    return all(
-        float(c.n).is_integer() and 10 * math.sqrt(c.n) < _MOST_COUNTS
-        for part in parts
-        for c in part.cells
-    )
+    sizes = [float(part.cells[0].n) for part in parts]
+    return all(n.is_integer() and 10 * math.sqrt(n) < _MOST_COUNTS for n in sizes)
 
 
 def _pair(parts: Sequence[Part], below: float, above: float) -> Limits:
     total = math.fsum(part.share for part in parts)
-    low, high, empty = 0.0, total, False
-    if below > 0:
-        limit = _pair_limit(parts, below)
-        low, empty = (limit, False) if limit is not None else (total, True)
-    if above > 0:
-        limit = _pair_limit([_failures(part) for part in parts], above)
-        high, empty = (total - limit, empty) if limit is not None else (0.0, True)
-    found = ordered(low, high, 0.0, total)
-    return Limits(
-        min(max(found.low, 0.0), total), min(max(found.high, 0.0), total), found.empty or empty
-    )
+    low = _pair_limit(parts, below) if below > 0 else 0.0
+    high = _pair_limit([_failures(part) for part in parts], above) if above > 0 else 0.0
+    return _between(low, high, total)
+
+
+def _between(low: float | None, failures: float | None, total: float) -> Limits:
+    """Limits from lower limits of successes and of failures; None if no rates fit the counts."""
+    high = 0.0 if failures is None else total - failures
+    found = ordered(total if low is None else low, high, 0.0, total)
+    least, most = (min(max(end, 0.0), total) for end in (found.low, found.high))
+    return Limits(least, most, found.empty or low is None or failures is None)
 
 
 def _failures(part: Part) -> Part:
     """The same part with failures for successes, whose rate is 1 - A."""
     (c,) = part.cells
-    return Part(
-        part.share, (BinomialCell(c.n, c.n - c.successes, max(1 - c.a - c.b, 0.0), c.b),), part.size
-    )
+    failures = BinomialCell(c.n, c.n - c.successes, max(1 - c.a - c.b, 0.0), c.b)
+    return dataclasses.replace(part, cells=(failures,))
 
 
 def _pair_limit(parts: Sequence[Part], error: float) -> float | None:
-    """The largest sum found for which it and all smaller ones are proved to be too small; None if
-    no rates fit the counts.
-    """
+    """The largest sum that is proved, with all smaller ones, too small; None if no rates fit."""
     each = [_single(part, CONFINED * error / 4, CONFINED * error / 4) for part in parts]
     if any(limits.empty for limits in each):
         return None
@@ -544,23 +497,16 @@ class _PairLaw:
             rates = np.clip(np.array([c.a + c.b * low, c.a + c.b * high]), 0.0, 1.0)
             inside = np.clip(0.5, *rates)
             reach = 8.5 * math.sqrt(c.n * max(inside * (1 - inside), 1 / c.n)) + 12
-            counts = np.arange(
-                max(0, math.floor(c.n * rates[0] - reach)),
-                min(c.n, math.ceil(c.n * rates[1] + reach)) + 1,
-                dtype=float,
-            )
-            self.counts.append(counts)
-            self.logs.append(
-                gammaln(c.n + 1.0) - gammaln(counts + 1.0) - gammaln(c.n - counts + 1.0)
-            )
+            first = max(0, math.floor(c.n * rates[0] - reach))
+            last = min(c.n, math.ceil(c.n * rates[1] + reach))
+            self.counts.append(np.arange(first, last + 1, dtype=float))
+            self.logs.append(log_choose(c.n, self.counts[-1]))
         (one,), (two,) = parts[0].cells, parts[1].cells
         unit, other = (part.share / (part.cells[0].n * part.cells[0].b) for part in parts)
-        self.statistic = unit * (one.successes - one.n * one.a) + other * (
-            two.successes - two.n * two.a
-        )
-        needed = np.ceil(
-            two.successes + unit / other * (one.successes - self.counts[0]) - 1e-9
-        )  # of the second part, beside each of the first
+        first_sum, second_sum = (c.successes - c.n * c.a for c in (one, two))
+        self.statistic = unit * first_sum + other * second_sum
+        # Of the second part, beside each count of the first.
+        needed = np.ceil(two.successes + unit / other * (one.successes - self.counts[0]) - 1e-9)
         self.first = np.clip(needed - self.counts[1][0], 0, len(self.counts[1])).astype(int)
 
     def tail(self, first: Floats, second: Floats) -> Floats:
@@ -569,55 +515,35 @@ class _PairLaw:
         other, other_missing = self._mass(1, second)
         least = np.zeros((len(other), other.shape[1] + 1))
         least[:, :-1] = np.cumsum(other[:, ::-1], axis=1)[:, ::-1]
-        return np.asarray(
-            ((mass * (least[:, self.first] + other_missing[:, None])).sum(axis=1) + missing)
-            * (1 + 1e-9)
-        )
+        both = (mass * (least[:, self.first] + other_missing[:, None])).sum(axis=1)
+        return np.asarray((both + missing) * (1 + 1e-9))
 
     def _mass(self, which: int, rates: Floats) -> tuple[Floats, Floats]:
         """The probability of every count kept, and of the others together."""
-        part, counts, logs = self.parts[which], self.counts[which], self.logs[which]
-        (c,) = part.cells
-        if part.size is not None and _finite(part):
-            right = np.floor(np.clip(rates, 0.0, 1.0)[:, None] * part.size + 1e-6)
-            possible = (counts <= right) & (c.n - counts <= part.size - right)
-            a, b = np.where(possible, right, c.n), np.where(possible, part.size - right, c.n)
-            mass = np.where(
-                possible,
-                np.exp(
-                    _log_choose(a, counts)
-                    + _log_choose(b, c.n - counts)
-                    - _log_choose(part.size, c.n)
-                ),
-                0.0,
-            )
-        else:
+        part, counts = self.parts[which], self.counts[which]
+        (c,), size = part.cells, _drawn_from(part)
+        if size is None:
             p = np.clip(c.a + c.b * rates, 0.0, 1.0)[:, None]
-            mass = np.exp(logs + xlogy(counts, p) + xlog1py(c.n - counts, -p))
+            mass = np.exp(self.logs[which] + xlogy(counts, p) + xlog1py(c.n - counts, -p))
+        else:
+            right = np.floor(np.clip(rates, 0.0, 1.0)[:, None] * size + 1e-6)
+            possible = (counts <= right) & (c.n - counts <= size - right)
+            a, b = np.where(possible, right, c.n), np.where(possible, size - right, c.n)
+            logs = log_choose(a, counts) + log_choose(b, c.n - counts) - log_choose(size, c.n)
+            mass = np.where(possible, np.exp(logs), 0.0)
         return mass, np.maximum(1 - mass.sum(axis=1), 0.0) + 1e-12
 
 
-def _log_choose(n: Floats | float, k: Floats | float) -> Floats:
-    return np.asarray(
-        gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0)
-    )
-
-
-# --- The profile over parts
-# --------------------------------------------------------------------------------------------------------------
+# The profile over parts
 
 
 def _arrays(parts: Sequence[Part], guess: float) -> _Sums:
-    shape = len(parts), max(len(part.cells) for part in parts)
-    n, successes, a, b = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
-    for row, part in enumerate(parts):
-        for column, c in enumerate(part.cells):
-            n[row, column], successes[row, column], a[row, column], b[row, column] = (
-                c.n,
-                c.successes,
-                c.a,
-                c.b,
-            )
+    kinds = max(len(part.cells) for part in parts)
+    none = BinomialCell(0, 0)
+    rows = [[*part.cells, *[none] * (kinds - len(part.cells))] for part in parts]
+    n, successes, a, b = np.array(
+        [[(c.n, c.successes, c.a, c.b) for c in row] for row in rows], dtype=float
+    ).transpose(2, 0, 1)
     p = np.clip(a + b * min(max(guess, 1e-6), 1 - 1e-6), 1e-9, 1 - 1e-9)
     weight = n * b**2 / (p * (1 - p))
     weight /= weight.sum(axis=1, keepdims=True)
@@ -626,18 +552,9 @@ def _arrays(parts: Sequence[Part], guess: float) -> _Sums:
 
 def _profile(parts: Sequence[Part], below: float, above: float, guess: float) -> Limits:
     sums = _arrays(parts, guess)
-    total = float(sums.share.sum())
-    low, high, empty = 0.0, total, False
-    if below > 0:
-        limit = _lower_limit(sums, below)
-        low, empty = (limit, False) if limit is not None else (total, True)
-    if above > 0:
-        limit = _lower_limit(sums.mirrored(), above)
-        high, empty = (total - limit, empty) if limit is not None else (0.0, True)
-    found = ordered(low, high, 0.0, total)
-    return Limits(
-        min(max(found.low, 0.0), total), min(max(found.high, 0.0), total), found.empty or empty
-    )
+    low = _lower_limit(sums, below) if below > 0 else 0.0
+    high = _lower_limit(sums.mirrored(), above) if above > 0 else 0.0
+    return _between(low, high, float(sums.share.sum()))
 
 
 def _reach(kinds: int, error: float) -> float:
@@ -656,24 +573,15 @@ def _reach(kinds: int, error: float) -> float:
     return c * (1 + 1e-9)
 
 
-def _entropy_limits(
-    mean: Floats, n: Floats, below: Floats | float, above: Floats | float
-) -> tuple[Floats, Floats]:
-    """All p with n·KL(mean, p) <= ``below`` under the mean and ``above`` over it, for each entry;
-    rounded outwards.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(
-            n > 0,
-            np.stack([np.broadcast_to(below, mean.shape), np.broadcast_to(above, mean.shape)]) / n,
-            math.inf,
-        )
+def _entropy_limits(mean: Floats, n: Floats, reach: float) -> tuple[Floats, Floats]:
+    """All p with n·KL(mean, p) <= ``reach``, for each entry; rounded outwards."""
+    most = np.where(n > 0, reach / np.maximum(n, 1.0), math.inf)
     centre = np.stack([mean, mean])
     inside, outside = centre, np.stack([np.zeros_like(mean), np.ones_like(mean)])
     own = xlogy(centre, centre) + xlogy(1 - centre, 1 - centre)
     for _ in range(14):
         middle = (inside + outside) / 2
-        fits = own - xlogy(centre, middle) - xlogy(1 - centre, 1 - middle) <= reach
+        fits = own - xlogy(centre, middle) - xlogy(1 - centre, 1 - middle) <= most
         inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
     return outside[0], outside[1]
 
@@ -683,23 +591,6 @@ class _Bet:
     at given rates.
     """
 
-    __slots__ = (
-        *(
-            "above",
-            "at_high",
-            "at_low",
-            "below",
-            "bet",
-            "constant",
-            "failures",
-            "growth",
-            "high",
-            "low",
-            "nu",
-        ),
-        *("right", "scaled", "sums", "unit", "wrong"),
-    )
-
     def __init__(
         self, sums: _Sums, bet: float, nu: float, allowance: float, box: tuple[Floats, Floats]
     ) -> None:
@@ -708,15 +599,11 @@ class _Bet:
         self.failures = sums.n - sums.successes
         self.growth = np.expm1(bet * self.unit)
         self.constant = bet * float(np.sum(self.unit * sums.n * sums.a)) - nu * allowance
-        self.scaled, self.right, self.wrong = (
-            sums.b * self.growth,
-            nu * sums.successes,
-            nu * self.failures,
-        )
-        self.above, self.below = (
-            sums.a / sums.b,
-            1 + np.maximum(1 - sums.a - sums.b, 0.0) / sums.b,
-        )  # p = b·(above + A), 1 - p = b·(below - A)
+        self.scaled = sums.b * self.growth
+        self.right, self.wrong = nu * sums.successes, nu * self.failures
+        # p = b·(above + A), 1 - p = b·(below - A)
+        self.above = sums.a / sums.b
+        self.below = 1 + np.maximum(1 - sums.a - sums.b, 0.0) / sums.b
         self.at_low, self.at_high = self.slopes(self.low)[0], self.slopes(self.high)[0]
 
     def slopes(self, rates: Floats) -> tuple[Floats, Floats]:
@@ -725,29 +612,25 @@ class _Bet:
         f = self.scaled / (1 + (s.a + s.b * rate) * self.growth)
         up, down = 1 / (self.above + rate), 1 / (self.below - rate)
         first, right, wrong = s.n * f, self.right * up, self.wrong * down
-        return (first + right - wrong).sum(axis=1), (first * f + right * up + wrong * down).sum(
-            axis=1
-        )
+        curve = first * f + right * up + wrong * down
+        return (first + right - wrong).sum(axis=1), curve.sum(axis=1)
 
     def values(self, rates: Floats) -> tuple[Floats, float]:
         """All g_s, and the log likelihood of the rates."""
         s = self.sums
         p = s.a + s.b * rates[:, None]
-        likelihood = (xlogy(s.successes, p) + xlogy(self.failures, np.maximum(1 - p, 0.0))).sum(
-            axis=1
-        )
-        return (s.n * np.log1p(p * self.growth)).sum(axis=1) + self.nu * likelihood, float(
-            likelihood.sum()
-        )
+        logs = xlogy(s.successes, p) + xlogy(self.failures, np.maximum(1 - p, 0.0))
+        likelihood = logs.sum(axis=1)
+        growth = (s.n * np.log1p(p * self.growth)).sum(axis=1)
+        return growth + self.nu * likelihood, float(likelihood.sum())
 
     def moments(self, rates: Floats) -> tuple[float, float]:
         """First and second derivative of Σ f_s in λ: mean and variance of T in the tilted law."""
         s = self.sums
         p = s.a + s.b * rates[:, None]
         tilted = p * (1 + self.growth) / (1 + p * self.growth)
-        return float(np.sum(s.n * self.unit * (tilted - s.a))), float(
-            np.sum(s.n * self.unit**2 * tilted * (1 - tilted))
-        )
+        variance = np.sum(s.n * self.unit**2 * tilted * (1 - tilted))
+        return float(np.sum(s.n * self.unit * (tilted - s.a))), float(variance)
 
     def best_rates(self, price: float, start: Floats) -> tuple[Floats, Floats, float]:
         """The maximum of g_s(A) - μ·q_s·A in the box, with ``price`` 1/μ, by Newton's method inside
@@ -762,11 +645,8 @@ class _Bet:
         for _ in range(60):
             slope, curve = self.slopes(rates)
             rising = slope > wanted
-            lost = float(
-                np.sum(
-                    np.where(rising, self.high - rates, rates - self.low) * np.abs(slope - wanted)
-                )
-            )
+            room = np.where(rising, self.high - rates, rates - self.low)
+            lost = float(np.sum(room * np.abs(slope - wanted)))
             if price * lost < 1e-8:
                 break
             left, right = np.where(rising, rates, left), np.where(rising, right, rates)
@@ -777,32 +657,23 @@ class _Bet:
 
 
 def _lower_limit(sums: _Sums, error: float) -> float | None:
-    """The largest sum found for which it and all smaller ones are proved to be too small; None if
-    no rates fit the counts.
-    """
+    """The largest sum that is proved, with all smaller ones, too small; None if no rates fit."""
     reach = _reach(int(np.sum(sums.n > 0)), CONFINED * error)
     mean = sums.successes / np.maximum(sums.n, 1)
-    ends = _entropy_limits(mean, sums.n, reach, reach)  # where even one cell uses up the reach
-    low, high = (
-        ((ends[0] - sums.a) / sums.b).max(axis=1) - _EDGE,
-        ((ends[1] - sums.a) / sums.b).min(axis=1) + _EDGE,
-    )
+    ends = _entropy_limits(mean, sums.n, reach)  # where even one cell uses up the reach
+    low = ((ends[0] - sums.a) / sums.b).max(axis=1) - _EDGE
+    high = ((ends[1] - sums.a) / sums.b).min(axis=1) + _EDGE
     if np.any((low > high) | (low > 1) | (high < 0)):
         return None
-    floor, ceiling = (
-        float(np.dot(sums.share, np.maximum(low, 0.0))),
-        float(np.dot(sums.share, np.minimum(high, 1.0))),
-    )
+    floor = float(np.dot(sums.share, np.maximum(low, 0.0)))
+    ceiling = float(np.dot(sums.share, np.minimum(high, 1.0)))
     # Off the ends, where the likelihood may vanish: rates nearer to an end change the sum, and f,
     # by less than is taken off the limit.
     low, high = np.clip(low, _EDGE, 1 - 2 * _EDGE), np.clip(high, 2 * _EDGE, 1 - _EDGE)
     fit = float(np.sum(xlogy(sums.successes, mean) + xlogy(sums.n - sums.successes, 1 - mean)))
     statistic, log_tail, unit = sums.statistic(), math.log(error * (1 - CONFINED)), sums.unit
-    rates = np.clip(
-        (unit * (sums.successes - sums.n * sums.a)).sum(axis=1) / sums.share,
-        low + (high - low) / 4,
-        high - (high - low) / 4,
-    )
+    rates = (unit * (sums.successes - sums.n * sums.a)).sum(axis=1) / sums.share
+    rates = np.clip(rates, low + (high - low) / 4, high - (high - low) / 4)
     most = _LARGEST_EXPONENT / float(unit.max())
     p = sums.a + sums.b * rates[:, None]
     each = (unit**2 * sums.n * p * (1 - p)).sum(axis=1)
@@ -810,9 +681,8 @@ def _lower_limit(sums: _Sums, error: float) -> float | None:
     best = floor
     for _ in range(8):
         tilt = _Bet(sums, bet, nu, reach - fit, (low, high))
-        limit, rates, likelihood = _limit_at(
-            tilt, rates, tilt.bet * statistic + log_tail + tilt.constant
-        )
+        goal = tilt.bet * statistic + log_tail + tilt.constant
+        limit, rates, likelihood = _limit_at(tilt, rates, goal)
         gain, best = limit - best, max(limit, best)
         if best >= ceiling:
             return None
@@ -829,59 +699,44 @@ def _limit_at(tilt: _Bet, rates: Floats, goal: float) -> tuple[float, Floats, fl
     g_s rises with 1/μ.
     """
     share, least, most = tilt.sums.share, 0.0, math.inf
-    price = float(share.sum()) / max(
-        float(np.sum(tilt.slopes(rates)[0])), tilt.bet * float(share.sum()) / 4
-    )
+    whole = float(share.sum())
+    price = whole / max(float(np.sum(tilt.slopes(rates)[0])), tilt.bet * whole / 4)
     limit, likelihood = -math.inf, 0.0
     for _ in range(40):
         rates, curve, lost = tilt.best_rates(price, rates)
         values, likelihood = tilt.values(rates)
-        total = float(values.sum())
-        limit = max(limit, float(np.dot(share, rates)) + price * (goal - total - lost) - _ROUNDING)
-        missing = goal - total
+        missing = goal - float(values.sum())
+        limit = max(limit, float(np.dot(share, rates)) + price * (missing - lost) - _ROUNDING)
         least, most = (price, most) if missing > 0 else (least, price)
         free = (rates > tilt.low) & (rates < tilt.high)
         rise = float(np.sum((share**2 / curve)[free])) / price**3
-        if (
-            abs(missing) < 1e-2
-            or most - least <= 1e-9 * price
-            or (rise <= 0 and (np.all(rates == tilt.low) or np.all(rates == tilt.high)))
-        ):
+        stuck = rise <= 0 and (np.all(rates == tilt.low) or np.all(rates == tilt.high))
+        if abs(missing) < 1e-2 or most - least <= 1e-9 * price or stuck:
             break
-        new = min(
-            max(
-                price + (missing / rise if rise > 0 else math.copysign(math.inf, missing)),
-                price / 2,
-            ),
-            2 * price,
-        )
+        step = missing / rise if rise > 0 else math.copysign(math.inf, missing)
+        new = min(max(price + step, price / 2), 2 * price)
         price = new if least < new < most else (least + most) / 2
     return limit, rates, likelihood
 
 
-# --- The likelihood ratio
-# ----------------------------------------------------------------------------------------------------------------
+# The likelihood ratio
 
 
 def _likelihood_limit(sums: _Sums, top: Floats, tail: float) -> float:
     """The least Σ q·A with a likelihood ratio of at most z²."""
-    failures = sums.n - sums.successes
+    right, wrong = sums.successes, sums.n - sums.successes
 
     def log_likelihood(rates: Floats) -> float:
         p = np.clip(sums.a + sums.b * rates[:, None], 0.0, 1.0)
-        return float(np.sum(xlogy(sums.successes, p) + xlogy(failures, 1 - p)))
+        return float(np.sum(xlogy(right, p) + xlogy(wrong, 1 - p)))
 
     def constrained(price: float) -> Floats:
         least, most = np.zeros_like(top), top.copy()
         for _ in range(45):
             middle = (least + most) / 2
             p = sums.a + sums.b * middle[:, None]
-            slope = np.sum(
-                sums.b
-                * (sums.successes / np.maximum(p, 1e-300) - failures / np.maximum(1 - p, 1e-300)),
-                axis=1,
-            )
-            under = slope > price * sums.share
+            slopes = right / np.maximum(p, 1e-300) - wrong / np.maximum(1 - p, 1e-300)
+            under = np.sum(sums.b * slopes, axis=1) > price * sums.share
             least, most = np.where(under, middle, least), np.where(under, most, middle)
         return least
 
@@ -894,13 +749,8 @@ def _likelihood_limit(sums: _Sums, top: Floats, tail: float) -> float:
         return math.sqrt(max(2 * (best - log_likelihood(constrained(price))), 0.0)) - wanted
 
     p = np.clip(sums.a + sums.b * np.clip(top, 0.01, 0.99)[:, None], 1e-9, 1 - 1e-9)
-    least, most = (
-        0.0,
-        wanted
-        / math.sqrt(
-            float(np.sum(sums.share**2 / (sums.n * sums.b**2 / (p * (1 - p))).sum(axis=1)))
-        ),
-    )
+    informations = (sums.n * sums.b**2 / (p * (1 - p))).sum(axis=1)
+    least, most = 0.0, wanted / math.sqrt(float(np.sum(sums.share**2 / informations)))
     under, over = -wanted, excess(most)
     while over < 0 and most < 1e15:
         least, under, most = most, over, 2 * most
@@ -908,11 +758,11 @@ def _likelihood_limit(sums: _Sums, top: Floats, tail: float) -> float:
     for _ in range(60):
         middle = least + (most - least) * min(max(-under / (over - under), 0.02), 0.98)
         found = excess(middle)
-        least, under, most, over = (
-            (middle, found, most, over) if found < 0 else (least, under, middle, found)
-        )
+        if found < 0:
+            least, under = middle, found
+        else:
+            most, over = middle, found
         if min(over, -under) < 1e-7 or most - least <= 1e-9 * most:
             break
-    return float(
-        np.dot(sums.share, constrained(most if over < 1e-6 else least if -under < 1e-6 else most))
-    )
+    price = least if over >= 1e-6 and -under < 1e-6 else most
+    return float(np.dot(sums.share, constrained(price)))

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from typing import Literal
 
-from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
+from noracle.accuracy.estimate import Interval, Method, estimate_accuracies
 from noracle.cli import _options as opt
 from noracle.cli._options import (
     Output,
@@ -140,7 +140,6 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
         "clusters": given.clusters,
     }
     with working("estimating"):
-        names = wanted or total.systems
-        results = [estimate_accuracy(total.of(name), **about) for name in names]
+        results = [*estimate_accuracies(total, systems=wanted or None, **about).values()]
     shown = own.seed if checks else None
     output.emit(title, results, single=own.system is not None, seed=shown, more=checks)

@@ -12,11 +12,11 @@ from typing import Any
 from noracle.accuracy import (
     check_sensitivity,
     compare_systems,
-    estimate_accuracy,
+    estimate_accuracies,
     range_unsure,
     route_items,
 )
-from noracle.accuracy.check import checks_for, for_comparison, is_question, label_checks
+from noracle.accuracy.check import for_comparison, is_question, label_checks
 from noracle.counts import Sketch
 from noracle.errors import ArgumentError, EvidenceWarning, GuaranteeWarning, NoracleError
 from noracle.evidence import Evidence
@@ -141,8 +141,8 @@ def accuracy(asking: Asking) -> StepOutcome | str:
     if counts is None:
         return needs_labels(loaded)
     about: dict[str, Any] = {"confidence": asking.level, "classes": loaded.settings.classes}
-    checked = {name: checks_for(asking.label_checks, name) for name in loaded.systems}
-    results = [estimate_accuracy(counts.of(s), checks=c, **about) for s, c in checked.items()]
+    checked = {"systems": loaded.systems, "checks": asking.label_checks}
+    results = [*estimate_accuracies(counts, **checked, **about).values()]
     words = loaded.evidence_words(stored=True)
     return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
 

@@ -23,11 +23,13 @@ from noracle import (
     check_missing,
     check_overlap,
     checks_for,
+    estimate_accuracies,
     estimate_accuracy,
     label_checks,
 )
 from noracle.accuracy.check import POLICY, for_comparison, remedy
 from noracle.results import Guarantee, Kind
+from tests.contracts import evidence as contracts
 from tests.contracts.evidence import CASES, tables
 
 Rng = np.random.Generator
@@ -519,3 +521,37 @@ def test_python_command_line_and_report_promise_the_same(case: str, tmp_path: Pa
         )
         (result,) = steps["comparison"].results
         assert promise(result.to_dict()["guarantee"], (0, 1)) == promise(mine["guarantee"], (0, 1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_estimates_of_all_systems_are_those_of_each(case: str) -> None:
+    evidence = contracts.evidence(case)
+    found = estimate_accuracies(evidence, confidence=0.9)
+    assert list(found) == sorted(found)
+    for name, estimate in found.items():
+        alone = estimate_accuracy(evidence, system=name, confidence=0.9)
+        assert estimate.subject == name
+        assert (estimate.low, estimate.high) == pytest.approx((alone.low, alone.high), nan_ok=True)
+        assert estimate.guarantee == alone.guarantee
+        assert estimate.notes == alone.notes
+
+
+def test_tables_are_counted_and_checked_once_for_all_systems(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import noracle.accuracy.estimate as module
+
+    calls: Counter[str] = Counter()
+    for name in ("count_accuracy", "label_checks"):
+        inner = getattr(module, name)
+
+        def counting(*args: Any, name: str = name, inner: Any = inner, **more: Any) -> Any:
+            calls[name] += 1
+            return inner(*args, **more)
+
+        monkeypatch.setattr(module, name, counting)
+    evidence = contracts.evidence()
+    both = estimate_accuracies(evidence)
+    assert calls == {"count_accuracy": 1, "label_checks": 1}
+    assert list(estimate_accuracies(evidence, systems=["b", "a"])) == ["b", "a"]
+    assert {"a", "b"} <= set(both)
