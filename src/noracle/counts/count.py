@@ -21,7 +21,7 @@ from noracle.counts.tally import (
     rounded,
     tally,
 )
-from noracle.errors import EvidenceError, EvidenceWarning, known_names
+from noracle.errors import EvidenceError, EvidenceWarning, known_names, require_evidence
 from noracle.evidence.evidence import FIRST_ONLY, Evidence
 from noracle.evidence.frames import Frame, cases, distinct, fetch, has_rows, is_there, numbers_of
 from noracle.evidence.labels import (
@@ -41,6 +41,7 @@ from noracle.evidence.labels import (
     row_faults,
     with_n_classes,
 )
+from noracle.evidence.ratings import Ratings
 from noracle.evidence.tables import NO, TABLES, UNKNOWN, UNSURE, VERDICTS, YES, either
 
 WITHOUT_ANSWERS = "judgements of items without answers"
@@ -72,8 +73,8 @@ def _among(systems: Sequence[str]) -> nw.Expr:
 
 
 def _require_names(systems: Sequence[str] | None) -> None:
-    if isinstance(systems, str) or (systems is not None and not systems):
-        raise EvidenceError.of("systems", "must be a list of names", repr(systems))
+    named = systems is None or (bool(systems) and not isinstance(systems, str))
+    require_evidence(named, "systems", "must be a list of names", repr(systems))
 
 
 def _agreed(evidence: Evidence, runs: Frame) -> Frame:
@@ -144,12 +145,13 @@ def chosen_systems(
     return tuple(found if systems is None else dict.fromkeys(str(s) for s in systems))
 
 
-def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError:
+def unknown_systems(missing: Sequence[str], said: Evidence | Ratings) -> EvidenceError:
     """The error about systems that have no answers (or grades, where there are no answers), with
     those that have.
     """
-    where = "grades" if evidence.answers is None else "answers"
-    table: Frame | None = getattr(evidence, where)
+    graded = said.answers is None and getattr(said, "grades", None) is not None
+    where = "grades" if graded else "answers"
+    table: Frame | None = getattr(said, where)
     rows = [] if table is None else fetch(distinct(table, "system"))
     remedy = known_names(missing[0], [row[0] for row in rows if row[0] is not None])
     came = f"{list(missing)}, which have no {where}"
@@ -354,6 +356,11 @@ def _votes(answers: Frame) -> tuple[Frame, Frame]:
     return given.group_by("item", "answer").agg(votes=nw.len()), totals
 
 
+def judged_in(items: Frame | None) -> int:
+    """How many judgements stand behind the labels of some items."""
+    return 0 if items is None else int(fetch(items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+
+
 def unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
     """What is not used of the labels, with the judgements and grades of items that these answers
     leave out; only what there is.
@@ -368,7 +375,7 @@ def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, 
     found, grades = dict(labels.unused), evidence.grades
     if labels.items is not None:
         without = labels.items.join(answers.select("item"), on="item", how="anti")
-        found[WITHOUT_ANSWERS] = int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+        found[WITHOUT_ANSWERS] = judged_in(without)
     if grades is not None and evidence.answers is not None:
         pairs = evidence.answers.select("item", "system")
         found[UNASKED] = count(grades.join(pairs, on=["item", "system"], how="anti"))
@@ -417,9 +424,8 @@ def met_labels(
     of_class = labels.classes.select(*said)
     frame = frame.join(of_class, left_on=["item", "answer"], right_on=["item", "class"], how="left")
     verdict, labelled = nw.col("verdict"), is_there("verdict")
-    spoken = cases(
-        [(verdict == YES, nw.col("yes")), (verdict == NO, nw.col("no"))], nw.col("unsure")
-    )
+    told_of = {YES: nw.col("yes"), NO: nw.col("no")}
+    spoken = cases(((verdict == code, of) for code, of in told_of.items()), nw.col("unsure"))
     columns: dict[str, nw.Expr] = {
         "item": nw.col("item"),
         "system": nw.col("system"),
@@ -455,16 +461,10 @@ def met_labels(
 def _unjudged(evidence: Evidence, answers: Frame, *, by_cluster: bool) -> Frame:
     """Answers of items of which no judgement says anything."""
     frame = placed(answers, evidence, by_cluster=by_cluster)
-    return frame.select(
-        "item",
-        "system",
-        *place_columns(evidence, by_cluster=by_cluster),
-        answered=~nw.col("answer").is_null(),
-        verdict=nw.lit(None, dtype=nw.Int64),
-        hit=nw.lit(value=False),
-        n_no=nw.lit(0, dtype=nw.Int64),
-        ruled_hit=nw.lit(value=False),
-    )
+    nothing = {"verdict": nw.lit(None, dtype=nw.Int64), "n_no": nw.lit(0, dtype=nw.Int64)}
+    nothing |= {name: nw.lit(value=False) for name in ("hit", "ruled_hit")}
+    places = place_columns(evidence, by_cluster=by_cluster)
+    return frame.select("item", "system", *places, answered=is_there("answer"), **nothing)
 
 
 def _drawn(evidence: Evidence, met: Frame) -> Frame:
@@ -474,14 +474,17 @@ def _drawn(evidence: Evidence, met: Frame) -> Frame:
         return met
     told = distinct(evidence.grades.filter(is_there("propensity")), "system")
     mine = _among([row[0] for row in fetch(told)])
-    columns: dict[str, nw.Expr] = {name: nw.col(name) for name in met.columns}
+    return met.select(**_only_where(mine, met.columns))
+
+
+def _only_where(kept: nw.Expr, columns: Sequence[str]) -> dict[str, nw.Expr]:
+    """The columns of how answers met labels, where ``kept``; elsewhere as without a label."""
+    found: dict[str, nw.Expr] = {name: nw.col(name) for name in columns}
     for name in ("verdict", "inverse", "chance", "given", "asked", "guess"):
-        if name in columns:
-            columns[name] = nw.when(mine).then(nw.col(name))
-    for name in ("hit", "ruled_hit"):
-        columns[name] = nw.col(name) & mine
-    columns["n_no"] = nw.when(mine).then(nw.col("n_no")).otherwise(nw.lit(0, dtype=nw.Int64))
-    return met.select(**columns)
+        if name in found:
+            found[name] = nw.when(kept).then(nw.col(name))
+    found |= {name: nw.col(name) & kept for name in ("hit", "ruled_hit")}
+    return {**found, "n_no": cases([(kept, nw.col("n_no"))], nw.lit(0, dtype=nw.Int64))}
 
 
 def with_grades(evidence: Evidence, met: Frame) -> Frame:
@@ -529,14 +532,9 @@ def after_grades(frame: Frame) -> Frame:
     silent = verdict.is_null() | (verdict == UNSURE)
     open_grade = (grade == UNSURE).fill_null(value=False) & silent
     graded = sure | open_grade
-    columns: dict[str, nw.Expr] = {name: nw.col(name) for name in frame.columns if name != "grade"}
+    columns = _only_where(~graded, [name for name in frame.columns if name != "grade"])
     columns["verdict"] = cases([(sure, YES), (open_grade, UNSURE)], verdict)
     columns["hit"] = cases([(graded, (grade != NO) & nw.col("answered"))], nw.col("hit"))
-    columns["n_no"] = cases([(graded, nw.lit(0, dtype=nw.Int64))], nw.col("n_no"))
-    columns["ruled_hit"] = nw.col("ruled_hit") & ~graded
-    for name in ("inverse", "chance", "guess", "asked", "given"):
-        if name in columns:
-            columns[name] = nw.when(~graded).then(nw.col(name))
     return frame.select(**columns, graded=graded)
 
 
@@ -676,37 +674,32 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     """All items of the evidence (of ``items`` if there, else of ``answers``) with the answers of
     the chosen systems.
     """
-    if evidence.answers is None and evidence.items is None:
+    listed = evidence.answers if evidence.items is None else evidence.items
+    if listed is None:
         raise EvidenceError.of("evidence", "must have answers or items", "neither")
     evidence.check()
     names = evidence.classes
-    if names is None and evidence.class_kind == "text":
-        remedy = "Pass classes=[…], all of them."
-        raise EvidenceError.of(
-            "classes", "must be given where classes are text", "none", remedy=remedy
-        )
+    known, remedy = names or evidence.class_kind != "text", "Pass classes=[…], all of them."
+    require_evidence(
+        known, "classes", "must be given where classes are text", "none", remedy=remedy
+    )
     answers = evidence.answers
     rows = [] if answers is None else fetch(answers.select("item", "system", "answer"))
     found = sorted({str(r[1]) for r in rows})
     missing = [s for s in systems or () if s not in found]
     if missing:
-        came = f"{missing}, which have no answers"
-        raise EvidenceError.of(
-            "systems", "must be in answers", came, remedy=known_names(missing[0], found)
-        )
+        raise unknown_systems(missing, evidence)
     chosen = set(found if systems is None else systems)
     votes: dict[Any, Counter[Any]] = {}
     for item, system, answer in rows:
         if system in chosen and answer is not None:
             votes.setdefault(item, Counter())[answer] += 1
-    listed = rows if evidence.items is None else fetch(evidence.items.select("item"))
-    items = {row[0] for row in listed}
     n_classes: Mapping[Any, int] | int = int(evidence.n_classes or 0)
     if evidence.has_own_n_classes and evidence.items is not None:
         sizes = fetch(evidence.items.select("item", "n_classes"))
         n_classes = {item: int(k) for item, k in sizes}
     return AnswerTable(
-        items=tuple(sorted(items)),
+        items=tuple(sorted({row[0] for row in fetch(listed.select("item"))})),
         systems=tuple(sorted(chosen)),
         n_classes=n_classes,
         names=names,
@@ -786,13 +779,10 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
     """Whether there are no more judgements than labelled items."""
-    if evidence.grades is not None:
+    if evidence.grades is not None or evidence.judgements is None:
         return False
-    labelled: Counter[str] = Counter()
-    for found, n in counts.tallies.items():
-        labelled[found.system] += n
-    judgements = 0 if evidence.judgements is None else count(evidence.judgements)
-    return judgements == max(labelled.values(), default=0) + counts.unused.get(WITHOUT_ANSWERS, 0)
+    labelled = max(counts.labelled().values(), default=0)
+    return count(evidence.judgements) == labelled + counts.unused.get(WITHOUT_ANSWERS, 0)
 
 
 def count_first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
@@ -886,10 +876,9 @@ def count_accuracy(
     (1, 1, 2)
     """
     by = _By(by_class, by_guess, by_cluster)
-    if by_cluster and (evidence.items is None or "cluster" not in evidence.items.columns):
-        raise EvidenceError.of(
-            "items", "must have a column cluster to be counted by cluster", "none"
-        )
+    named = evidence.items is not None and "cluster" in evidence.items.columns
+    rule = "must have a column cluster to be counted by cluster"
+    require_evidence(named or not by_cluster, "items", rule, "none")
     if evidence._connection is None:  # somebody else's tables, which may grow
         return _count(evidence, systems, by)
     names = None if systems is None else [str(s) for s in systems]
@@ -912,8 +901,8 @@ def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> Accura
     if systems is not None:
         evidence._meet()
     answers = asked_of(evidence, systems)
-    if by.by_guess and "guess" not in answers.columns:
-        raise EvidenceError.of("answers", "must have a column guess to be counted by guess", "none")
+    guessed, rule = "guess" in answers.columns, "must have a column guess to be counted by guess"
+    require_evidence(guessed or not by.by_guess, "answers", rule, "none")
     told, counts = evidence.judgements, None
     if told is not None and evidence.grades is None and not _several_judgements(evidence, told):
         counts = _flat(evidence, answers, told, by) if aim_of(evidence) is None else None
@@ -950,12 +939,11 @@ def _apart(
     for row in rows:
         inside = found.setdefault(row[:at] + row[at + 1 : -1], {})
         inside[row[at]] = inside.get(row[at], 0) + row[-1]
-    others = [*keys[:at], *keys[at + 1 :]]
-    rows_apart = []
-    for key, inside in found.items():
-        about = {"cluster": None, "n": sum(inside.values()), "clusters": inside}
-        rows_apart.append({**dict(zip(others, key, strict=True)), **about})
-    return rows_apart
+    others = [*keys[:at], *keys[at + 1 :], "cluster", "n", "clusters"]
+    return [
+        dict(zip(others, (*key, None, sum(inside.values()), inside), strict=True))
+        for key, inside in found.items()
+    ]
 
 
 def _facts(row: dict[str, Any]) -> dict[str, Any]:

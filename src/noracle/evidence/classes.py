@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault, raise_faults
 from noracle.evidence import frames as engines
 from noracle.evidence.frames import Frame, cases, distinct, fetch, is_there, settle
 
@@ -282,8 +282,7 @@ class Classes:
                 continue
             faults += self._text_of_options(pair, folded, by_letter=by_letter, by_place=by_place)
             left.pop(pair, None)
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         return left
 
     def _text_of_options(

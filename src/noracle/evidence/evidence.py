@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, raise_faults
 from noracle.evidence.classes import (
     Classes,
     Invalid,
@@ -269,13 +269,11 @@ class Evidence:
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
             faults += problems
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         spoken = [("answers", "answer"), ("judgements", "class")]
         first = {name: _first(frames[name], dict(spoken).get(name)) for name in frames}
         faults += [f"{name} {_EMPTY}" for name in frames if not first[name]]
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         faults = meet_ids(frames, made.notes, [(name, "item") for name in frames])
         reader = Classes(
             frames=frames,
@@ -301,8 +299,7 @@ class Evidence:
             faults = [
                 line for pair in _LABELS if pair not in unmet for line in apart(frames, *pair)
             ]
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         known = reader.classes
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
@@ -406,8 +403,7 @@ class Evidence:
         self._meet()
         if not self._checked:
             faults = faults_of_evidence(self)
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(faults)
             self._checked.append(True)
         return self
 
@@ -418,8 +414,7 @@ class Evidence:
             frames = {"answers": self.answers, second: getattr(self, second)}
             found = {name: frame for name, frame in frames.items() if frame is not None}
             faults = apart(found, second, about, met) if len(found) == len(frames) else []
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(faults)
             self._unmet.pop(0)
 
     def with_repeats(self, how: Repeats) -> Self:
@@ -702,8 +697,7 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
         raise ArgumentError(f"table must be one of {sorted(TABLES)}; got {table!r}.")
     frames, _ = open_frames({table: source})
     frame, faults = normalise(shaped(frames, shape or Shape()).frames[table], TABLES[table])
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     if not fetch(frame.select("item").head(1)):
         raise EvidenceError(f"{table} {_EMPTY}")
     spoken = WIDE.get(table, ("", ""))[1]
@@ -717,8 +711,7 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
         reader.silence()
         frame = reader.frames[table]
     faults = faults_of_table(frame, TABLES[table])
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     return frame
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
+from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault, raise_faults
 
 if TYPE_CHECKING:
     import duckdb
@@ -428,8 +428,7 @@ def _refuse_mixed(table: Any, name: str) -> None:
                 came = " and ".join(sorted(seen))
                 remedy = "Convert the column."
                 faults.append(fault(f"{name}.{column}", "must hold one type", came, remedy=remedy))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
 
 
 def _from_columns(
@@ -450,8 +449,7 @@ def _from_columns(
             faults.append(
                 fault(f"{name}.{k}", "must hold one type", error, remedy="Convert the column.")
             )
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     parts = ", ".join(f"CAST({_quoted(k)} AS {sql}) AS {_quoted(k)}" for k, sql in types.items())
     return run(f"SELECT {parts} FROM frame", {k: _array(v, types[k]) for k, v in columns.items()})  # noqa: S608 (names are quoted)
 

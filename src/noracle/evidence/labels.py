@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, raise_faults
 from noracle.evidence.frames import (
     Frame,
     cases,
@@ -68,8 +68,7 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
         return dict(known)
     frames, connection = open_frames({name: known})
     frame, faults = normalise(frames[name], dataclasses.replace(KNOWN, name=name))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     rows = fetch(frame.select("item", "label").filter(~nw.col("label").is_null()))
     del connection  # it had to live until the rows were read
     twice = [item for item, n in Counter(row[0] for row in rows).items() if n > 1]

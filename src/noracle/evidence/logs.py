@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, fault, raise_faults
 from noracle.evidence.frames import files_of, log_format
 from noracle.evidence.replies import Finish, State, read_choice, read_text
 
@@ -162,8 +162,7 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
                 remedy="Read the tasks apart.",
             )
         )
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     if not answers["item"]:
         raise EvidenceError.of("answers", "must have records", "a log without samples")
     one_type(answers["item"])

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault, raise_faults
 from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
 from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
 from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
@@ -616,8 +616,7 @@ class Ratings:
         if "items" in frames and "cluster" not in frames["items"].columns:
             rule = "must have a column cluster beside ratings"
             faults.append(fault("items", rule, shown(frames["items"].columns)))
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         if bands is not None:
             frames["ratings"] = frames["ratings"].with_columns(label=bands.expr())
         faults = meet_ids(frames, notes, [(name, "item") for name in frames])
@@ -635,8 +634,7 @@ class Ratings:
         kind, more = reader.read()
         faults += more
         faults = faults or apart(frames, "ratings", "rated")
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         answers, repeats = first_runs(frames.get("answers"))
         if repeats is not None:
             warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
@@ -664,8 +662,7 @@ class Ratings:
         """
         if "checked" not in self._known:
             faults = faults_of_ratings(self)
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(faults)
             self._known["checked"] = True
         return self
 
@@ -730,15 +727,13 @@ def _recognised(
         if strange:
             came = f"no {', '.join(strange[:6])} in {shown(frame.columns)}"
             faults.append(fault("raters", "must be columns of ratings", came))
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         frames["ratings"] = rename(frame, table, shape.columns, notes)
         return None
     names, lines, faults = resolve(
         frame.columns, TableRules(name=name, columns=table.columns[:1]), shape.columns
     )
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     item = names.get("item")
     columns, others = wide_columns(frame, name, shape, item)
     systems = (

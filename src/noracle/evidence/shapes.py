@@ -23,7 +23,7 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault, known_names
+from noracle.errors import EvidenceError, fault, known_names, raise_faults
 from noracle.evidence.frames import (
     Frame,
     engine_of,
@@ -198,8 +198,7 @@ def shape_of(
             given is not None and (not given or len(set(given)) != len(given))
         ):
             faults.append(fault(name, "must be a list of different columns", repr(given)[:80]))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     if item is not None:
         flat |= {f"{table}.item": item for table in WIDE}
     return Shape(
@@ -250,8 +249,7 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
     told = shape.wide and wide and not faults
     if told and all(is_long(frames[name], name, shape) for name in wide):
         faults.append(long_fault(wide[0]))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     return found
 
 
@@ -274,8 +272,7 @@ def rename(frame: Frame, table: TableRules, columns: Mapping[str, str], notes: l
         rule = f"must have columns {', '.join(table.names(required=True))}"
         came = f"no {', '.join(missing)} in {shown(frame.columns)}"
         faults.append(fault(table.name, rule, came, remedy=_remedy(table, missing, frame)))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     notes += lines
     return renamed(frame, names)
 
@@ -513,8 +510,7 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     frame = found.frames[name]
     only_item = TableRules(name=name, columns=TABLES[name].columns[:1])
     names, lines, faults = resolve(frame.columns, only_item, shape.columns)
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     item = names.get("item")
     columns, others = wide_columns(frame, name, shape, item)
     who, what = WIDE[name]
@@ -690,8 +686,7 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
         for column, where in wrong.items()
         if where
     ]
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     return judgements, items
 
 
