@@ -44,14 +44,16 @@ Paths = str | Path | Sequence[str | Path]
 _HEAD = 1_000_000
 _PARSED = 8_000_000  # bytes of a JSON file that is parsed to tell what it is
 _EVENT, _EVENT_NAME = "gen_ai.evaluation.result", "gen_ai.evaluation.name"
-_SYSTEM = ("system", "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model")
-_SYSTEM += ("service.name",)
+_MODEL = ("gen_ai.request.model", "gen_ai.response.model")
+_SYSTEM = ("system", "gen_ai.agent.name", *_MODEL, "service.name")
 _WORDS = {
     **dict.fromkeys(("yes", "true", "right", "correct", "pass", "passed", "1", "c"), "yes"),
     **dict.fromkeys(("no", "false", "wrong", "incorrect", "fail", "failed", "0", "i", "n"), "no"),
     **dict.fromkeys(("unsure", "uncertain", "unknown"), "unsure"),
 }
 _CHOICE = re.compile(r"(?P<metric>.+?)\s*(?:>=\s*(?P<least>[-+.\deE]+)|=\s*(?P<label>[^=]+))?")
+_TALKS = ("conversationalTestCases", "conversational_test_cases")
+_CASES = ("test_results", "testCases", "test_cases", *_TALKS)
 _ID = ("id", "item", "item_id", "question_id", "qid", "doc_id")
 
 
@@ -486,9 +488,7 @@ def _deepeval_cases(value: object) -> list[Mapping[str, Any]]:
     """The test cases of a run, by names of attributes or of DeepEval's own file."""
     if not isinstance(value, Mapping):
         return []
-    names = ("test_results", "testCases", "test_cases")
-    names += ("conversationalTestCases", "conversational_test_cases")
-    found = [value[name] for name in names if isinstance(value.get(name), list)]
+    found = [value[name] for name in _CASES if isinstance(value.get(name), list)]
     cases = [row for rows in found for row in rows if isinstance(row, Mapping)]
     return [case for case in cases if "metrics_data" in case or "metricsData" in case]
 
@@ -587,8 +587,9 @@ def _attributes(value: object) -> dict[str, Any]:
         typed = pair.get("value") if isinstance(pair, Mapping) else None
         if isinstance(typed, Mapping):
             kind, inner = next(iter(typed.items()), ("", None))
-            whole = kind == "intValue" and inner is not None
-            found[str(pair["key"])] = int(inner) if whole else inner
+            found[str(pair["key"])] = (
+                int(inner) if inner is not None and kind == "intValue" else inner
+            )
     return found
 
 

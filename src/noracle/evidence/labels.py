@@ -591,7 +591,7 @@ def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
         return fault(argument, rule.rule, _rows(total), remedy=rule.remedy)
     shown = [nw.col(rule.shown).alias("shown")] if rule.shown else []
     found = fetch(frame.filter(rule.broken).select("item", *shown).sort("item").head(5))
-    came = _short(found[0][1]) if rule.shown else _rows(total)
+    came = short(found[0][1]) if rule.shown else _rows(total)
     where = [row[0] for row in found]
     return fault(argument, rule.rule, came, where=where, total=total, remedy=rule.remedy)
 
@@ -600,10 +600,10 @@ def _repeated(frame: Frame, table: TableRules) -> list[str]:
     rule = f"must have one row for each {' and '.join(table.key)}"
     runs = table.name == "answers" and "repeat" not in table.key
     remedy = _RUNS if runs else "Keep one row of each."
-    return _items_fault(repeats(frame, table.key), table.name, rule, "repeated rows", remedy)
+    return items_fault(repeats(frame, table.key), table.name, rule, "repeated rows", remedy)
 
 
-def _items_fault(bad: Frame, what: str, rule: str, came: str, remedy: str) -> list[str]:
+def items_fault(bad: Frame, what: str, rule: str, came: str, remedy: str) -> list[str]:
     """A fault that names the first items of some rows, where there are any."""
     total = count(bad)
     if not total:
@@ -659,7 +659,7 @@ def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
     rule = f"must be in [0, {evidence.n_classes})"
     remedy = "Pass a larger n_classes or drop those items."
     if evidence.classes is not None:
-        rule = f"must be one of {_short(list(evidence.classes))}"
+        rule = f"must be one of {short(list(evidence.classes))}"
         remedy = "Correct it or add it to classes."
     elif evidence.has_own_n_classes:
         rule = "must be in [0, n_classes) of its item"
@@ -678,7 +678,7 @@ def _strangers(evidence: Evidence) -> list[str]:
     )
     remedy = f"Add them to items or drop these {name}."
     bad = distinct(strange, "item")
-    return _items_fault(bad, f"{name}.item", "must be in items", "unknown items", remedy)
+    return items_fault(bad, f"{name}.item", "must be in items", "unknown items", remedy)
 
 
 def _grade_faults(evidence: Evidence) -> list[str]:
@@ -696,7 +696,7 @@ def _grade_faults(evidence: Evidence) -> list[str]:
     told = distinct(evidence.grades.filter(is_there("propensity")), "item", "system")
     rule = "must be of one system for each item where there are no answers, which would tell who shares an answer"
     what, came = "grades with a propensity", "several systems"
-    return _items_fault(repeats(told, ("item",)), what, rule, came, "Add the table of answers.")
+    return items_fault(repeats(told, ("item",)), what, rule, came, "Add the table of answers.")
 
 
 def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
@@ -706,7 +706,7 @@ def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
     bad = right.join(silent, on=["item", "system"], how="inner")
     rule = "must not be right where the answer is missing"
     remedy = "Correct the grade, or write the answer."
-    return _items_fault(bad, "grades.verdict", rule, "{rows}", remedy)
+    return items_fault(bad, "grades.verdict", rule, "{rows}", remedy)
 
 
 def _contradictions(evidence: Evidence) -> list[str]:
@@ -726,13 +726,14 @@ def _contradictions(evidence: Evidence) -> list[str]:
         came = f"{n_no} of {k} classes ruled out"
     told = {"judgements": evidence.judgements, "grades": evidence.grades}
     said = " and ".join(name for name, table in told.items() if table is not None)
-    return _items_fault(bad, said, "must not contradict each other", came, _DROP)
+    return items_fault(bad, said, "must not contradict each other", came, _DROP)
 
 
 def _rows(total: int) -> str:
     return f"{total} such row{'' if total == 1 else 's'}"
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value as a message shows it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -93,11 +93,13 @@ def read_prices(path: str | Path) -> Prices:
         rule = "must have lengths with the model cascade, and only then"
         faults.append(fault("prices", rule, "one without the other"))
     raise_faults(faults)
-    costs = {k: v if k == "model" else float(v) for k, v in tables["costs"].items()}
-    budgets = {name: _floats(table) for name, table in tables["budgets"].items()}
-    floats = {name: _floats(tables[name]) for name in ("labels", "raters", "lengths")}
-    caps = {k: int(v) for k, v in tables["caps"].items()}
-    return Prices(**floats, **costs, caps=caps, budgets=budgets)
+    found: dict[str, Any] = {
+        name: _floats(tables[name]) for name in ("labels", "raters", "lengths")
+    }
+    found |= {k: v if k == "model" else float(v) for k, v in tables["costs"].items()}
+    found["caps"] = {k: int(v) for k, v in tables["caps"].items()}
+    found["budgets"] = {name: _floats(table) for name, table in tables["budgets"].items()}
+    return Prices(**found)
 
 
 def _floats(table: Mapping[str, Any]) -> dict[str, float]:

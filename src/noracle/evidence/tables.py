@@ -245,7 +245,12 @@ _HOLDS: dict[str, tuple[set[str], str]] = {
     **dict.fromkeys(("verdict", "grade"), ({"whole", "float", "text", "null"}, "words or numbers")),
 }
 """What columns may hold, by kind, and how a message says it."""
-_EMPTY = {"number": nw.Float64, "count": nw.Int64, "id": nw.String, "class": nw.String}
+_EMPTY: dict[str, Any] = {
+    "number": nw.Float64,
+    "count": nw.Int64,
+    "id": nw.String,
+    "class": nw.String,
+}
 """The type of a column without a value."""
 _WORDS: dict[str, Mapping[str, Sequence[str]]] = {
     "judgements": {"yes": ("yes", "true"), "no": ("no", "false"), "unsure": ("unsure",)},
