@@ -22,7 +22,7 @@ from noracle.counts.tally import (
     tally,
 )
 from noracle.errors import EvidenceError, EvidenceWarning, known_names, require_evidence
-from noracle.evidence.evidence import FIRST_ONLY, Evidence
+from noracle.evidence.evidence import FIRST_ONLY, Evidence, T
 from noracle.evidence.frames import Frame, cases, distinct, fetch, has_rows, is_there, numbers_of
 from noracle.evidence.labels import (
     contradictions,
@@ -131,7 +131,12 @@ def systems_in(evidence: Evidence, answers: Frame) -> list[str]:
     def names() -> list[str]:
         return sorted(str(row[0]) for row in fetch(distinct(answers, "system")))
 
-    return names() if evidence._connection is None else evidence._recall("systems", names, answers)
+    return _once(evidence, "systems", names, answers)
+
+
+def _once(evidence: Evidence, key: str, make: Callable[[], T], *more: object) -> T:
+    """What was made before of our own tables; somebody else's may grow, and are looked at anew."""
+    return make() if evidence._connection is None else evidence._recall(key, make, *more)
 
 
 def chosen_systems(
@@ -213,10 +218,8 @@ class Labels(NamedTuple):
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
-    if evidence._connection is None:  # somebody else's tables, which may grow
-        return _labels_of(evidence, by_class=by_class)
     key = "labels by class" if by_class else "labels by item"
-    return evidence._recall(key, lambda: _labels_of(evidence, by_class=by_class))
+    return _once(evidence, key, lambda: _labels_of(evidence, by_class=by_class))
 
 
 def _labels_of(evidence: Evidence, *, by_class: bool) -> Labels:
@@ -365,10 +368,8 @@ def unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, i
     """What is not used of the labels, with the judgements and grades of items that these answers
     leave out; only what there is.
     """
-    if evidence._connection is None:
-        return _unused_of(labels, answers, evidence)
     make = functools.partial(_unused_of, labels, answers, evidence)
-    return dict(evidence._recall("unused", make, labels.items, answers))
+    return dict(_once(evidence, "unused", make, labels.items, answers))
 
 
 def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
@@ -614,23 +615,16 @@ def shares_of(how: Repeats, row: dict[str, Any]) -> tuple[float, float] | None:
     return int(row["hit"]) / weight, int(row["answered"]) / weight
 
 
-def count_repeats(
-    evidence: Evidence,
-    *,
-    systems: Sequence[str] | None,
-    by_class: bool,
-    by_guess: bool,
-    by_cluster: bool,
-) -> AccuracyCounts:
+def _count_repeats(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
-    if by_class or by_guess:
-        what = "transition matrices, rates by class and guesses"
-        rule = f"must have one row for each item and system for {what}"
-        raise EvidenceError.of("answers", rule, "repeats", remedy=_REMEDY)
+    what = "transition matrices, rates by class and guesses"
+    rule = f"must have one row for each item and system for {what}"
+    plain = not (by.by_class or by.by_guess)
+    require_evidence(plain, "answers", rule, "repeats", remedy=_REMEDY)
     evidence.check()
     answers = answers_of(evidence, systems, every=True)
     labels = None if evidence.judgements is None else labels_of(evidence)
-    by_item, keys = met_runs(evidence, answers, labels, by_cluster=by_cluster)
+    by_item, keys = met_runs(evidence, answers, labels, by_cluster=by.by_cluster)
     facts = ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
     keys = [*keys, *(name for name in facts if name in by_item.columns)]
     unused = {} if labels is None else unused_of(labels, answers, evidence)
@@ -879,11 +873,9 @@ def count_accuracy(
     named = evidence.items is not None and "cluster" in evidence.items.columns
     rule = "must have a column cluster to be counted by cluster"
     require_evidence(named or not by_cluster, "items", rule, "none")
-    if evidence._connection is None:  # somebody else's tables, which may grow
-        return _count(evidence, systems, by)
     names = None if systems is None else [str(s) for s in systems]
     key = f"accuracy {names} {by} {evidence.repeats_as}"
-    return evidence._recall(key, lambda: _count(evidence, systems, by))
+    return _once(evidence, key, lambda: _count(evidence, systems, by))
 
 
 class _By(NamedTuple):
@@ -896,7 +888,7 @@ class _By(NamedTuple):
 
 def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     if evidence.repeats is not None and evidence.repeats_as != "all":
-        found = count_repeats(evidence, systems=systems, **by._asdict())
+        found = _count_repeats(evidence, systems, by)
         return _finished(evidence, found, evidence.repeats, systems)
     if systems is not None:
         evidence._meet()

@@ -213,12 +213,8 @@ def _times(evidence: Evidence) -> Frame:
     """When the label of each item was complete: by ``at``, else by the order of rows."""
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
     timed = all("at" in table.columns for table in tables)
-    frames = [
-        (table if timed else number_rows(table, "row")).select(
-            "item", at=nw.col("at" if timed else "row")
-        )
-        for table in tables
-    ]
+    numbered = tables if timed else [number_rows(table, "row") for table in tables]
+    frames = [table.select("item", at=nw.col("at" if timed else "row")) for table in numbered]
     every = frames[0] if len(frames) == 1 else nw.concat(frames)
     return every.group_by("item").agg(at=nw.col("at").max())
 

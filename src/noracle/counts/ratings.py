@@ -373,8 +373,44 @@ class RatingCounts:
             raise EvidenceError.of("counts", rule, "others", remedy="Count again.")
 
     def __add__(self, other: RatingCounts) -> RatingCounts:
-        """Counts of disjoint sets of items add; labels are brought into the order of the first."""
-        return added(self, other)
+        """Counts of disjoint sets of items add; labels are brought into the order of the first,
+        kinds of votes are joined, raters are matched by name.
+
+        Raises
+        ------
+        EvidenceError
+            If labels or systems differ, or if only one side knows its raters' pairs or its matches.
+        """
+        if set(self.labels) != set(other.labels):
+            rule = f"must be {list(self.labels)} on both sides"
+            raise EvidenceError.of("labels", rule, list(other.labels), remedy="Pass labels.")
+        for name in ("answers", "matches"):
+            here, there = sorted(getattr(self, name)), sorted(getattr(other, name))
+            require_evidence(here == there, name, f"must be of {here} on both sides", there)
+        same, remedy = bool(self.pairs) == bool(other.pairs), "Count both with pairs=True."
+        rule = "must be counted on both sides or on none"
+        require_evidence(same, "pairs", rule, "one side", remedy=remedy)
+        order = [other.labels.index(label) for label in self.labels]
+        kinds, place, _ = kinds_of(np.concatenate([self.votes, other.votes[:, order]]))
+
+        def joined(a: Whole, b: Whole) -> Whole:
+            total = np.zeros((len(kinds), *a.shape[1:]), dtype=np.int64)
+            np.add.at(total, place, np.concatenate([a, b]))
+            return total
+
+        with_none = [*order, len(order)]
+        raters = tuple(dict.fromkeys((*self.raters, *other.raters)))
+        return RatingCounts(
+            labels=self.labels,
+            votes=kinds,
+            n_items=joined(self.n_items, other.n_items),
+            answers={s: joined(t, other.answers[s][:, with_none]) for s, t in self.answers.items()},
+            matches={s: joined(t, other.matches[s]) for s, t in self.matches.items()},
+            raters=raters,
+            pairs=_pairs(self, other, raters, order),
+            unused=summed(self.unused, other.unused),
+            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+        )
 
     @property
     def n_ratings(self) -> Whole:
@@ -404,47 +440,6 @@ class RatingCounts:
         require_evidence(system in self.answers, "system", rule, repr(system))
         chosen = self.answers[system][:, :-1]
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
-
-
-def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
-    """The counts of both sets of items; kinds of votes are joined, raters are matched by name.
-
-    Raises
-    ------
-    EvidenceError
-        If labels or systems differ, or if only one side knows its raters' pairs or its matches.
-    """
-    if set(first.labels) != set(second.labels):
-        rule = f"must be {list(first.labels)} on both sides"
-        raise EvidenceError.of("labels", rule, list(second.labels), remedy="Pass labels.")
-    for name in ("answers", "matches"):
-        here, there = sorted(getattr(first, name)), sorted(getattr(second, name))
-        require_evidence(here == there, name, f"must be of {here} on both sides", there)
-    same, remedy = bool(first.pairs) == bool(second.pairs), "Count both with pairs=True."
-    rule = "must be counted on both sides or on none"
-    require_evidence(same, "pairs", rule, "one side", remedy=remedy)
-    order = [second.labels.index(label) for label in first.labels]
-    votes = np.concatenate([first.votes, second.votes[:, order]])
-    kinds, place, _ = kinds_of(votes)
-
-    def joined(a: Whole, b: Whole) -> Whole:
-        total = np.zeros((len(kinds), *a.shape[1:]), dtype=np.int64)
-        np.add.at(total, place, np.concatenate([a, b]))
-        return total
-
-    with_none = [*order, len(order)]
-    raters = tuple(dict.fromkeys((*first.raters, *second.raters)))
-    return RatingCounts(
-        labels=first.labels,
-        votes=kinds,
-        n_items=joined(first.n_items, second.n_items),
-        answers={s: joined(t, second.answers[s][:, with_none]) for s, t in first.answers.items()},
-        matches={s: joined(t, second.matches[s]) for s, t in first.matches.items()},
-        raters=raters,
-        pairs=_pairs(first, second, raters, order),
-        unused=summed(first.unused, second.unused),
-        inferred=tuple(dict.fromkeys((*first.inferred, *second.inferred))),
-    )
 
 
 def _pairs(

@@ -223,10 +223,8 @@ class Sketch:
                     can = [(i == place[str(label)]) == keep for i in range(len(labels))]
                     rows.append((codes, can, int(m)))
                     left -= int(m)
-            what, rule = (
-                f"side information about {pattern!r}",
-                f"must be about at most its {total} items",
-            )
+            what = f"side information about {pattern!r}"
+            rule = f"must be about at most its {total} items"
             require_evidence(left >= 0, what, rule, int(total) - left)
             rows.append((codes, [True] * len(labels), left))
         require_evidence(rows, "counts", "must have patterns", "none")
@@ -278,10 +276,8 @@ class Sketch:
     def uses(self) -> Counts:
         """How often each classifier gave each answer (N × R)."""
         size = len(self.labels) + 1  # sums of whole numbers below 2^53 are exact in floats
-        found = [
-            np.bincount(self.patterns[:, i] + 1, weights=self.n, minlength=size)[1:]
-            for i in range(len(self.classifiers))
-        ]
+        columns = (self.patterns + 1).T
+        found = [np.bincount(column, weights=self.n, minlength=size)[1:] for column in columns]
         return np.rint(found).astype(np.int64)
 
     def of(self, classifiers: Sequence[str]) -> Self:

@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,12 +99,11 @@ def scan(
     given = [os.fspath(p) for p in path] if isinstance(path, (list, tuple)) else [os.fspath(path)]  # type: ignore[call-overload]
     shown = repr(given[0]) if len(given) == 1 else f"{given[0]!r} and {len(given) - 1} more"
     readers = {_reader(name) for name in given}
-    known = f"must be a file ending in {', '.join(_READERS)}"
-    for fits, rule in (
-        (None not in readers, known),
-        (len(readers) < 2, "must be files of one kind"),
-    ):
-        require_evidence(fits, table, rule, shown, remedy="Rename it or pass a data frame.")
+    known, remedy = None not in readers, "Rename it or pass a data frame."
+    rule = (
+        "must be files of one kind" if known else f"must be a file ending in {', '.join(_READERS)}"
+    )
+    require_evidence(known and len(readers) == 1, table, rule, shown, remedy=remedy)
     files = [file for name in given for file in _files(name, table)]
     local = [file for file in files if not is_url(file)]
     for file in local:
@@ -120,10 +119,19 @@ def scan(
         with contextlib.suppress(duckdb.Error):  # the query itself says better what is wrong
             run(f"CREATE TEMP TABLE {name} AS {query}")
             query = f"SELECT * FROM {name}"  # noqa: S608 (our own name)
-    try:
+    with _readable(f"{table} file {shown}"):
         return run(query)
+
+
+@contextlib.contextmanager
+def _readable(what: str = "evidence") -> Iterator[None]:
+    """Turn an error of the engine into one line about a file, or a query on it."""
+    import duckdb
+
+    try:
+        yield
     except duckdb.Error as error:
-        raise unreadable(error, f"{table} file {shown}") from None
+        raise unreadable(error, what) from None
 
 
 def _is_small(paths: list[str]) -> bool:
@@ -455,35 +463,26 @@ def quoted(name: str) -> str:
 def fetch(frame: Frame) -> list[tuple[Any, ...]]:
     """All rows of a lazy frame as tuples of plain Python values; without pyarrow on every engine."""
     native: Any = frame.to_native()
+    rows: list[tuple[Any, ...]]
     if frame.implementation.is_polars():
-        rows: list[tuple[Any, ...]] = native.collect().rows()
-        return rows
-    if frame.implementation.is_duckdb():
-        import duckdb
-
-        try:
+        rows = native.collect().rows()
+    elif frame.implementation.is_duckdb():
+        with _readable():
             rows = native.fetchall()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
-        return rows
-    if frame.implementation.is_ibis():
-        table = native.to_pyarrow()
-        if table.num_columns:
-            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return []
-    return [tuple(row) for row in native.collect()]
+    elif frame.implementation.is_ibis():
+        columns = native.to_pyarrow().columns
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    else:
+        rows = [tuple(row) for row in native.collect()]
+    return rows
 
 
 def fetch_arrays(frame: Frame) -> dict[str, Any]:
     """The columns of a lazy frame without nulls as arrays."""
     native: Any = frame.to_native()
     if frame.implementation.is_duckdb():
-        import duckdb
-
-        try:
+        with _readable():
             found = native.fetchnumpy()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
         return {name: np.asarray(found[name]) for name in frame.columns}
     if frame.implementation.is_polars():
         table = native.collect()
@@ -538,15 +537,11 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
         return collected
     if not (ours and frame.implementation.is_duckdb()):
         return frame
-    import duckdb
-
     name = f"noracle_settled_{next(_settled)}"
     copy = f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled"  # noqa: S608 (our own name)
-    try:
+    with _readable():
         native.query("noracle_unsettled", copy)
         settled: Frame = nw.from_native(native.query("noracle_unsettled", f"SELECT * FROM {name}"))  # noqa: S608 (our own name)
-    except duckdb.Error as error:
-        raise unreadable(error, "evidence") from None
     return settled
 
 

@@ -68,11 +68,9 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     del connection  # it had to live until the rows were read
     twice = [item for item, n in Counter(row[0] for row in rows).items() if n > 1]
     if twice:
-        rule, remedy = (
-            "must name each item once, with one label for each item",
-            "Keep one row an item.",
-        )
+        rule = "must name each item once, with one label for each item"
         where: dict[str, Any] = {"where": twice, "total": len(twice)}
+        remedy = "Keep one row an item."
         raise EvidenceError.of(name, rule, "some more often", **where, remedy=remedy)
     return dict(rows)
 

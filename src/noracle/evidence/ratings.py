@@ -55,54 +55,26 @@ MOST_LABELS = 1000
 _BITS = 60
 _MOST_MASKS = 8
 
-_AT = (
-    Column(name="at", kind="any", required=False, nullable=True),
-    Column(name=ROW, kind="any", required=False, nullable=True),
-)
+_AT = tuple(Column(name=c, kind="any", required=False, nullable=True) for c in ("at", ROW))
 LONG = TableRules(name="ratings", columns=(*TABLES["ratings"].columns, *_AT))
 SCORES = TableRules(name="scores", columns=(*TABLES["scores"].columns, *_AT))
-VOTES = TableRules(
-    name="votes",
-    columns=(
-        Column(name="item", kind="id"),
-        Column(name="label", kind="class"),
-        Column(name="n", kind="number", low=0),
-    ),
-    key=("item", "label"),
-)
+_ITEM, _VOTE = TABLES["ratings"].columns[0], Column(name="label", kind="class")
+_VOTED = (_ITEM, _VOTE, Column(name="n", kind="number", low=0))
+VOTES = TableRules(name="votes", columns=_VOTED, key=("item", "label"))
 
 
 def wide_table(raters: Sequence[str]) -> TableRules:
     """The rules of a table with one row an item and these columns of raters."""
     columns = [Column(name=name, kind="class", nullable=True) for name in raters]
-    item = TABLES["ratings"].columns[0]
-    return TableRules(name="ratings", columns=(item, *columns), key=("item",))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bands:
-    """Cut points and the label of each band between them; None leaves a band out."""
-
-    cuts: tuple[float, ...]
-    labels: tuple[int | str | None, ...]
-    closed: Literal["right", "left"]
-
-    def expr(self) -> nw.Expr:
-        """The label of the column ``value``."""
-        value = nw.col("value")
-        dtype: Any = nw.String if any(isinstance(label, str) for label in self.labels) else nw.Int64
-        named = [nw.lit(label, dtype=dtype) for label in self.labels]
-        chain: Any = nw.when(value.is_null()).then(nw.lit(None, dtype=dtype))
-        for cut, label in zip(self.cuts, named[:-1], strict=True):
-            chain = chain.when(value <= cut if self.closed == "right" else value < cut).then(label)
-        found: nw.Expr = chain.otherwise(named[-1])
-        return found
+    return TableRules(name="ratings", columns=(_ITEM, *columns), key=("item",))
 
 
 def bands_of(
     cuts: Sequence[float], labels: Sequence[int | str | None] | None, closed: Any
-) -> Bands:
-    """The bands, if cut points and labels fit together."""
+) -> tuple[tuple[int | str | None, ...], nw.Expr]:
+    """The label of each band between cut points, None for one that is left out, and the label of
+    the column ``value``; if cut points and labels fit together.
+    """
     points = tuple(float(c) for c in cuts)
     rise = all(a < b for a, b in itertools.pairwise(points))
     rise = rise and bool(points) and all(math.isfinite(c) for c in points)
@@ -112,7 +84,12 @@ def bands_of(
     named = tuple(range(n + 1)) if labels is None else tuple(labels)
     came = f"{n + 1} for {n} cuts, None for a band left out; got {len(named)}."
     require(len(named) == n + 1, f"labels must be {came}")
-    return Bands(cuts=points, labels=named, closed=closed)
+    dtype: Any = nw.String if any(isinstance(label, str) for label in named) else nw.Int64
+    *lower, last = [nw.lit(label, dtype=dtype) for label in named]
+    value = nw.col("value")
+    below = [value <= cut if closed == "right" else value < cut for cut in points]
+    pairs = [(value.is_null(), nw.lit(None, dtype=dtype)), *zip(below, lower, strict=True)]
+    return named, cases(pairs, last)
 
 
 def known_labels(labels: Sequence[int | str] | None) -> tuple[int | str, ...] | None:
@@ -484,8 +461,8 @@ class Ratings:
         >>> Ratings.from_scores(scores, cuts=[0.4, 0.6], labels=["negative", None, "positive"]).labels
         ('negative', 'positive')
         """
-        bands = bands_of(cuts, labels, closed)
-        known = tuple(dict.fromkeys(label for label in bands.labels if label is not None))
+        named, bands = bands_of(cuts, labels, closed)
+        known = tuple(dict.fromkeys(label for label in named if label is not None))
         tables = {"ratings": table, "answers": answers}
         return cls._made(tables, SCORES, form="long", labels=known, first=first, bands=bands)
 
@@ -501,7 +478,7 @@ class Ratings:
         item: str | None = None,
         systems: tuple[str, ...] = (),
         raters: tuple[str, ...] | None = None,
-        bands: Bands | None = None,
+        bands: nw.Expr | None = None,
         shape: Shape = _PLAIN,
     ) -> Self:
         known = known_labels(labels)
@@ -536,7 +513,7 @@ class Ratings:
             faults.append(fault("items", rule, shown(frames["items"].columns)))
         raise_faults(faults)
         if bands is not None:
-            frames["ratings"] = frames["ratings"].with_columns(label=bands.expr())
+            frames["ratings"] = frames["ratings"].with_columns(label=bands)
         faults = meet_ids(frames, notes, [(name, "item") for name in frames])
         columns = [("ratings", column) for column in raters or ("label",)]
         reader = Classes(
