@@ -628,7 +628,7 @@ def _count_repeats(evidence: Evidence, systems: Sequence[str] | None, by: _By) -
     facts = ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
     keys = [*keys, *(name for name in facts if name in by_item.columns)]
     unused = {} if labels is None else unused_of(labels, answers, evidence)
-    rows = _apart(keys, numbers_of(by_item, keys), by_cluster=False)
+    rows = counted_rows(by_item, keys)
     return _tallied(evidence, rows, unused, functools.partial(_facts_of_runs, evidence.repeats_as))
 
 
@@ -742,7 +742,7 @@ def count_judgements(
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
-    rows = _apart(keys, numbers_of(frame, keys), by_cluster=False)
+    rows = counted_rows(frame, keys)
     if by_time:
         rows.sort(key=lambda row: (row["at"] is not None, row["at"]))
     questions: Counter[Question] = Counter()
@@ -918,6 +918,11 @@ def _finished(
         whole=counts.whole and not evidence.open_ended,
         **repeats_of(evidence, counts.systems),
     ).ordered()
+
+
+def counted_rows(frame: Frame, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The different values of some columns by name, each with its number of rows ``n``."""
+    return _apart(keys, numbers_of(frame, keys), by_cluster=False)
 
 
 def _apart(

@@ -778,18 +778,11 @@ def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | 
     return named
 
 
-def _open(
-    part: Partition,
-    *,
-    n_classes: int | None,
-    classes: Sequence[int | str] | None,
-    conflicts: Conflicts,
-) -> Evidence:
-    given = n_classes is not None or classes is not None
+def _open(part: Partition, **told: Any) -> Evidence:
+    given = told["n_classes"] is not None or told["classes"] is not None
     _require_classes(given or part.items or (part.grades and not part.judgements))
     tables = {name: list(getattr(part, name)) or None for name in _NAMES}
-    about: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "conflicts": conflicts}
-    return Evidence._made(tables, Shape(), **about, invalid="wrong", part=True)
+    return Evidence._made(tables, Shape(), **told, invalid="wrong", part=True)
 
 
 def _ends(keys: Keys) -> tuple[Any, Any]:
@@ -807,6 +800,20 @@ def _require_disjoint(
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
         raise EvidenceError.of("items", "must be whole numbers or text in all partitions", came)
+
+    def compare(one: str, other: str) -> None:
+        """Refuse two partitions that share items; equal keys of different texts are no fault."""
+        first, second = sorted((one, other))
+        common: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
+        shared: list[Any] = common.tolist()
+        if spans[first][2] != "whole":
+            shared = sorted(items_with(opened(first), common) & items_with(opened(second), common))
+        if shared:
+            came = f"{first!r} and {second!r}, which share {len(shared)}"
+            where: dict[str, Any] = {"where": shared[:5], "total": len(shared)}
+            rule, remedy = "must have no item in common", "Split by item, or count them as one."
+            raise EvidenceError.of("partitions", rule, came, **where, remedy=remedy)
+
     fresh = set(new)
     for cluster in _clusters(spans):
         mine = [name for name in cluster if name in fresh]
@@ -819,13 +826,13 @@ def _require_disjoint(
         keys, owner = keys[order], owner[order]
         twice = np.flatnonzero(keys[1:] == keys[:-1])
         for first, second in {(int(owner[i]), int(owner[i + 1])) for i in twice}:
-            _compare(mine[first], mine[second], keys_of, spans, opened)
+            compare(mine[first], mine[second])
         for name in cluster:
             if name not in fresh:
                 theirs = keys_of(name)
                 place = np.minimum(np.searchsorted(keys, theirs), len(keys) - 1)
                 for other in np.unique(owner[place[keys[place] == theirs]]):
-                    _compare(name, mine[int(other)], keys_of, spans, opened)
+                    compare(name, mine[int(other)])
 
 
 def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
@@ -841,24 +848,3 @@ def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
         end = high if end is None else max(end, high)
     if cluster:
         yield cluster
-
-
-def _compare(
-    one: str,
-    other: str,
-    keys_of: Callable[[str], Keys],
-    spans: dict[str, tuple[Any, Any, str]],
-    opened: Callable[[str], Evidence],
-) -> None:
-    """Refuse two partitions that share items; equal keys of different texts are no fault."""
-    first, second = sorted((one, other))
-    keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
-    if spans[first][2] == "whole":
-        shared: list[Any] = keys.tolist()
-    else:
-        shared = sorted(items_with(opened(first), keys) & items_with(opened(second), keys))
-    if shared:
-        came = f"{first!r} and {second!r}, which share {len(shared)}"
-        where: dict[str, Any] = {"where": shared[:5], "total": len(shared)}
-        rule, remedy = "must have no item in common", "Split by item, or count them as one."
-        raise EvidenceError.of("partitions", rule, came, **where, remedy=remedy)

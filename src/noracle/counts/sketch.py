@@ -576,19 +576,15 @@ def _unpacked(
     allowed = np.ones((len(n), n_labels), dtype=bool)
     if "k" in columns:
         allowed &= np.arange(n_labels) < np.asarray(columns["k"]).astype(np.int64)[:, None]
-    bits = {mask: np.asarray(columns[mask]).astype(np.int64) for mask in masks}
-    confirmed = np.zeros(len(n), dtype=bool)
-    yes = np.zeros_like(allowed)
-    for mask, value in bits.items():
+    told = {kind: np.zeros_like(allowed) for kind in ("yes", "no")}
+    for mask in masks:
         kind, first = mask.split("_")
-        for j in range(int(first), min(int(first) + _BITS, n_labels)):
-            on = (value >> (j - int(first))) & 1 == 1
-            if kind == "yes":
-                yes[:, j] = on
-                confirmed |= on
-            else:
-                allowed[on, j] = False
-    allowed[confirmed] &= yes[confirmed]
+        bits = np.arange(min(_BITS, n_labels - int(first)))
+        value = np.asarray(columns[mask]).astype(np.int64)[:, None]
+        told[kind][:, int(first) + bits] = (value >> bits) & 1 == 1
+    allowed &= ~told["no"]
+    confirmed = told["yes"].any(axis=1)
+    allowed[confirmed] &= told["yes"][confirmed]
     return codes, allowed, n
 
 
