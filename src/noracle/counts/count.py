@@ -673,10 +673,9 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
         raise EvidenceError.of("evidence", "must have answers or items", "neither")
     evidence.check()
     names = evidence.classes
-    known, remedy = names or evidence.class_kind != "text", "Pass classes=[…], all of them."
-    require_evidence(
-        known, "classes", "must be given where classes are text", "none", remedy=remedy
-    )
+    known, rule = names or evidence.class_kind != "text", "must be given where classes are text"
+    remedy = "Pass classes=[…], all of them."
+    require_evidence(known, "classes", rule, "none", remedy=remedy)
     answers = evidence.answers
     rows = [] if answers is None else fetch(answers.select("item", "system", "answer"))
     found = sorted({str(r[1]) for r in rows})

@@ -205,19 +205,20 @@ class Sketch:
         for pattern in [pattern for given, _ in side for pattern in given]:
             rule = "must be about patterns in counts"
             require_evidence(pattern in counts, "side information", rule, pattern)
+        tuples = f"must be keyed by tuples of {len(classifiers)} answers"
+        among = f"among {list(labels)}"
         for pattern, total in counts.items():
             fits = isinstance(pattern, tuple) and len(pattern) == len(classifiers)
-            rule = f"must be keyed by tuples of {len(classifiers)} answers"
-            require_evidence(fits, "counts", rule, repr(pattern))
+            require_evidence(fits, "counts", tuples, repr(pattern))
             for a in pattern:
-                rule = f"must be keyed by answers among {list(labels)}"
-                require_evidence(a is None or str(a) in place, "counts", rule, repr(a))
+                if a is not None and str(a) not in place:
+                    raise EvidenceError.of("counts", f"must be keyed by answers {among}", repr(a))
             _check_count(f"counts[{pattern!r}]", total)
             codes = [MISSING if a is None else place[str(a)] for a in pattern]
             left = int(total)
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
-                    rule = f"must be about labels among {list(labels)}"
+                    rule = f"must be about labels {among}"
                     require_evidence(str(label) in place, "side information", rule, repr(label))
                     _check_count(f"side information about {pattern!r}", m)
                     can = [(i == place[str(label)]) == keep for i in range(len(labels))]
@@ -338,7 +339,8 @@ class Sketch:
             patterns = self.patterns.tolist()
         allowed = None
         if self.has_side_information:
-            allowed = [None if row.all() else np.flatnonzero(row).tolist() for row in self.allowed]
+            rows = zip(self.allowed.all(axis=1).tolist(), self.allowed, strict=True)
+            allowed = [None if whole else np.flatnonzero(row).tolist() for whole, row in rows]
         return {
             "schema": "sketch/1",
             "classifiers": list(self.classifiers),
