@@ -91,11 +91,11 @@ _KEY = re.compile(
     "answer|label|class|key|truth|target|gold|correct|correct_answer|answer_key|answer_index|gold_label"
 )
 """Names that an answer key has; such a column of a wide table is nobody's answer."""
-_ABOUT = re.compile(
-    "n_options|num_options|question|prompt|input|context|choices|category|subject|topic|difficulty|split"
-    "|source|src|language|date|time|timestamp|at|cost|notes?|comments?"
+_NO_SYSTEM = re.compile(
+    f"{_KEY.pattern}|n_options|num_options|question|prompt|input|context|choices|category|subject|topic"
+    "|difficulty|split|source|src|language|date|time|timestamp|at|cost|notes?|comments?"
 )
-"""Names of columns that are about the item."""
+"""Names of keys, and of columns that are about the item."""
 _PLACES = ("n_classes", "stratum", "cluster", "weight", "options")
 ROW = "_noracle_row"
 _SHOWN = 5
@@ -440,10 +440,9 @@ def wide_among(
             came = f"no {', '.join(missing[:6])}"
             raise EvidenceError.of(what, f"must be columns of {name}", came, remedy=near)
         return list(named), [c for c in given if c not in named and c not in said]
-    about = {*(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
-    free = {c: c.strip().lower() for c in given if c not in said}
-    named_so = {n for n in free.values() if n in about or _ABOUT.fullmatch(n) or _KEY.fullmatch(n)}
-    others = [c for c, plain in free.items() if plain in named_so]
+    items = {*(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
+    plain = {c: c.strip().lower() for c in given if c not in said}
+    others = [c for c, n in plain.items() if n in items or _NO_SYSTEM.fullmatch(n)]
     taken = {*said, *others, *(shape.systems if what == "raters" else ())}
     rest = [c for c in given if c not in taken and not c.startswith("_noracle")]
     groups: dict[str, list[str]] = {}
