@@ -339,7 +339,8 @@ class Sketch:
             patterns = self.patterns.tolist()
         allowed = None
         if self.has_side_information:
-            rows = zip(self.allowed.all(axis=1).tolist(), self.allowed, strict=True)
+            full: Flags = np.asarray(self.allowed.all(axis=1))
+            rows = zip(full.tolist(), self.allowed, strict=True)
             allowed = [None if whole else np.flatnonzero(row).tolist() for whole, row in rows]
         return {
             "schema": "sketch/1",
