@@ -151,6 +151,12 @@ def refuse(rules: Mapping[str, object]) -> None:
         require(not is_broken, message)
 
 
+def raise_faults(faults: Sequence[str]) -> None:
+    """Raise an :class:`EvidenceError` with these faults, if there are any."""
+    if faults:
+        raise EvidenceError(*faults)
+
+
 def require_evidence(
     ok: object, argument: str, rule: str, came: object, *, remedy: str = ""
 ) -> None:

@@ -21,8 +21,8 @@ from noracle.counts.tally import (
     rounded,
     tally,
 )
-from noracle.errors import EvidenceError, EvidenceWarning, known_names
-from noracle.evidence.evidence import FIRST_ONLY, Evidence
+from noracle.errors import EvidenceError, EvidenceWarning, known_names, require_evidence
+from noracle.evidence.evidence import FIRST_ONLY, Evidence, T
 from noracle.evidence.frames import Frame, cases, distinct, fetch, has_rows, is_there, numbers_of
 from noracle.evidence.labels import (
     contradictions,
@@ -41,6 +41,7 @@ from noracle.evidence.labels import (
     row_faults,
     with_n_classes,
 )
+from noracle.evidence.ratings import Ratings
 from noracle.evidence.tables import NO, TABLES, UNKNOWN, UNSURE, VERDICTS, YES, either
 
 WITHOUT_ANSWERS = "judgements of items without answers"
@@ -72,8 +73,8 @@ def _among(systems: Sequence[str]) -> nw.Expr:
 
 
 def _require_names(systems: Sequence[str] | None) -> None:
-    if isinstance(systems, str) or (systems is not None and not systems):
-        raise EvidenceError.of("systems", "must be a list of names", repr(systems))
+    named = systems is None or (bool(systems) and not isinstance(systems, str))
+    require_evidence(named, "systems", "must be a list of names", repr(systems))
 
 
 def _agreed(evidence: Evidence, runs: Frame) -> Frame:
@@ -130,7 +131,12 @@ def systems_in(evidence: Evidence, answers: Frame) -> list[str]:
     def names() -> list[str]:
         return sorted(str(row[0]) for row in fetch(distinct(answers, "system")))
 
-    return names() if evidence._connection is None else evidence._recall("systems", names, answers)
+    return _once(evidence, "systems", names, answers)
+
+
+def _once(evidence: Evidence, key: str, make: Callable[[], T], *more: object) -> T:
+    """What was made before of our own tables; somebody else's may grow, and are looked at anew."""
+    return make() if evidence._connection is None else evidence._recall(key, make, *more)
 
 
 def chosen_systems(
@@ -144,12 +150,13 @@ def chosen_systems(
     return tuple(found if systems is None else dict.fromkeys(str(s) for s in systems))
 
 
-def unknown_systems(missing: Sequence[str], evidence: Evidence) -> EvidenceError:
+def unknown_systems(missing: Sequence[str], said: Evidence | Ratings) -> EvidenceError:
     """The error about systems that have no answers (or grades, where there are no answers), with
     those that have.
     """
-    where = "grades" if evidence.answers is None else "answers"
-    table: Frame | None = getattr(evidence, where)
+    graded = said.answers is None and getattr(said, "grades", None) is not None
+    where = "grades" if graded else "answers"
+    table: Frame | None = getattr(said, where)
     rows = [] if table is None else fetch(distinct(table, "system"))
     remedy = known_names(missing[0], [row[0] for row in rows if row[0] is not None])
     came = f"{list(missing)}, which have no {where}"
@@ -211,10 +218,8 @@ class Labels(NamedTuple):
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
     """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
-    if evidence._connection is None:  # somebody else's tables, which may grow
-        return _labels_of(evidence, by_class=by_class)
     key = "labels by class" if by_class else "labels by item"
-    return evidence._recall(key, lambda: _labels_of(evidence, by_class=by_class))
+    return _once(evidence, key, lambda: _labels_of(evidence, by_class=by_class))
 
 
 def _labels_of(evidence: Evidence, *, by_class: bool) -> Labels:
@@ -354,21 +359,24 @@ def _votes(answers: Frame) -> tuple[Frame, Frame]:
     return given.group_by("item", "answer").agg(votes=nw.len()), totals
 
 
+def judged_in(items: Frame | None) -> int:
+    """How many judgements stand behind the labels of some items."""
+    return 0 if items is None else int(fetch(items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+
+
 def unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
     """What is not used of the labels, with the judgements and grades of items that these answers
     leave out; only what there is.
     """
-    if evidence._connection is None:
-        return _unused_of(labels, answers, evidence)
     make = functools.partial(_unused_of, labels, answers, evidence)
-    return dict(evidence._recall("unused", make, labels.items, answers))
+    return dict(_once(evidence, "unused", make, labels.items, answers))
 
 
 def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
     found, grades = dict(labels.unused), evidence.grades
     if labels.items is not None:
         without = labels.items.join(answers.select("item"), on="item", how="anti")
-        found[WITHOUT_ANSWERS] = int(fetch(without.select(n=nw.col("n_judged").sum()))[0][0] or 0)
+        found[WITHOUT_ANSWERS] = judged_in(without)
     if grades is not None and evidence.answers is not None:
         pairs = evidence.answers.select("item", "system")
         found[UNASKED] = count(grades.join(pairs, on=["item", "system"], how="anti"))
@@ -417,9 +425,8 @@ def met_labels(
     of_class = labels.classes.select(*said)
     frame = frame.join(of_class, left_on=["item", "answer"], right_on=["item", "class"], how="left")
     verdict, labelled = nw.col("verdict"), is_there("verdict")
-    spoken = cases(
-        [(verdict == YES, nw.col("yes")), (verdict == NO, nw.col("no"))], nw.col("unsure")
-    )
+    told_of = {YES: nw.col("yes"), NO: nw.col("no")}
+    spoken = cases(((verdict == code, of) for code, of in told_of.items()), nw.col("unsure"))
     columns: dict[str, nw.Expr] = {
         "item": nw.col("item"),
         "system": nw.col("system"),
@@ -455,16 +462,10 @@ def met_labels(
 def _unjudged(evidence: Evidence, answers: Frame, *, by_cluster: bool) -> Frame:
     """Answers of items of which no judgement says anything."""
     frame = placed(answers, evidence, by_cluster=by_cluster)
-    return frame.select(
-        "item",
-        "system",
-        *place_columns(evidence, by_cluster=by_cluster),
-        answered=~nw.col("answer").is_null(),
-        verdict=nw.lit(None, dtype=nw.Int64),
-        hit=nw.lit(value=False),
-        n_no=nw.lit(0, dtype=nw.Int64),
-        ruled_hit=nw.lit(value=False),
-    )
+    nothing = {"verdict": nw.lit(None, dtype=nw.Int64), "n_no": nw.lit(0, dtype=nw.Int64)}
+    nothing |= {name: nw.lit(value=False) for name in ("hit", "ruled_hit")}
+    places = place_columns(evidence, by_cluster=by_cluster)
+    return frame.select("item", "system", *places, answered=is_there("answer"), **nothing)
 
 
 def _drawn(evidence: Evidence, met: Frame) -> Frame:
@@ -474,14 +475,17 @@ def _drawn(evidence: Evidence, met: Frame) -> Frame:
         return met
     told = distinct(evidence.grades.filter(is_there("propensity")), "system")
     mine = _among([row[0] for row in fetch(told)])
-    columns: dict[str, nw.Expr] = {name: nw.col(name) for name in met.columns}
+    return met.select(**_only_where(mine, met.columns))
+
+
+def _only_where(kept: nw.Expr, columns: Sequence[str]) -> dict[str, nw.Expr]:
+    """The columns of how answers met labels, where ``kept``; elsewhere as without a label."""
+    found: dict[str, nw.Expr] = {name: nw.col(name) for name in columns}
     for name in ("verdict", "inverse", "chance", "given", "asked", "guess"):
-        if name in columns:
-            columns[name] = nw.when(mine).then(nw.col(name))
-    for name in ("hit", "ruled_hit"):
-        columns[name] = nw.col(name) & mine
-    columns["n_no"] = nw.when(mine).then(nw.col("n_no")).otherwise(nw.lit(0, dtype=nw.Int64))
-    return met.select(**columns)
+        if name in found:
+            found[name] = nw.when(kept).then(nw.col(name))
+    found |= {name: nw.col(name) & kept for name in ("hit", "ruled_hit")}
+    return {**found, "n_no": cases([(kept, nw.col("n_no"))], nw.lit(0, dtype=nw.Int64))}
 
 
 def with_grades(evidence: Evidence, met: Frame) -> Frame:
@@ -529,14 +533,9 @@ def after_grades(frame: Frame) -> Frame:
     silent = verdict.is_null() | (verdict == UNSURE)
     open_grade = (grade == UNSURE).fill_null(value=False) & silent
     graded = sure | open_grade
-    columns: dict[str, nw.Expr] = {name: nw.col(name) for name in frame.columns if name != "grade"}
+    columns = _only_where(~graded, [name for name in frame.columns if name != "grade"])
     columns["verdict"] = cases([(sure, YES), (open_grade, UNSURE)], verdict)
     columns["hit"] = cases([(graded, (grade != NO) & nw.col("answered"))], nw.col("hit"))
-    columns["n_no"] = cases([(graded, nw.lit(0, dtype=nw.Int64))], nw.col("n_no"))
-    columns["ruled_hit"] = nw.col("ruled_hit") & ~graded
-    for name in ("inverse", "chance", "guess", "asked", "given"):
-        if name in columns:
-            columns[name] = nw.when(~graded).then(nw.col(name))
     return frame.select(**columns, graded=graded)
 
 
@@ -616,27 +615,20 @@ def shares_of(how: Repeats, row: dict[str, Any]) -> tuple[float, float] | None:
     return int(row["hit"]) / weight, int(row["answered"]) / weight
 
 
-def count_repeats(
-    evidence: Evidence,
-    *,
-    systems: Sequence[str] | None,
-    by_class: bool,
-    by_guess: bool,
-    by_cluster: bool,
-) -> AccuracyCounts:
+def _count_repeats(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     """How often repeated answers met the labels, where runs are averaged or any right one will do."""
-    if by_class or by_guess:
-        what = "transition matrices, rates by class and guesses"
-        rule = f"must have one row for each item and system for {what}"
-        raise EvidenceError.of("answers", rule, "repeats", remedy=_REMEDY)
+    what = "transition matrices, rates by class and guesses"
+    rule = f"must have one row for each item and system for {what}"
+    plain = not (by.by_class or by.by_guess)
+    require_evidence(plain, "answers", rule, "repeats", remedy=_REMEDY)
     evidence.check()
     answers = answers_of(evidence, systems, every=True)
     labels = None if evidence.judgements is None else labels_of(evidence)
-    by_item, keys = met_runs(evidence, answers, labels, by_cluster=by_cluster)
+    by_item, keys = met_runs(evidence, answers, labels, by_cluster=by.by_cluster)
     facts = ("runs", "answered", "hit", "ruled_hit", "differ", "inverse")
     keys = [*keys, *(name for name in facts if name in by_item.columns)]
     unused = {} if labels is None else unused_of(labels, answers, evidence)
-    rows = _apart(keys, numbers_of(by_item, keys), by_cluster=False)
+    rows = counted_rows(by_item, keys)
     return _tallied(evidence, rows, unused, functools.partial(_facts_of_runs, evidence.repeats_as))
 
 
@@ -676,37 +668,31 @@ def answer_table(evidence: Evidence, *, systems: Sequence[str] | None = None) ->
     """All items of the evidence (of ``items`` if there, else of ``answers``) with the answers of
     the chosen systems.
     """
-    if evidence.answers is None and evidence.items is None:
+    listed = evidence.answers if evidence.items is None else evidence.items
+    if listed is None:
         raise EvidenceError.of("evidence", "must have answers or items", "neither")
     evidence.check()
     names = evidence.classes
-    if names is None and evidence.class_kind == "text":
-        remedy = "Pass classes=[…], all of them."
-        raise EvidenceError.of(
-            "classes", "must be given where classes are text", "none", remedy=remedy
-        )
+    known, rule = names or evidence.class_kind != "text", "must be given where classes are text"
+    remedy = "Pass classes=[…], all of them."
+    require_evidence(known, "classes", rule, "none", remedy=remedy)
     answers = evidence.answers
     rows = [] if answers is None else fetch(answers.select("item", "system", "answer"))
     found = sorted({str(r[1]) for r in rows})
     missing = [s for s in systems or () if s not in found]
     if missing:
-        came = f"{missing}, which have no answers"
-        raise EvidenceError.of(
-            "systems", "must be in answers", came, remedy=known_names(missing[0], found)
-        )
+        raise unknown_systems(missing, evidence)
     chosen = set(found if systems is None else systems)
     votes: dict[Any, Counter[Any]] = {}
     for item, system, answer in rows:
         if system in chosen and answer is not None:
             votes.setdefault(item, Counter())[answer] += 1
-    listed = rows if evidence.items is None else fetch(evidence.items.select("item"))
-    items = {row[0] for row in listed}
     n_classes: Mapping[Any, int] | int = int(evidence.n_classes or 0)
     if evidence.has_own_n_classes and evidence.items is not None:
         sizes = fetch(evidence.items.select("item", "n_classes"))
         n_classes = {item: int(k) for item, k in sizes}
     return AnswerTable(
-        items=tuple(sorted(items)),
+        items=tuple(sorted({row[0] for row in fetch(listed.select("item"))})),
         systems=tuple(sorted(chosen)),
         n_classes=n_classes,
         names=names,
@@ -755,7 +741,7 @@ def count_judgements(
     if evidence.has_own_n_classes and evidence.items is not None:
         frame = frame.join(evidence.items.select("item", "n_classes"), on="item", how="inner")
         keys.append("n_classes")
-    rows = _apart(keys, numbers_of(frame, keys), by_cluster=False)
+    rows = counted_rows(frame, keys)
     if by_time:
         rows.sort(key=lambda row: (row["at"] is not None, row["at"]))
     questions: Counter[Question] = Counter()
@@ -786,13 +772,10 @@ def _questions(evidence: Evidence, judgements: Frame, *, single: bool) -> Frame:
 
 def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
     """Whether there are no more judgements than labelled items."""
-    if evidence.grades is not None:
+    if evidence.grades is not None or evidence.judgements is None:
         return False
-    labelled: Counter[str] = Counter()
-    for found, n in counts.tallies.items():
-        labelled[found.system] += n
-    judgements = 0 if evidence.judgements is None else count(evidence.judgements)
-    return judgements == max(labelled.values(), default=0) + counts.unused.get(WITHOUT_ANSWERS, 0)
+    labelled = max(counts.labelled().values(), default=0)
+    return count(evidence.judgements) == labelled + counts.unused.get(WITHOUT_ANSWERS, 0)
 
 
 def count_first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
@@ -886,15 +869,12 @@ def count_accuracy(
     (1, 1, 2)
     """
     by = _By(by_class, by_guess, by_cluster)
-    if by_cluster and (evidence.items is None or "cluster" not in evidence.items.columns):
-        raise EvidenceError.of(
-            "items", "must have a column cluster to be counted by cluster", "none"
-        )
-    if evidence._connection is None:  # somebody else's tables, which may grow
-        return _count(evidence, systems, by)
+    named = evidence.items is not None and "cluster" in evidence.items.columns
+    rule = "must have a column cluster to be counted by cluster"
+    require_evidence(named or not by_cluster, "items", rule, "none")
     names = None if systems is None else [str(s) for s in systems]
     key = f"accuracy {names} {by} {evidence.repeats_as}"
-    return evidence._recall(key, lambda: _count(evidence, systems, by))
+    return _once(evidence, key, lambda: _count(evidence, systems, by))
 
 
 class _By(NamedTuple):
@@ -907,13 +887,13 @@ class _By(NamedTuple):
 
 def _count(evidence: Evidence, systems: Sequence[str] | None, by: _By) -> AccuracyCounts:
     if evidence.repeats is not None and evidence.repeats_as != "all":
-        found = count_repeats(evidence, systems=systems, **by._asdict())
+        found = _count_repeats(evidence, systems, by)
         return _finished(evidence, found, evidence.repeats, systems)
     if systems is not None:
         evidence._meet()
     answers = asked_of(evidence, systems)
-    if by.by_guess and "guess" not in answers.columns:
-        raise EvidenceError.of("answers", "must have a column guess to be counted by guess", "none")
+    guessed, rule = "guess" in answers.columns, "must have a column guess to be counted by guess"
+    require_evidence(guessed or not by.by_guess, "answers", rule, "none")
     told, counts = evidence.judgements, None
     if told is not None and evidence.grades is None and not _several_judgements(evidence, told):
         counts = _flat(evidence, answers, told, by) if aim_of(evidence) is None else None
@@ -939,6 +919,11 @@ def _finished(
     ).ordered()
 
 
+def counted_rows(frame: Frame, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The different values of some columns by name, each with its number of rows ``n``."""
+    return _apart(keys, numbers_of(frame, keys), by_cluster=False)
+
+
 def _apart(
     keys: Sequence[str], rows: Iterable[tuple[Any, ...]], *, by_cluster: bool
 ) -> list[dict[str, Any]]:
@@ -950,12 +935,11 @@ def _apart(
     for row in rows:
         inside = found.setdefault(row[:at] + row[at + 1 : -1], {})
         inside[row[at]] = inside.get(row[at], 0) + row[-1]
-    others = [*keys[:at], *keys[at + 1 :]]
-    rows_apart = []
-    for key, inside in found.items():
-        about = {"cluster": None, "n": sum(inside.values()), "clusters": inside}
-        rows_apart.append({**dict(zip(others, key, strict=True)), **about})
-    return rows_apart
+    others = [*keys[:at], *keys[at + 1 :], "cluster", "n", "clusters"]
+    return [
+        dict(zip(others, (*key, None, sum(inside.values()), inside), strict=True))
+        for key, inside in found.items()
+    ]
 
 
 def _facts(row: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from noracle._version import __version__
 from noracle.counts.count import Aims, aims_of
 from noracle.counts.sketch import Sketch
 from noracle.counts.totals import Counted, Reading, count_evidence
-from noracle.errors import ArgumentError, EvidenceError, MissingExtra
+from noracle.errors import EvidenceError, MissingExtra, require, require_evidence
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.frames import Frame, distinct, fetch, fetch_arrays, files_of, is_there, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
@@ -49,22 +49,12 @@ Keys = NDArray[Any]
 
 
 class Kept(NamedTuple):
-    """One counted partition: its counts, the sorted keys of its items, and whether items are whole
-    numbers or text.
+    """Partitions that were counted as one, in most cases a single one: their counts, the sorted
+    keys of the items of each, and whether items are whole numbers or text.
 
-    ``aims`` is what its propensities say of the design, and ``aim`` the share that it was counted
-    with.
+    ``aims`` is what their propensities say of the design, and ``aim`` the share that they were
+    counted with.
     """
-
-    counted: Counted
-    keys: Keys
-    item_kind: str
-    aims: Aims | None = None
-    aim: float | None = None
-
-
-class Together(NamedTuple):
-    """Several partitions that were counted as one; each with the sorted keys of its items."""
 
     counted: Counted
     keys: dict[str, Keys]
@@ -118,10 +108,9 @@ class PartitionStore:
         empty: dict[str, Any] = {**about, "partitions": {}, "total": []}
         if _INDEX not in self._found:
             others = [name for name in self._found if not name.endswith((".npz", ".part"))]
-            if others:
-                came = f"a folder with {min(others)!r}"
-                rule = "must be a new folder or one that this function made"
-                raise EvidenceError.of("store", rule, came, remedy="Name another one.")
+            came = f"a folder with {min(others, default='')!r}"
+            rule = "must be a new folder or one that this function made"
+            require_evidence(not others, "store", rule, came, remedy="Name another one.")
             return empty
         path = f"{self.folder.path}/{_INDEX}"
         try:
@@ -130,9 +119,9 @@ class PartitionStore:
         except (ValueError, KeyError, TypeError):
             rule = "must hold a readable index.json"
             raise EvidenceError.of("store", rule, path, remedy="Delete the folder.") from None
-        if schema.partition("/")[0] != SCHEMA.partition("/")[0]:
-            rule = f"must have schema {SCHEMA!r}"
-            raise EvidenceError.of("store", rule, repr(schema), remedy="Name another folder.")
+        kind, remedy = SCHEMA.rpartition("/")[0], "Name another folder."
+        ours = schema.partition("/")[0] == kind
+        require_evidence(ours, "store", f"must have schema {SCHEMA!r}", repr(schema), remedy=remedy)
         return index if schema == SCHEMA and index["options"] == self._options else empty
 
     @property
@@ -147,12 +136,8 @@ class PartitionStore:
 
     def _holds(self, name: str) -> bool:
         """Whether the counts are there, with all partitions that were counted together."""
-        entry = self._index["partitions"].get(name)
-        return (
-            entry is not None
-            and entry["file"] in self._found
-            and self._sizes[entry["file"]] == entry["together"]
-        )
+        entry = self._index["partitions"].get(name, {"file": None})
+        return entry["file"] in self._found and self._sizes[entry["file"]] == entry["together"]
 
     def state(self, name: str) -> str | None:
         """The fingerprint that a partition had when it was counted; None where it is not known, or
@@ -197,15 +182,11 @@ class PartitionStore:
             return None, set()
         return _unpacked(self._arrays(_TOTAL)), members
 
-    def add(self, name: str, state: str, kept: Kept) -> None:
-        """Keep a partition that was counted. How it was counted is part of the name of its file, so
-        that no sum takes it for another.
+    def add(self, states: Mapping[str, str], kept: Kept) -> None:
+        """Keep partitions that were counted as one, with the state of each; the first of them
+        speaks of their design. How they were counted is part of the name of their file, so that no
+        sum takes it for another.
         """
-        alone = Together(kept.counted, {name: kept.keys}, kept.item_kind, kept.aims, kept.aim)
-        self.add_together({name: state}, alone)
-
-    def add_together(self, states: Mapping[str, str], kept: Together) -> None:
-        """Keep partitions that were counted as one; the first of them speaks of their design."""
         counted = [*states.items(), self._options, kept.counted.propensities, kept.aim]
         digest = hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
         file = f"{digest[:24]}.npz"
@@ -214,22 +195,13 @@ class PartitionStore:
         self._write(file, {**_packed(kept.counted), **keys})
         entries = self._index["partitions"]
         old = {entries[name]["file"] for name in states if name in entries}
+        shared = {"file": file, "together": len(states), "item_kind": kept.item_kind}
+        shared |= {"propensities": kept.counted.propensities, "aim": kept.aim}
         for name, state in states.items():
-            mine = kept.keys[name]
-            low, high = _ends(mine)
-            entries[name] = {
-                "fingerprint": state,
-                "file": file,
-                "keys": places[name],
-                "together": len(states),
-                "low": low,
-                "high": high,
-                "item_kind": kept.item_kind,
-                "n_items": len(mine),
-                "propensities": kept.counted.propensities,
-                "aims": kept.aims if places[name] == "keys0" else None,
-                "aim": kept.aim,
-            }
+            mine, place = kept.keys[name], places[name]
+            own = dict(zip(("low", "high"), _ends(mine), strict=True))
+            own |= {"fingerprint": state, "keys": place, "n_items": len(mine)}
+            entries[name] = {**shared, **own, "aims": kept.aims if place == "keys0" else None}
         self._write_index()
         self._delete_unused(old)
 
@@ -331,9 +303,8 @@ class _Remote:
         try:
             fsspec = importlib.import_module("fsspec")
         except ImportError:
-            raise MissingExtra(
-                f"A store at {url.partition('://')[0]}://", "fsspec", "store"
-            ) from None
+            what = f"A store at {url.partition('://')[0]}://"
+            raise MissingExtra(what, "fsspec", "store") from None
         self.path = url.rstrip("/")
         try:
             self._system, self._folder = fsspec.core.url_to_fs(self.path)
@@ -409,13 +380,10 @@ def item_keys(evidence: Evidence) -> tuple[Keys, str]:
     [1, 3]
     """
     frames = _item_frames(evidence)
-    kind = "whole" if frames[0].collect_schema()["item"] == nw.Int64 else "text"
-    pools = [
-        fetch_arrays(frame)["item"].astype(np.int64) if kind == "whole" else _hashed(frame)
-        for frame in frames
-    ]
+    whole = frames[0].collect_schema()["item"] == nw.Int64
+    pools = [fetch_arrays(f)["item"].astype(np.int64) if whole else _hashed(f) for f in frames]
     keys: Keys = np.unique(np.concatenate(pools))
-    return keys, kind
+    return keys, "whole" if whole else "text"
 
 
 def items_with(evidence: Evidence, keys: Keys) -> set[str]:
@@ -457,6 +425,7 @@ def _hashed(frame: Frame) -> Any:
 
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+_NAMES = ("answers", "judgements", "grades", "items")
 _HIVE = re.compile(r"[^=]+=[^=]*")
 _MANY, _TOGETHER = 8, 25
 """So many new partitions are counted together, and at most so many at once."""
@@ -476,7 +445,7 @@ class Partition:
     @property
     def paths(self) -> tuple[str, ...]:
         """All files."""
-        return (*self.answers, *self.judgements, *self.grades, *self.items)
+        return tuple(path for name in _NAMES for path in getattr(self, name))
 
 
 def pair_partitions(
@@ -603,8 +572,8 @@ def count_partitions(
     noracle.errors.EvidenceError: partitions must have no item in common; got 'partition 1' and 'partition 2', which share 1 at item 2. \
 Split by item, or count them as one.
     """
-    if vanished not in {"drop", "keep"}:
-        raise ArgumentError(f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
+    known = vanished in {"drop", "keep"}
+    require(known, f"vanished must be 'drop' or 'keep'; got {vanished!r}.")
     named = _named(partitions)
     told: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "conflicts": conflicts}
     counted: dict[str, Any] = {"sketch": sketch, "by_cluster": by_cluster}
@@ -620,15 +589,15 @@ Split by item, or count them as one.
     kept = {name: counting.one(name) for name in named}
     for name in _other_design({name: k.counted.propensities for name, k in kept.items()}):
         kept[name] = counting.one(name, recorded=True)
-    aim = _aim({name: k.aims for name, k in kept.items()})
-    for name in _other_aim({name: (k.aims, k.aim) for name, k in kept.items()}, aim):
+    aim = _aim(k.aims for k in kept.values())
+    for name in _other_aim(kept, aim):
         kept[name] = counting.one(name, recorded=True, aim=aim)
-    spans = {name: (*_ends(k.keys), k.item_kind) for name, k in kept.items()}
-    _require_disjoint(spans, list(named), lambda name: kept[name].keys, counting.opened)
+    keys = {name: k.keys[name] for name, k in kept.items()}
+    spans = {name: (*_ends(keys[name]), k.item_kind) for name, k in kept.items()}
+    _require_disjoint(spans, list(named), keys.__getitem__, counting.opened)
     total = Counted.total(k.counted for k in kept.values())
-    return dataclasses.replace(
-        total if aim is not None else total.without_chances(), reading=Reading(read=tuple(named))
-    )
+    total = total if aim is not None else total.without_chances()
+    return dataclasses.replace(total, reading=Reading(read=tuple(named)))
 
 
 def _with_clusters(evidence: Evidence) -> Evidence:
@@ -659,15 +628,14 @@ class _Counting:
         try:
             evidence = self.opened(name)
             found, *design = self.counts_of(evidence, recorded=recorded, aim=aim)
-            return Kept(found, *item_keys(evidence), *design)
+            keys, kind = item_keys(evidence)
+            return Kept(found, {name: keys}, kind, *design)
         except EvidenceError as error:
             raise EvidenceError(*[f"partition {name!r}: {line}" for line in error.faults]) from None
 
     def counts_of(self, evidence: Evidence, *, recorded: bool, aim: float | None) -> Any:
         evidence = _with_clusters(evidence) if self.by_cluster else evidence
-        if any(line.startswith("n_classes =") for line in evidence.inferred):
-            rule = "must be given to count partitions"
-            raise EvidenceError.of("n_classes", rule, "none", remedy="Pass n_classes or classes.")
+        _require_classes(all(not line.startswith("n_classes =") for line in evidence.inferred))
         if recorded and propensities_of(evidence) == "uniform":
             evidence = as_recorded(evidence)
         found = count_evidence(evidence, sketch=self.sketch, by_cluster=self.by_cluster, aim=aim)
@@ -676,7 +644,7 @@ class _Counting:
 
     def several(
         self, names: Sequence[str], *, recorded: bool = False, aim: float | None = None
-    ) -> Together | None:
+    ) -> Kept | None:
         """The count of several partitions as one; None where each must be looked at by itself."""
         try:
             keyed = {name: item_keys(self.opened(name)) for name in names}
@@ -690,38 +658,33 @@ class _Counting:
             for name in names:
                 self.progress(f"partition {name}")
         found, *design = counts
-        return Together(found, {n: k for n, (k, _) in keyed.items()}, keyed[names[0]][1], *design)
+        return Kept(found, {n: k for n, (k, _) in keyed.items()}, keyed[names[0]][1], *design)
 
     def add(
-        self,
-        store: PartitionStore,
-        names: Sequence[str],
-        states: Mapping[str, str],
-        *,
-        alone: bool,
-        **design: Any,
+        self, store: PartitionStore, states: Mapping[str, str], size: int, **design: Any
     ) -> None:
-        """Count partitions and keep them; many of them several at once, unless each must be kept
-        ``alone``.
-        """
-        size = _TOGETHER if len(names) >= _MANY and not alone else 1
+        """Count partitions and keep them, each with its state; up to ``size`` of them at once."""
+        names = list(states)
+        size = size if len(names) >= _MANY else 1
         for start in range(0, len(names), size):
             some = names[start : start + size]
             found = self.several(some, **design) if len(some) > 1 else None
             if found is not None:
-                store.add_together({name: states[name] for name in some}, found)
+                store.add({name: states[name] for name in some}, found)
                 continue
             for name in some:
-                store.add(name, states[name], self.one(name, **design))
+                store.add({name: states[name]}, self.one(name, **design))
+
+
+def _require_classes(known: object) -> None:
+    rule, remedy = "must be given to count partitions", "Pass n_classes or classes."
+    require_evidence(known, "n_classes", rule, "none", remedy=remedy)
 
 
 def _joined(named: Mapping[str, Partition | Evidence], names: Sequence[str]) -> Partition:
     """Several partitions of files as one."""
     parts = [part for name in names if isinstance(part := named[name], Partition)]
-    tables = {
-        table: tuple(path for part in parts for path in getattr(part, table))
-        for table in ("answers", "judgements", "items", "grades")
-    }
+    tables = {table: tuple(p for part in parts for p in getattr(part, table)) for table in _NAMES}
     return Partition(name=f"{names[0]} to {names[-1]}", **tables)
 
 
@@ -736,23 +699,27 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     changed = [name for name in named if store.state(name) not in {None, states[name]}]
     gone = [name for name in store.names if name not in named]
     new = [name for name in named if store.state(name) != states[name]]
-    drop = vanished == "drop"
-    read = _with_those_beside(store, [*new, *(gone if drop else ())], named, drop=drop)
-    counting.add(store, read, states, alone=not drop)
+    drop, counted = vanished == "drop", set[str]()
+
+    def count(some: Sequence[str], **design: Any) -> None:
+        """Count some partitions, and those beside them; by itself each that may be kept alone."""
+        wanted = _with_those_beside(store, some, named, drop=drop)
+        size = _TOGETHER if drop else 1
+        counting.add(store, {name: states[name] for name in wanted}, size, **design)
+        counted.update(wanted)
+
+    count([*new, *(gone if drop else ())])
     if drop:
         store.forget([name for name in store.listed if name not in named])
     names = [*named, *(gone if vanished == "keep" else ())]
-    other = _other_design({name: store.about(name).propensities for name in names})
-    again = _with_those_beside(store, other, named, drop=drop)
-    counting.add(store, again, states, alone=not drop, recorded=True)
-    aim = _aim({name: store.about(name).aims for name in names})
+    count(_other_design({name: store.about(name).propensities for name in names}), recorded=True)
     told = {name: store.about(name) for name in names}
-    aimed = _other_aim({name: (about.aims, about.aim) for name, about in told.items()}, aim)
+    aim = _aim(about.aims for about in told.values())
+    aimed = _other_aim(told, aim)
     if not set(aimed) <= named.keys():  # a partition that is gone cannot be counted again
         aim, aimed = None, []
-    aimed = _with_those_beside(store, aimed, named, drop=drop)
-    counting.add(store, aimed, states, alone=not drop, recorded=True, aim=aim)
-    read = [name for name in named if name in {*read, *again, *aimed}]
+    count(aimed, recorded=True, aim=aim)
+    read = [name for name in named if name in counted]
     total, members = store.total(names)
     others = [name for name in names if name not in members]
     spans = {name: store.about(name)[:3] for name in names}
@@ -760,7 +727,7 @@ def _with_store(store: PartitionStore, counting: _Counting, vanished: str) -> Co
     if others or total is None:
         total = Counted.total([*([] if total is None else [total]), *store.read(others)])
         store.keep_total(names, total)
-    known = tuple(name for name in named if name not in set(read))
+    known = tuple(name for name in named if name not in counted)
     reading = Reading(read=tuple(read), known=known, changed=tuple(changed), vanished=tuple(gone))
     total = total if aim is not None else total.without_chances()
     return dataclasses.replace(total, reading=reading)
@@ -788,51 +755,34 @@ def _other_design(propensities: Mapping[str, str]) -> list[str]:
     return []
 
 
-def _aim(aims: Mapping[str, Aims | None]) -> float | None:
+def _aim(aims: Iterable[Aims | None]) -> float | None:
     """The uniform share with which the questions of all partitions were aimed, if there is one."""
-    return Aims.total(part for part in aims.values() if part is not None).share
+    return Aims.total(part for part in aims if part is not None).share
 
 
-def _other_aim(
-    aims: Mapping[str, tuple[Aims | None, float | None]], aim: float | None
-) -> list[str]:
+def _other_aim(counted: Mapping[str, Kept | About], aim: float | None) -> list[str]:
     """Partitions that were counted with another share than that of the whole."""
-    if aim is not None:
-        return [name for name, (told, mine) in aims.items() if told is not None and mine != aim]
-    return []
+    if aim is None:
+        return []
+    return [name for name, k in counted.items() if k.aims is not None and k.aim != aim]
 
 
 def _named(partitions: Iterable[Partition | Evidence]) -> dict[str, Partition | Evidence]:
     named: dict[str, Partition | Evidence] = {}
     for i, part in enumerate(partitions, start=1):
         name = part.name if isinstance(part, Partition) else f"partition {i}"
-        if name in named:
-            raise EvidenceError.of("partitions", "must have different names", f"{name!r} twice")
+        rule = "must have different names"
+        require_evidence(name not in named, "partitions", rule, f"{name!r} twice")
         named[name] = part
-    if not named:
-        raise EvidenceError.of("partitions", "must be at least one", "none")
+    require_evidence(named, "partitions", "must be at least one", "none")
     return named
 
 
-def _open(
-    part: Partition,
-    *,
-    n_classes: int | None,
-    classes: Sequence[int | str] | None,
-    conflicts: Conflicts,
-) -> Evidence:
-    if (
-        n_classes is None
-        and classes is None
-        and not part.items
-        and not (part.grades and not part.judgements)
-    ):
-        rule = "must be given to count partitions"
-        raise EvidenceError.of("n_classes", rule, "none", remedy="Pass n_classes or classes.")
-    names = ("answers", "judgements", "grades", "items")
-    tables = {name: list(getattr(part, name)) or None for name in names}
-    about: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "conflicts": conflicts}
-    return Evidence._made(tables, Shape(), **about, invalid="wrong", part=True)
+def _open(part: Partition, **told: Any) -> Evidence:
+    given = told["n_classes"] is not None or told["classes"] is not None
+    _require_classes(given or part.items or (part.grades and not part.judgements))
+    tables = {name: list(getattr(part, name)) or None for name in _NAMES}
+    return Evidence._made(tables, Shape(), **told, invalid="wrong", part=True)
 
 
 def _ends(keys: Keys) -> tuple[Any, Any]:
@@ -850,6 +800,20 @@ def _require_disjoint(
     if len(kinds) > 1:
         came = " and ".join(f"{kind} in {name!r}" for kind, name in sorted(kinds.items()))
         raise EvidenceError.of("items", "must be whole numbers or text in all partitions", came)
+
+    def compare(one: str, other: str) -> None:
+        """Refuse two partitions that share items; equal keys of different texts are no fault."""
+        first, second = sorted((one, other))
+        common: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
+        shared: list[Any] = common.tolist()
+        if spans[first][2] != "whole":
+            shared = sorted(items_with(opened(first), common) & items_with(opened(second), common))
+        if shared:
+            came = f"{first!r} and {second!r}, which share {len(shared)}"
+            where: dict[str, Any] = {"where": shared[:5], "total": len(shared)}
+            rule, remedy = "must have no item in common", "Split by item, or count them as one."
+            raise EvidenceError.of("partitions", rule, came, **where, remedy=remedy)
+
     fresh = set(new)
     for cluster in _clusters(spans):
         mine = [name for name in cluster if name in fresh]
@@ -862,13 +826,13 @@ def _require_disjoint(
         keys, owner = keys[order], owner[order]
         twice = np.flatnonzero(keys[1:] == keys[:-1])
         for first, second in {(int(owner[i]), int(owner[i + 1])) for i in twice}:
-            _compare(mine[first], mine[second], keys_of, spans, opened)
+            compare(mine[first], mine[second])
         for name in cluster:
             if name not in fresh:
                 theirs = keys_of(name)
                 place = np.minimum(np.searchsorted(keys, theirs), len(keys) - 1)
                 for other in np.unique(owner[place[keys[place] == theirs]]):
-                    _compare(name, mine[int(other)], keys_of, spans, opened)
+                    compare(name, mine[int(other)])
 
 
 def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
@@ -884,26 +848,3 @@ def _clusters(spans: dict[str, tuple[Any, Any, str]]) -> Iterator[list[str]]:
         end = high if end is None else max(end, high)
     if cluster:
         yield cluster
-
-
-def _compare(
-    one: str,
-    other: str,
-    keys_of: Callable[[str], Keys],
-    spans: dict[str, tuple[Any, Any, str]],
-    opened: Callable[[str], Evidence],
-) -> None:
-    """Refuse two partitions that share items; equal keys of different texts are no fault."""
-    first, second = sorted((one, other))
-    keys: Keys = np.intersect1d(keys_of(first), keys_of(second), assume_unique=True)
-    if spans[first][2] == "whole":
-        shared: list[Any] = keys.tolist()
-    else:
-        shared = sorted(items_with(opened(first), keys) & items_with(opened(second), keys))
-    if shared:
-        came = f"{first!r} and {second!r}, which share {len(shared)}"
-        remedy = "Split by item, or count them as one."
-        rule = "must have no item in common"
-        raise EvidenceError.of(
-            "partitions", rule, came, where=shared[:5], total=len(shared), remedy=remedy
-        )

@@ -15,6 +15,7 @@ from noracle.counts.count import (
     asked_of,
     chosen_systems,
     count_states,
+    counted_rows,
     labels_of,
     met_labels,
     met_once,
@@ -30,7 +31,7 @@ from noracle.counts.count import (
 from noracle.counts.tally import Cell, Pattern, PatternCounts, pattern
 from noracle.errors import EvidenceError
 from noracle.evidence.evidence import Evidence
-from noracle.evidence.frames import Frame, cases, fetch, has_rows, is_there, number_rows, numbers_of
+from noracle.evidence.frames import Frame, cases, fetch, has_rows, is_there, number_rows
 from noracle.evidence.labels import count
 from noracle.evidence.tables import NO, UNSURE, VERDICTS, YES
 
@@ -62,14 +63,13 @@ def count_patterns(
     """
     names, frame, keys, unused = _patterns(evidence, systems, by_cluster=by_cluster)
     patterns: Counter[Pattern] = Counter()
-    for *values, n in numbers_of(frame, keys):
-        row = dict(zip(keys, values, strict=True))
+    for row in counted_rows(frame, keys):
         met = _pattern(evidence, row, len(names))
         if met is None:
             why = NOT_ALL_SYSTEMS if row["verdict"] is not None else ONE_SYSTEM
-            unused[why] = unused.get(why, 0) + int(n)
+            unused[why] = unused.get(why, 0) + row["n"]
         else:
-            patterns[met] += int(n)
+            patterns[met] += row["n"]
     given = {} if evidence.answers is None else count_states(answers_of(evidence, None, every=True))
     states = {key: n for key, n in given.items() if key[0] in names}
     items = _population(evidence, systems, len(names), by_cluster=by_cluster)
@@ -108,8 +108,8 @@ def _population(
         n = count(frame)
         return {place_of(evidence, {}): n} if n else {}
     items: Counter[Cell] = Counter()
-    for *values, n in numbers_of(frame, places):
-        items[place_of(evidence, dict(zip(places, values, strict=True)))] += int(n)
+    for row in counted_rows(frame, places):
+        items[place_of(evidence, row)] += row["n"]
     return dict(items)
 
 
@@ -118,22 +118,18 @@ def _silent(
 ) -> dict[tuple[Cell, tuple[bool, ...]], int]:
     """Items by who gave no answer, beside grades: they may be labelled at another rate."""
     silent = nw.col("answer").is_null()
-    if evidence.grades is None or evidence.answers is None:
+    graded = evidence.grades is not None
+    if not graded or evidence.answers is None or not has_rows(evidence.answers.filter(silent)):
         return {}
-    if not has_rows(evidence.answers.filter(silent)):
-        return {}
-    flags = {
-        f"silent_{i}": nw.when(nw.col("system") == name).then(silent.cast(nw.Int64))
-        for i, name in enumerate(names)
-    }
+    own = [nw.when(nw.col("system") == name).then(silent.cast(nw.Int64)) for name in names]
+    flags = {f"silent_{i}": flag for i, flag in enumerate(own)}
     by_item = evidence.answers.with_columns(**flags).group_by("item")
     told = by_item.agg(*[nw.col(flag).max() for flag in flags]).filter(*map(is_there, flags))
     frame = placed(told, evidence, by_cluster=by_cluster)
     keys = [*place_columns(evidence, by_cluster=by_cluster), *flags]
     found: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
-    for *values, n in numbers_of(frame, keys):
-        row = dict(zip(keys, values, strict=True))
-        found[place_of(evidence, row), tuple(bool(row[flag]) for flag in flags)] += int(n)
+    for row in counted_rows(frame, keys):
+        found[place_of(evidence, row), tuple(bool(row[flag]) for flag in flags)] += row["n"]
     return dict(found)
 
 
@@ -149,9 +145,8 @@ def label_rows(
     """
     names, frame, keys, _ = _patterns(evidence, systems, ordered=True, by_cluster=by_cluster)
     rows = fetch(frame.select(*keys, "at", "item").sort("at", "item"))
-    patterns = (
-        _pattern(evidence, dict(zip(keys, row[:-2], strict=True)), len(names)) for row in rows
-    )
+    told = (dict(zip(keys, row[:-2], strict=True)) for row in rows)
+    patterns = (_pattern(evidence, row, len(names)) for row in told)
     return names, [met for met in patterns if met is not None]
 
 
@@ -213,12 +208,8 @@ def _times(evidence: Evidence) -> Frame:
     """When the label of each item was complete: by ``at``, else by the order of rows."""
     tables = [table for table in (evidence.judgements, evidence.grades) if table is not None]
     timed = all("at" in table.columns for table in tables)
-    frames = [
-        (table if timed else number_rows(table, "row")).select(
-            "item", at=nw.col("at" if timed else "row")
-        )
-        for table in tables
-    ]
+    numbered = tables if timed else [number_rows(table, "row") for table in tables]
+    frames = [table.select("item", at=nw.col("at" if timed else "row")) for table in numbered]
     every = frames[0] if len(frames) == 1 else nw.concat(frames)
     return every.group_by("item").agg(at=nw.col("at").max())
 

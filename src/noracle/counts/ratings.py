@@ -13,7 +13,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import EvidenceError, known_names
+from noracle.counts.count import unknown_systems
+from noracle.counts.tally import require_schema, summed
+from noracle.errors import EvidenceError, require_evidence
 from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, has_rows, is_there
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
@@ -45,7 +47,7 @@ def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
     used = ratings.used
     if ratings.form == "wide":
         columns = ratings.raters or ()
-        said = ([_one_if(nw.col(c) == label) for c in columns] for label in labels)
+        said = ([cases([(nw.col(c) == label, 1)], 0) for c in columns] for label in labels)
         sums = (functools.reduce(operator.add, parts) for parts in said)
         counted = used.select("item", **dict(zip(names, sums, strict=True)))
     else:
@@ -53,10 +55,6 @@ def vote_frame(ratings: Ratings, labels: Sequence[int | str]) -> Frame:
         sums = (_total(nw.col("label") == label, amount) for label in labels)
         counted = used.group_by("item").agg(**dict(zip(names, sums, strict=True)))
     return counted.filter(nw.sum_horizontal(*names) > 0)
-
-
-def _one_if(condition: nw.Expr) -> nw.Expr:
-    return cases([(condition, 1)], 0)
 
 
 def _total(condition: nw.Expr, amount: nw.Expr) -> nw.Expr:
@@ -102,15 +100,11 @@ def code_matrix(
     sum an item holds many raters.
     """
     raters = ratings.seen_raters()
-    if ratings.form == "votes":
-        remedy = "Pass a table with a column rater."
-        raise EvidenceError.of(
-            "ratings", "must say who rated", "votes of unknown raters", remedy=remedy
-        )
-    if len(labels) > MOST_COLUMNS:
-        raise EvidenceError.of(
-            "labels", f"must be at most {MOST_COLUMNS} to compare raters", len(labels)
-        )
+    came, remedy = "votes of unknown raters", "Pass a table with a column rater."
+    known = ratings.form != "votes"
+    require_evidence(known, "ratings", "must say who rated", came, remedy=remedy)
+    rule = f"must be at most {MOST_COLUMNS} to compare raters"
+    require_evidence(len(labels) <= MOST_COLUMNS, "labels", rule, len(labels))
     if ratings.form == "wide":
         codes_of = {f"c{i}": coded(c, labels, -1) for i, c in enumerate(raters)}
         found = fetch_arrays(ratings.used.select("item", **codes_of))
@@ -149,17 +143,14 @@ def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Wh
     One product of indicator matrices counts all pairs at once.
     """
     n, n_raters = codes.shape
-    if n_raters > MOST_PAIRED:
-        raise EvidenceError.of("raters", f"must be at most {MOST_PAIRED} to count pairs", n_raters)
+    rule = f"must be at most {MOST_PAIRED} to count pairs"
+    require_evidence(n_raters <= MOST_PAIRED, "raters", rule, n_raters)
     total = np.zeros((n_raters * size, n_raters * size))
     step = max(1, 4_000_000 // max(1, n_raters * size))
     labels = np.arange(size, dtype=codes.dtype)
     for start in range(0, n, step):
-        ones = (
-            (codes[start : start + step, :, None] == labels)
-            .astype(np.float32)
-            .reshape(-1, n_raters * size)
-        )
+        is_label = codes[start : start + step, :, None] == labels
+        ones = is_label.astype(np.float32).reshape(-1, n_raters * size)
         total += (ones.T @ ones).astype(np.float64)  # below 2**24 rows a part: exact in float32
     blocks = total.round().astype(np.int64).reshape(n_raters, size, n_raters, size)
     tables = {(i, j): blocks[i, :, j, :] for i in range(n_raters) for j in range(i + 1, n_raters)}
@@ -187,10 +178,7 @@ def systems_of(ratings: Ratings, systems: Sequence[str] | None) -> list[str]:
     found = [] if answers is None else sorted(str(r[0]) for r in fetch(distinct(answers, "system")))
     missing = [s for s in systems or () if s not in found]
     if missing:
-        came = f"{missing}, which have no answers"
-        raise EvidenceError.of(
-            "systems", "must be in answers", came, remedy=known_names(missing[0], found)
-        )
+        raise unknown_systems(missing, ratings)
     return found if systems is None else list(dict.fromkeys(systems))
 
 
@@ -268,15 +256,15 @@ class RatingCounts:
         ([[0, 2], [2, 1]], [1, 1])
         """
         given = np.asarray(ratings, dtype=np.int64)
-        if given.ndim != 2:
-            rule = "must be a matrix of items and raters"
-            raise EvidenceError.of("ratings", rule, f"{given.ndim} dimensions")
+        rule = "must be a matrix of items and raters"
+        require_evidence(given.ndim == 2, "ratings", rule, f"{given.ndim} dimensions")
         if labels is None:
             labels = int(given.max(initial=0)) + 1
         names = tuple(range(labels)) if isinstance(labels, int) else tuple(labels)
         size = len(names)
-        if given.size and (given.min() < -1 or given.max() >= size):
-            raise EvidenceError.of("ratings", f"must be in [0, {size}) or -1", int(given.max()))
+        low, high = given.min(initial=-1), given.max(initial=-1)
+        fits = low >= -1 and high < size
+        require_evidence(fits, "ratings", f"must be in [0, {size}) or -1", int(high))
         rows = np.arange(len(given))
         tally = np.zeros((len(given), size), dtype=np.int64)
         for column in given.T:
@@ -352,8 +340,7 @@ class RatingCounts:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
-        if data.get("schema") != SCHEMA:
-            raise EvidenceError.of("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
+        require_schema(data, SCHEMA)
         size = len(data["labels"])
 
         def table(rows: Any, width: int) -> Whole:
@@ -386,8 +373,44 @@ class RatingCounts:
             raise EvidenceError.of("counts", rule, "others", remedy="Count again.")
 
     def __add__(self, other: RatingCounts) -> RatingCounts:
-        """Counts of disjoint sets of items add; labels are brought into the order of the first."""
-        return added(self, other)
+        """Counts of disjoint sets of items add; labels are brought into the order of the first,
+        kinds of votes are joined, raters are matched by name.
+
+        Raises
+        ------
+        EvidenceError
+            If labels or systems differ, or if only one side knows its raters' pairs or its matches.
+        """
+        if set(self.labels) != set(other.labels):
+            rule = f"must be {list(self.labels)} on both sides"
+            raise EvidenceError.of("labels", rule, list(other.labels), remedy="Pass labels.")
+        for name in ("answers", "matches"):
+            here, there = sorted(getattr(self, name)), sorted(getattr(other, name))
+            require_evidence(here == there, name, f"must be of {here} on both sides", there)
+        same, remedy = bool(self.pairs) == bool(other.pairs), "Count both with pairs=True."
+        rule = "must be counted on both sides or on none"
+        require_evidence(same, "pairs", rule, "one side", remedy=remedy)
+        order = [other.labels.index(label) for label in self.labels]
+        kinds, place, _ = kinds_of(np.concatenate([self.votes, other.votes[:, order]]))
+
+        def joined(a: Whole, b: Whole) -> Whole:
+            total = np.zeros((len(kinds), *a.shape[1:]), dtype=np.int64)
+            np.add.at(total, place, np.concatenate([a, b]))
+            return total
+
+        with_none = [*order, len(order)]
+        raters = tuple(dict.fromkeys((*self.raters, *other.raters)))
+        return RatingCounts(
+            labels=self.labels,
+            votes=kinds,
+            n_items=joined(self.n_items, other.n_items),
+            answers={s: joined(t, other.answers[s][:, with_none]) for s, t in self.answers.items()},
+            matches={s: joined(t, other.matches[s]) for s, t in self.matches.items()},
+            raters=raters,
+            pairs=_pairs(self, other, raters, order),
+            unused=summed(self.unused, other.unused),
+            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
+        )
 
     @property
     def n_ratings(self) -> Whole:
@@ -413,52 +436,10 @@ class RatingCounts:
 
     def hits(self, system: str) -> Whole:
         """Items of each kind to which the system gave a label with the most votes (shared or not)."""
-        if system not in self.answers:
-            raise EvidenceError.of("system", f"must be one of {sorted(self.answers)}", repr(system))
+        rule = f"must be one of {sorted(self.answers)}"
+        require_evidence(system in self.answers, "system", rule, repr(system))
         chosen = self.answers[system][:, :-1]
         return np.asarray((chosen * (self.votes == self.top[:, None])).sum(axis=1))
-
-
-def added(first: RatingCounts, second: RatingCounts) -> RatingCounts:
-    """The counts of both sets of items; kinds of votes are joined, raters are matched by name.
-
-    Raises
-    ------
-    EvidenceError
-        If labels or systems differ, or if only one side knows its raters' pairs or its matches.
-    """
-    if set(first.labels) != set(second.labels):
-        rule = f"must be {list(first.labels)} on both sides"
-        raise EvidenceError.of("labels", rule, list(second.labels), remedy="Pass labels.")
-    for name in ("answers", "matches"):
-        here, there = set(getattr(first, name)), set(getattr(second, name))
-        if here != there:
-            raise EvidenceError.of(name, f"must be of {sorted(here)} on both sides", sorted(there))
-    if bool(first.pairs) != bool(second.pairs):
-        rule = "must be counted on both sides or on none"
-        raise EvidenceError.of("pairs", rule, "one side", remedy="Count both with pairs=True.")
-    order = [second.labels.index(label) for label in first.labels]
-    votes = np.concatenate([first.votes, second.votes[:, order]])
-    kinds, place, _ = kinds_of(votes)
-
-    def joined(a: Whole, b: Whole) -> Whole:
-        total = np.zeros((len(kinds), *a.shape[1:]), dtype=np.int64)
-        np.add.at(total, place, np.concatenate([a, b]))
-        return total
-
-    with_none = [*order, len(order)]
-    raters = tuple(dict.fromkeys((*first.raters, *second.raters)))
-    return RatingCounts(
-        labels=first.labels,
-        votes=kinds,
-        n_items=joined(first.n_items, second.n_items),
-        answers={s: joined(t, second.answers[s][:, with_none]) for s, t in first.answers.items()},
-        matches={s: joined(t, second.matches[s]) for s, t in first.matches.items()},
-        raters=raters,
-        pairs=_pairs(first, second, raters, order),
-        unused=_summed(first.unused, second.unused),
-        inferred=tuple(dict.fromkeys((*first.inferred, *second.inferred))),
-    )
 
 
 def _pairs(
@@ -476,10 +457,6 @@ def _pairs(
             key, here = ((a, b), here) if a < b else ((b, a), here.T)
             total[key] = total[key] + here if key in total else here.copy()
     return dict(sorted(total.items()))
-
-
-def _summed(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    return {key: a.get(key, 0) + b.get(key, 0) for key in dict.fromkeys((*a, *b))}
 
 
 def count_ratings(
@@ -562,11 +539,9 @@ def _by_columns(
         found = fetch_arrays(met.group_by(*keys).agg(n=nw.len()).sort(*keys))
         n = found["n"].astype(np.int64)
         stacked, at, _ = kinds_of(np.concatenate([kinds, matrix(found, names)]))
-        if len(stacked) != len(kinds):
-            came = "rows that changed meanwhile"
-            raise EvidenceError.of(
-                "ratings", "must stay as they are", came, remedy="Read them again."
-            )
+        same, rule = len(stacked) == len(kinds), "must stay as they are"
+        came, remedy = "rows that changed meanwhile", "Read them again."
+        require_evidence(same, "ratings", rule, came, remedy=remedy)
         for system in systems:
             of = found["system"] == system
             table = np.zeros((len(kinds), len(labels) + 1), dtype=np.int64)
@@ -585,9 +560,8 @@ def _of_one_system(
     """The same with one query: an item has at most one answer of a system."""
     names, size = vote_columns(labels), len(labels)
     given = given_answers(ratings, [system]).select("item", code=coded("answer", labels, size))
-    met = votes.join(given, on="item", how="left").with_columns(
-        code=nw.col("code").fill_null(size + 1)
-    )
+    met = votes.join(given, on="item", how="left")
+    met = met.with_columns(code=nw.col("code").fill_null(size + 1))
     found = fetch_arrays(met.group_by(*names, "code").agg(n=nw.len()).sort(*names, "code"))
     kinds, place, _ = kinds_of(matrix(found, names))
     table = np.zeros((len(kinds), size + 2), dtype=np.int64)

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noracle.counts.count import answers_of, chosen_systems
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.counts.tally import require_schema
+from noracle.errors import EvidenceError, require, require_evidence
 from noracle.evidence.evidence import Evidence
 from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, is_there
 from noracle.evidence.labels import gather
@@ -97,8 +98,7 @@ class Sketch:
     def __post_init__(self) -> None:
         _check_names("classifiers", self.classifiers, 1)
         _check_names("labels", self.labels, 2)
-        if not len(self.n):
-            raise EvidenceError.of("sketch", "must have items", "none")
+        require_evidence(len(self.n), "sketch", "must have items", "none")
         if not self.allowed.any(axis=1).all():
             pattern = tuple(self.patterns[int(np.argmin(self.allowed.any(axis=1)))].tolist())
             answers = ", ".join("no answer" if c < 0 else self.labels[c] for c in pattern)
@@ -140,38 +140,30 @@ class Sketch:
         3
         """
         codes = np.asarray(answers)
-        if codes.ndim != 2 or codes.dtype.kind not in "iub":
-            rule = "must be a table of whole numbers, items by classifiers"
-            raise EvidenceError.of("answers", rule, f"{codes.dtype} {codes.shape}")
+        whole = codes.ndim == 2 and codes.dtype.kind in "iub"
+        rule = "must be a table of whole numbers, items by classifiers"
+        require_evidence(whole, "answers", rule, f"{codes.dtype} {codes.shape}")
         R = len(labels)
         names = tuple(map(str, range(codes.shape[1]) if classifiers is None else classifiers))
-        if len(names) != codes.shape[1]:
-            rule = f"must name the {codes.shape[1]} columns of answers"
-            raise EvidenceError.of("classifiers", rule, f"{len(names)} names")
-        _check_names("labels", tuple(str(v) for v in labels), 2)
-        if codes.size and (codes.min() < MISSING or codes.max() >= R):
-            worst = codes.max() if codes.max() >= R else codes.min()
-            raise EvidenceError.of(
-                "answers", f"must be in [0, {R}) or -1 for no answer", int(worst)
-            )
+        named, rule = len(names) == codes.shape[1], f"must name the {codes.shape[1]} columns"
+        require_evidence(named, "classifiers", f"{rule} of answers", f"{len(names)} names")
+        _check_names("labels", tuple(map(str, labels)), 2)
+        low, high = (codes.min(), codes.max()) if codes.size else (MISSING, MISSING)
+        inside, worst = low >= MISSING and high < R, int(high if high >= R else low)
+        require_evidence(inside, "answers", f"must be in [0, {R}) or -1 for no answer", worst)
         codes = codes.astype(np.int16, copy=False)
         shape = (len(codes), R)
         can = np.ones(shape, dtype=bool) if allowed is None else np.array(allowed, dtype=bool)
-        if can.shape != shape:
-            raise EvidenceError.of("allowed", f"must have shape ({len(codes)}, {R})", can.shape)
+        require_evidence(can.shape == shape, "allowed", f"must have shape {shape}", can.shape)
         if known is not None:
             can = can & _only(np.asarray(known), len(codes), R)
         if not can.any(axis=1).all():
             where = np.flatnonzero(~can.any(axis=1)).tolist()
-            rule = "must leave each item a label"
-            came = "every label ruled out"
+            rule, came = "must leave each item a label", "every label ruled out"
             raise EvidenceError.of("side information", rule, came, where=where, total=len(where))
         weights = np.ones(len(codes), dtype=np.int64) if n is None else np.asarray(n)
-        if (
-            weights.shape != (len(codes),)
-            or weights.dtype.kind not in "iub"
-            or (weights.size and weights.min() < 0)
-        ):
+        fits = weights.shape == (len(codes),) and weights.dtype.kind in "iub"
+        if not fits or (weights < 0).any():
             rule = f"must be {len(codes)} whole numbers, none negative"
             raise EvidenceError.of("n", rule, np.asarray(n).tolist()[:5])
         return cls._of_rows(names, tuple(map(str, labels)), codes, can, weights.astype(np.int64))
@@ -207,44 +199,36 @@ class Sketch:
         [[True, False], [True, True], [True, True]]
         """
         place = {str(label): i for i, label in enumerate(labels)}
-        if len(place) != len(labels):
-            raise EvidenceError.of("labels", "must differ", list(labels))
+        require_evidence(len(place) == len(labels), "labels", "must differ", list(labels))
         rows: list[tuple[list[int], list[bool], int]] = []
         side = [(given or {}, keep) for given, keep in ((known, True), (ruled_out, False))]
-        for given, _ in side:
-            for pattern in given:
-                if pattern not in counts:
-                    raise EvidenceError.of(
-                        "side information", "must be about patterns in counts", pattern
-                    )
+        for pattern in [pattern for given, _ in side for pattern in given]:
+            rule = "must be about patterns in counts"
+            require_evidence(pattern in counts, "side information", rule, pattern)
+        tuples = f"must be keyed by tuples of {len(classifiers)} answers"
+        among = f"among {list(labels)}"
         for pattern, total in counts.items():
-            if not isinstance(pattern, tuple) or len(pattern) != len(classifiers):
-                rule = f"must be keyed by tuples of {len(classifiers)} answers"
-                raise EvidenceError.of("counts", rule, repr(pattern))
-            strange = [a for a in pattern if a is not None and str(a) not in place]
-            if strange:
-                rule = f"must be keyed by answers among {list(labels)}"
-                raise EvidenceError.of("counts", rule, repr(strange[0]))
+            fits = isinstance(pattern, tuple) and len(pattern) == len(classifiers)
+            require_evidence(fits, "counts", tuples, repr(pattern))
+            for a in pattern:
+                if a is not None and str(a) not in place:
+                    raise EvidenceError.of("counts", f"must be keyed by answers {among}", repr(a))
             _check_count(f"counts[{pattern!r}]", total)
             codes = [MISSING if a is None else place[str(a)] for a in pattern]
             left = int(total)
             for given, keep in side:
                 for label, m in given.get(pattern, {}).items():
-                    if str(label) not in place:
-                        rule = f"must be about labels among {list(labels)}"
-                        raise EvidenceError.of("side information", rule, repr(label))
+                    rule = f"must be about labels {among}"
+                    require_evidence(str(label) in place, "side information", rule, repr(label))
                     _check_count(f"side information about {pattern!r}", m)
                     can = [(i == place[str(label)]) == keep for i in range(len(labels))]
                     rows.append((codes, can, int(m)))
                     left -= int(m)
-            if left < 0:
-                rule = f"must be about at most its {total} items"
-                raise EvidenceError.of(
-                    f"side information about {pattern!r}", rule, int(total) - left
-                )
+            what = f"side information about {pattern!r}"
+            rule = f"must be about at most its {total} items"
+            require_evidence(left >= 0, what, rule, int(total) - left)
             rows.append((codes, [True] * len(labels), left))
-        if not rows:
-            raise EvidenceError.of("counts", "must have patterns", "none")
+        require_evidence(rows, "counts", "must have patterns", "none")
         return cls.from_arrays(
             np.array([r[0] for r in rows], dtype=np.int16).reshape(len(rows), len(classifiers)),
             labels=labels,
@@ -293,10 +277,8 @@ class Sketch:
     def uses(self) -> Counts:
         """How often each classifier gave each answer (N × R)."""
         size = len(self.labels) + 1  # sums of whole numbers below 2^53 are exact in floats
-        found = [
-            np.bincount(self.patterns[:, i] + 1, weights=self.n, minlength=size)[1:]
-            for i in range(len(self.classifiers))
-        ]
+        columns = (self.patterns + 1).T
+        found = [np.bincount(column, weights=self.n, minlength=size)[1:] for column in columns]
         return np.rint(found).astype(np.int64)
 
     def of(self, classifiers: Sequence[str]) -> Self:
@@ -355,13 +337,11 @@ class Sketch:
             patterns = text.view(f"S{len(self.classifiers)}")[:, 0].astype(str).tolist()
         else:
             patterns = self.patterns.tolist()
-        full: Flags = np.asarray(self.allowed.all(axis=1))
         allowed = None
-        if not full.all():
-            allowed = [
-                None if whole else np.flatnonzero(row).tolist()
-                for whole, row in zip(full.tolist(), self.allowed, strict=True)
-            ]
+        if self.has_side_information:
+            full: Flags = np.asarray(self.allowed.all(axis=1))
+            rows = zip(full.tolist(), self.allowed, strict=True)
+            allowed = [None if whole else np.flatnonzero(row).tolist() for whole, row in rows]
         return {
             "schema": "sketch/1",
             "classifiers": list(self.classifiers),
@@ -381,8 +361,7 @@ class Sketch:
         >>> sketch.to_dict()["patterns"], Sketch.from_dict(sketch.to_dict()) == sketch
         (['.1', '00'], True)
         """
-        if data.get("schema") != "sketch/1":
-            raise EvidenceError.of("schema", "must be 'sketch/1'", repr(data.get("schema")))
+        require_schema(data, "sketch/1")
         R, patterns = len(data["labels"]), data["patterns"]
         if patterns and isinstance(patterns[0], str):
             patterns = [[ALPHABET.find(c) for c in p] for p in patterns]
@@ -399,9 +378,8 @@ class Sketch:
 
 
 def _check_names(argument: str, names: tuple[str, ...], least: int) -> None:
-    if len(names) < least or len(set(names)) != len(names):
-        count = {1: "one", 2: "two"}[least]
-        raise EvidenceError.of(argument, f"must be at least {count}, all different", list(names))
+    rule = f"must be at least {('one', 'two')[least - 1]}, all different"
+    require_evidence(len(set(names)) == len(names) >= least, argument, rule, list(names))
 
 
 def _check_count(argument: str, value: object) -> None:
@@ -411,11 +389,8 @@ def _check_count(argument: str, value: object) -> None:
 
 def _only(known: NDArray[Any], n_items: int, n_labels: int) -> Flags:
     """Which labels a known answer leaves; all where it is -1."""
-    if (
-        known.shape != (n_items,)
-        or known.dtype.kind not in "iu"
-        or (known.size and not (known.min() >= -1 and known.max() < n_labels))
-    ):
+    whole = known.shape == (n_items,) and known.dtype.kind in "iu"
+    if not whole or (known < -1).any() or (known >= n_labels).any():
         rule = f"must be {n_items} places in [0, {n_labels}), or -1 where unknown"
         raise EvidenceError.of("known", rule, known.tolist()[:5])
     return np.asarray((known[:, None] == np.arange(n_labels)) | (known[:, None] < 0))
@@ -467,8 +442,8 @@ def count_decisions(
     >>> sketch.patterns.tolist(), sketch.allowed.tolist()
     ([[0, 1], [1, -1]], [[True, False, False], [False, True, True]])
     """
-    if judgements not in {"use", "ignore"}:
-        raise ArgumentError(f"judgements must be 'use' or 'ignore'; got {judgements!r}.")
+    chosen = judgements in {"use", "ignore"}
+    require(chosen, f"judgements must be 'use' or 'ignore'; got {judgements!r}.")
     answers = answers_of(evidence, systems)
     evidence.check()
     names = chosen_systems(evidence, answers, systems)
@@ -484,34 +459,27 @@ def count_decisions(
     codes, allowed, n = _unpacked(columns, packs, masks, len(names), len(labels))
     if told:
         mine = fetch(frame.filter(nw.col("item").is_in(list(told))).select(*keys, "item"))
-        missing = [item for item in told if item not in {row[-1] for row in mine}]
-        if missing:
-            rule = "must be about items of the evidence"
-            raise EvidenceError.of(
-                "known", rule, "unknown items", where=missing, total=len(missing)
-            )
-        more = {
-            key: np.array([row[j] or 0 for row in mine], dtype=np.int64)
-            for j, key in enumerate(keys)
-        }
-        more_codes, more_allowed, _ = _unpacked(
-            {**more, "n": np.ones(len(mine))}, packs, masks, len(names), len(labels)
-        )
+        there, rule = {row[-1] for row in mine}, "must be about items of the evidence"
+        _refuse_known([item for item in told if item not in there], rule, "unknown items")
+        cells = np.array([[value or 0 for value in row[:-1]] for row in mine], dtype=np.int64)
+        more = {**dict(zip(keys, cells.T, strict=True)), "n": np.ones(len(mine))}
+        more_codes, more_allowed, ones = _unpacked(more, packs, masks, len(names), len(labels))
         truth = np.array([told[row[-1]] for row in mine])
-        wrong = ~more_allowed[np.arange(len(mine)), truth]
-        if wrong.any():
-            where = sorted(mine[i][-1] for i in np.flatnonzero(wrong))
-            rule = "must not contradict the judgements or the number of classes"
-            came = "labels that are ruled out"
-            raise EvidenceError.of(
-                "known", rule, came, where=where, total=len(where), remedy="Correct one."
-            )
+        wrong = np.flatnonzero(~more_allowed[np.arange(len(mine)), truth])
+        rule = "must not contradict the judgements or the number of classes"
+        where = sorted(mine[i][-1] for i in wrong)
+        _refuse_known(where, rule, "labels that are ruled out", remedy="Correct one.")
         codes = np.concatenate([codes, more_codes])
         allowed = np.concatenate([allowed, np.eye(len(labels), dtype=bool)[truth]])
-        n = np.concatenate([n, np.ones(len(mine), dtype=np.int64)])
-    return Sketch.from_arrays(
-        codes, labels=[str(v) for v in labels], classifiers=names, allowed=allowed, n=n
-    )
+        n = np.concatenate([n, ones])
+    texts = list(map(str, labels))
+    return Sketch.from_arrays(codes, labels=texts, classifiers=names, allowed=allowed, n=n)
+
+
+def _refuse_known(items: Sequence[Any], rule: str, came: str, *, remedy: str = "") -> None:
+    """Refuse the known labels of these items, if there are any."""
+    if items:
+        raise EvidenceError.of("known", rule, came, where=items, total=len(items), remedy=remedy)
 
 
 def _labels(evidence: Evidence) -> list[Any]:
@@ -611,28 +579,23 @@ def _unpacked(
     allowed = np.ones((len(n), n_labels), dtype=bool)
     if "k" in columns:
         allowed &= np.arange(n_labels) < np.asarray(columns["k"]).astype(np.int64)[:, None]
-    bits = {mask: np.asarray(columns[mask]).astype(np.int64) for mask in masks}
-    confirmed = np.zeros(len(n), dtype=bool)
-    yes = np.zeros_like(allowed)
-    for mask, value in bits.items():
+    told = {kind: np.zeros_like(allowed) for kind in ("yes", "no")}
+    for mask in masks:
         kind, first = mask.split("_")
-        for j in range(int(first), min(int(first) + _BITS, n_labels)):
-            on = (value >> (j - int(first))) & 1 == 1
-            if kind == "yes":
-                yes[:, j] = on
-                confirmed |= on
-            else:
-                allowed[on, j] = False
-    allowed[confirmed] &= yes[confirmed]
+        bits = np.arange(min(_BITS, n_labels - int(first)))
+        value = np.asarray(columns[mask]).astype(np.int64)[:, None]
+        told[kind][:, int(first) + bits] = (value >> bits) & 1 == 1
+    allowed &= ~told["no"]
+    confirmed = told["yes"].any(axis=1)
+    allowed[confirmed] &= told["yes"][confirmed]
     return codes, allowed, n
 
 
 def _places_of(known: Mapping[Any, Any] | None, labels: Sequence[Any]) -> dict[Any, int]:
     """Known labels as places."""
     place = {str(label): i for i, label in enumerate(labels)}
-    wrong = [item for item, label in (known or {}).items() if str(label) not in place]
-    if wrong:
-        first = (known or {})[wrong[0]]
-        rule = f"must be labels among {list(labels)[:10]}"
-        raise EvidenceError.of("known", rule, repr(first), where=wrong, total=len(wrong))
+    told = known or {}
+    wrong = [item for item, label in told.items() if str(label) not in place]
+    came = repr(told[wrong[0]]) if wrong else ""
+    _refuse_known(wrong, f"must be labels among {list(labels)[:10]}", came)
     return {item: place[str(label)] for item, label in (known or {}).items()}

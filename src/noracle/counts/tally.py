@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from noracle.errors import EvidenceError, known_names
+from noracle.errors import EvidenceError, known_names, require_evidence
 
 Verdict = Literal["yes", "no", "unsure"]
 Design = Literal["uniform", "recorded", "graded"]
@@ -178,19 +178,15 @@ class Pattern(NamedTuple):
         """
         if self.known is not None and not all(self.known[i] for i in places):
             return None
+        told = {name: getattr(self, name) for name in PER_SYSTEM}
+        chosen: dict[str, Any] = {
+            k: tuple(v[i] for i in places) for k, v in told.items() if v is not None
+        }
+        return self._replace(**{**chosen, "known": None})
 
-        def chosen(values: Sequence[Any] | None) -> Any:
-            return None if values is None else tuple(values[i] for i in places)
 
-        return self._replace(
-            hits=chosen(self.hits),
-            yes_scores=chosen(self.yes_scores),
-            no_scores=chosen(self.no_scores),
-            groups=chosen(self.groups),
-            hit_shares=chosen(self.hit_shares),
-            answered_shares=chosen(self.answered_shares),
-            known=None,
-        )
+PER_SYSTEM = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares", "known")
+"""The fields of a :class:`Pattern` with one entry per system."""
 
 
 def pattern(
@@ -237,11 +233,10 @@ def pattern(
     scores = tuple(rounded(value) or 0.0 for value in inverse or ())
     none = (0.0,) * len(met)
     order: dict[Any, int] = {}
+    groups = tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers or ())
     differ = shares is not None and any(share is not None for share in shares)
-    mass = [
-        share or (float(bool(hit)), float(hit is not None))
-        for share, hit in zip(shares or (), met, strict=False)
-    ]
+    pairs = zip(shares or (), met, strict=False)
+    mass = [share or (float(bool(hit)), float(hit is not None)) for share, hit in pairs]
     return Pattern(
         place.n_classes,
         verdict,
@@ -250,9 +245,7 @@ def pattern(
         design="graded" if graded else "uniform" if inverse is None else "recorded",
         yes_scores=(scores if verdict == "yes" else none) if told else None,
         no_scores=(scores if verdict == "no" else none) if told else None,
-        groups=None
-        if inverse is None
-        else tuple(-1 if a is None else order.setdefault(a, len(order)) for a in answers or ()),
+        groups=None if inverse is None else groups,
         stratum=place.stratum,
         weight=place.weight,
         cluster=place.cluster,
@@ -331,32 +324,32 @@ class Label(NamedTuple):
         if recorded and any(propensity is not None for _, _, propensity in rows):
             first, verdict, propensity = rows[0]
             return cls(n_classes, verdict, frozenset({first}), propensity)
-        found = yes or no or {c for c, _, _ in rows}
-        return cls(
-            n_classes,
-            "yes" if yes else "no" if no else "unsure",
-            frozenset(found),
-            ruled_out=frozenset(no if yes else ()),
-        )
+        word: Verdict = "yes" if yes else "no" if no else "unsure"
+        found = frozenset(yes or no or {c for c, _, _ in rows})
+        return cls(n_classes, word, found, ruled_out=frozenset(no if yes else ()))
 
     @property
     def place(self) -> Cell:
         """Where the item lies."""
         return Cell("", self.n_classes, self.stratum, self.weight, self.cluster)
 
+    @property
+    def _ruled(self) -> frozenset[Any]:
+        """The classes that were ruled out, beside a confirmed one or alone."""
+        return self.classes if self.verdict == "no" else self.ruled_out
+
     def meet(self, answer: Any, *, system: str = "system", chance: float | None = None) -> Tally:
         """How an answer (None: there is none) meets this label; ``chance`` as in :func:`tally`."""
         if self.graded:
             return self._meet_grade(self.place._replace(system=system), answered=answer is not None)
         hit = answer is not None and answer in self.classes
-        ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
             self.place._replace(system=system),
             self.verdict,
             hit=hit,
             answered=answer is not None,
-            n_ruled_out=len(ruled),
-            ruled_hit=answer is not None and answer in ruled,
+            n_ruled_out=len(self._ruled),
+            ruled_hit=answer is not None and answer in self._ruled,
             inverse=None if self.propensity is None else hit / self.propensity,
             chance=chance,
         )
@@ -386,39 +379,31 @@ class Label(NamedTuple):
             return self.meet(given[0], system=system)
         weight = 1.0 if how == "any" else 1 / len(answers)
         hits = sum(a in self.classes for a in given)
-        ruled = self.classes if self.verdict == "no" else self.ruled_out
         return tally(
             self.place._replace(system=system),
             self.verdict,
             hit=hits == len(answers) if how == "mean" else hits > 0,
-            answered=True,
-            n_ruled_out=len(ruled),
-            ruled_hit=ruled >= set(given if how == "any" else answers),
+            n_ruled_out=len(self._ruled),
+            ruled_hit=self._ruled >= set(given if how == "any" else answers),
             inverse=None if self.propensity is None else weight * hits / self.propensity,
             shares=(weight * hits, weight * len(given)),
         )
 
     def _meet_grade(self, place: Cell, *, answered: bool) -> Tally:
         if self.propensity is not None:
-            return tally(
-                place,
-                self.verdict,
-                hit=answered,
-                answered=answered,
-                inverse=answered / self.propensity,
-            )
+            inverse = answered / self.propensity
+            return tally(place, self.verdict, hit=answered, answered=answered, inverse=inverse)
         verdict: Verdict = "unsure" if self.verdict == "unsure" else "yes"
-        return tally(
-            place, verdict, hit=answered and self.verdict != "no", answered=answered, graded=True
-        )
+        hit = answered and self.verdict != "no"
+        return tally(place, verdict, hit=hit, answered=answered, graded=True)
 
     def meet_all(self, answers: Sequence[Any]) -> Pattern:
         """How the answers of several systems meet this label together."""
         hits = [None if a is None else a in self.classes for a in answers]
         inverse = None if self.propensity is None else [bool(hit) / self.propensity for hit in hits]
-        ruled = self.classes if self.verdict == "no" else self.ruled_out
+        n = len(self._ruled)
         return pattern(
-            self.place, self.verdict, hits, n_ruled_out=len(ruled), inverse=inverse, answers=answers
+            self.place, self.verdict, hits, n_ruled_out=n, inverse=inverse, answers=answers
         )
 
 
@@ -426,6 +411,8 @@ Propensities = Literal["none", "uniform", "recorded"]
 PROPENSITIES: tuple[Propensities, ...] = ("none", "uniform", "recorded")
 _SORT_UP_TO = 200_000
 _T = TypeVar("_T")
+_Key = TypeVar("_Key")
+_Counts = TypeVar("_Counts", bound="AccuracyCounts | PatternCounts | JudgementCounts")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,8 +483,8 @@ class AccuracyCounts:
         ('system',)
         """
         check_n_classes(n_classes)
-        if not 1 <= n_ruled_out < n_classes:
-            raise EvidenceError.of("n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out)
+        fits = 1 <= n_ruled_out < n_classes
+        require_evidence(fits, "n_ruled_out", f"must be in [1, {n_classes})", n_ruled_out)
         cell = Cell(system, n_classes, stratum, weight)
         tallies: Counter[Tally] = Counter()
         kinds: tuple[tuple[str, tuple[int, int], Verdict, int], ...] = (
@@ -505,28 +492,18 @@ class AccuracyCounts:
             ("complementary", complementary, "no", n_ruled_out),
         )
         for name, (n, good), verdict, m in kinds:
-            if not (_is_count(n) and _is_count(good) and good <= n):
-                raise EvidenceError.of(
-                    name, "must be (n, good) with whole numbers 0 <= good <= n", (n, good)
-                )
+            rule = "must be (n, good) with whole numbers 0 <= good <= n"
+            require_evidence(_is_count(n, good) and good <= n, name, rule, (n, good))
             for hit, count in ((verdict == "yes", good), (verdict == "no", n - good)):
                 tallies[tally(cell, verdict, hit=hit, n_ruled_out=m)] += int(count)
         labelled = int(ordinary[0] + complementary[0])
         total = labelled + n_without_answer if n_items is None else n_items
-        if not (
-            _is_count(n_without_answer)
-            and _is_count(total)
-            and total - n_without_answer >= labelled
-        ):
-            rule = f"must be at least {labelled + n_without_answer} (labelled and unanswered items)"
-            raise EvidenceError.of("n_items", rule, n_items)
-        answered = {cell: total - n_without_answer}
-        return cls(
-            tallies=dict(+tallies),
-            items={cell: total},
-            answered=answered,
-            whole=n_items is not None,
-        )
+        enough = _is_count(n_without_answer, total) and total - n_without_answer >= labelled
+        rule = f"must be at least {labelled + n_without_answer} (labelled and unanswered items)"
+        require_evidence(enough, "n_items", rule, n_items)
+        items, answered = {cell: total}, {cell: total - n_without_answer}
+        whole = n_items is not None
+        return cls(tallies=dict(+tallies), items=items, answered=answered, whole=whole)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -545,44 +522,33 @@ class AccuracyCounts:
         >>> AccuracyCounts.from_counts(n_classes=4, ordinary=(50, 40), n_items=200)
         AccuracyCounts(1 system, 200 items, 50 labelled)
         """
-        items: Counter[str] = Counter()
-        labelled: Counter[str] = Counter()
-        for c, n in self.items.items():
-            items[c.system] += n
-        for t, n in self.tallies.items():
-            labelled[t.system] += n
-        n_items, n_labelled = max(items.values(), default=0), max(labelled.values(), default=0)
+        n_items = max(self.sizes().values(), default=0)
+        n_labelled = max(self.labelled().values(), default=0)
         return f"{_some(len(self.systems), 'system')}, {_some(n_items, 'item')}, {n_labelled:,} labelled"
 
     def of(self, system: str | None = None) -> Self:
         """The counts of one system; None is allowed where there is only one."""
         if system is None:
-            if len(self.systems) != 1:
-                raise EvidenceError.of(
-                    "system", f"must be named, one of {list(self.systems)}", None
-                )
+            rule = f"must be named, one of {list(self.systems)}"
+            require_evidence(len(self.systems) == 1, "system", rule, None)
             return self
         if system not in self.systems:
-            remedy = known_names(system, self.systems)
-            raise EvidenceError.of(
-                "system", "must be one of those counted", repr(system), remedy=remedy
-            )
-        return dataclasses.replace(
-            self,
-            tallies={t: n for t, n in self.tallies.items() if t.system == system},
-            items={c: n for c, n in self.items.items() if c.system == system},
-            answered={c: n for c, n in self.answered.items() if c.system == system},
-            states={key: n for key, n in self.states.items() if key[0] == system},
-            runs={name: n for name, n in self.runs.items() if name == system},
-            most_answers={name: n for name, n in self.most_answers.items() if name == system},
-        )
+            rule, remedy = "must be one of those counted", known_names(system, self.systems)
+            raise EvidenceError.of("system", rule, repr(system), remedy=remedy)
+        mine: dict[str, Any] = {}
+        for name in ("tallies", "items", "answered", "states"):
+            mine[name] = {key: n for key, n in getattr(self, name).items() if key[0] == system}
+        for name in ("runs", "most_answers"):
+            mine[name] = {key: n for key, n in getattr(self, name).items() if key == system}
+        return dataclasses.replace(self, **mine)
 
-    def sizes(self) -> Counter[str]:
+    def sizes(self) -> dict[str, int]:
         """How many items each system was asked about."""
-        found: Counter[str] = Counter()
-        for cell, n in self.items.items():
-            found[cell.system] += n
-        return found
+        return regrouped(self.items, lambda cell: cell.system)
+
+    def labelled(self) -> dict[str, int]:
+        """How many labelled items each system has."""
+        return regrouped(self.tallies, lambda t: t.system)
 
     def cells(self) -> dict[Cell, dict[Tally, int]]:
         """Tallies grouped by stratum, number of classes and weight; cells without labels are there
@@ -590,9 +556,8 @@ class AccuracyCounts:
         """
         groups: dict[Cell, dict[Tally, int]] = {cell: {} for cell in self.items}
         for t, n in self.tallies.items():
-            groups.setdefault(Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster), {})[
-                t
-            ] = n
+            cell = Cell(t.system, t.n_classes, t.stratum, t.weight, t.cluster)
+            groups.setdefault(cell, {})[t] = n
         return groups
 
     @property
@@ -604,29 +569,15 @@ class AccuracyCounts:
         """The same counts as if items had not been counted by cluster."""
         if not self.clustered:
             return self
-        tallies: Counter[Tally] = Counter()
-        items: Counter[Cell] = Counter()
-        answered: Counter[Cell] = Counter()
-        for t, n in self.tallies.items():
-            tallies[t._replace(cluster="")] += n
-        for found, known in ((items, self.items), (answered, self.answered)):
-            for c, n in known.items():
-                found[c._replace(cluster="")] += n
-        return dataclasses.replace(
-            self, tallies=dict(tallies), items=dict(items), answered=dict(answered)
-        ).ordered()
+        named = ("tallies", "items", "answered")
+        found: dict[str, Any] = {name: _unclustered(getattr(self, name)) for name in named}
+        return dataclasses.replace(self, **found).ordered()
 
     def ordered(self) -> Self:
         """The same counts in one order, that of :meth:`to_dict`, so that sums are the same to the
         last bit however they were counted.
         """
-        return dataclasses.replace(
-            self,
-            tallies=_in_order(self.tallies),
-            items=_in_order(self.items),
-            answered=_in_order(self.answered),
-            runs=_in_order(self.runs),
-        )
+        return _ordered(self, "tallies", "items", "answered", "runs")
 
     def without_chances(self) -> Self:
         """The same counts as if the design did not tell with which probability an answer would have
@@ -634,18 +585,14 @@ class AccuracyCounts:
         """
         if all(t.chance is None for t in self.tallies):
             return self
-        tallies: Counter[Tally] = Counter()
-        for t, n in self.tallies.items():
-            tallies[t._replace(chance=None)] += n
-        return dataclasses.replace(self, tallies=dict(tallies)).ordered()
+        tallies = regrouped(self.tallies, lambda t: t._replace(chance=None))
+        return dataclasses.replace(self, tallies=tallies).ordered()
 
     def total(self, **match: object) -> int:
         """Number of labelled items whose tally has these values, for example ``total(verdict="yes",
         hit=True)``.
         """
-        return sum(
-            n for t, n in self.tallies.items() if all(getattr(t, k) == v for k, v in match.items())
-        )
+        return sum(n for t, n in self.tallies.items() if _fits(t, match))
 
     def summary(self) -> dict[str, Any]:
         """The figures that a card prints."""
@@ -664,9 +611,8 @@ class AccuracyCounts:
             "unused": dict(self.unused),
             **self._more(),
         }
-        if any(
-            t.hit_share is not None for t in self.tallies
-        ):  # an answer that differs between repeats is neither right nor wrong
+        # An answer that differs between repeats is neither right nor wrong.
+        if any(t.hit_share is not None for t in self.tallies):
             for name in ("ordinary_right", "complementary_avoided")[self.repeats == "any" :]:
                 del summary[name]
         if self.runs and self.repeats == "all":
@@ -676,42 +622,32 @@ class AccuracyCounts:
     def _spoken(self, verdict: str, **match: bool) -> int:
         """Labelled and answered items with this label of a class."""
         wanted = {"verdict": verdict, "answered": True, **match}
-        return sum(
-            n
-            for t, n in self.tallies.items()
-            if not _is_grade(t) and all(getattr(t, k) == v for k, v in wanted.items())
-        )
+        return sum(n for t, n in self.tallies.items() if not _is_grade(t) and _fits(t, wanted))
 
     def _more(self) -> dict[str, Any]:
         """The figures that only some evidence has: grades, why answers are missing, and repeats."""
         more: dict[str, Any] = {}
         if any(map(_is_grade, self.tallies)):
-            own = {
-                t: n
-                for t, n in self.tallies.items()
-                if _is_grade(t) and t.answered and t.verdict != "unsure"
-            }
-            more["graded"] = sum(n for t, n in own.items() if t.hit or t.design == "graded")
-            more["graded_right"] = sum(n for t, n in own.items() if t.hit and t.verdict == "yes")
-            others = sum(n for t, n in own.items() if not t.hit and t.design == "recorded")
+            known = ((t, n) for t, n in self.tallies.items() if t.answered and _is_grade(t))
+            own = [(t, n) for t, n in known if t.verdict != "unsure"]
+            more["graded"] = sum(n for t, n in own if t.hit or t.design == "graded")
+            more["graded_right"] = sum(n for t, n in own if t.hit and t.verdict == "yes")
+            others = sum(n for t, n in own if not t.hit and t.design == "recorded")
             more |= {"questions_about_other_answers": others} if others else {}
         if self.states:
-            more["states"] = _by_state(self.states)
+            more["states"] = regrouped(dict(sorted(self.states.items())), lambda key: key[1])
         if self.runs:
             more["answers"] = sum(self.runs.values())
             if self.repeats != "all":
-                more["items_whose_repeats_differ"] = sum(
-                    n for t, n in self.tallies.items() if t.hit_share is not None
-                )
+                differ = (n for t, n in self.tallies.items() if t.hit_share is not None)
+                more["items_whose_repeats_differ"] = sum(differ)
         return more
 
     def when_right(self) -> str:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        if self.runs:
-            return when_right(self.repeats, sum(self.runs.values()), sum(self.items.values()))
-        return ""
+        return _when_right(self)
 
     def __add__(self, other: AccuracyCounts) -> AccuracyCounts:
         """Tallies of disjoint sets of items add.
@@ -724,13 +660,9 @@ class AccuracyCounts:
             rule = "must have one design: where some propensities are not 1/K, none of them is a uniform question"
             came = "uniform and other propensities"
             raise EvidenceError.of("counts", rule, came, remedy="Count the tables together.")
+        added = ("tallies", "items", "answered", "unused", "states")
         return AccuracyCounts(
-            tallies=_added(self.tallies, other.tallies),
-            items=_added(self.items, other.items),
-            answered=_added(self.answered, other.answered),
-            unused=_added(self.unused, other.unused),
-            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
-            states=_added(self.states, other.states),
+            **_added(self, other, *added),
             whole=self.whole and other.whole,
             propensities=max(kinds, key=PROPENSITIES.index),
             **repeats_together([self, other]),
@@ -738,47 +670,31 @@ class AccuracyCounts:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with schema ``counts/1``: items are counted, never named."""
+        items = sorted(self.items.items(), key=text_key)
+        asked = [{**_fields(c), "items": n, "answered": self.answered.get(c, 0)} for c, n in items]
+        told = {  # each with its usual value, which is not written
+            "states": (state_rows(self.states), []),
+            "runs": (dict(sorted(self.runs.items())), {}),
+            "repeats": (self.repeats, "mean"),
+            "most_answers": (dict(sorted(self.most_answers.items())), {}),
+            "whole": (self.whole, True),
+            "propensities": (self.propensities, _implied(self.tallies)),
+        }
         return {
             "schema": "counts/1",
             "tallies": [
-                {**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=_text_key)
+                {**_fields(t), "n": n} for t, n in sorted(self.tallies.items(), key=text_key)
             ],
-            "population": [
-                {**_fields(c), "items": n, "answered": self.answered.get(c, 0)}
-                for c, n in sorted(self.items.items(), key=_text_key)
-            ],
+            "population": asked,
             "unused": dict(self.unused),
             "inferred": list(self.inferred),
-            **(
-                {
-                    "states": [
-                        {"system": s, "state": w, "n": n}
-                        for (s, w), n in sorted(self.states.items())
-                    ]
-                }
-                if self.states
-                else {}
-            ),
-            **({"runs": dict(sorted(self.runs.items()))} if self.runs else {}),
-            **({} if self.repeats == "mean" else {"repeats": self.repeats}),
-            **(
-                {"most_answers": dict(sorted(self.most_answers.items()))}
-                if self.most_answers
-                else {}
-            ),
-            **({} if self.whole else {"whole": False}),
-            **(
-                {}
-                if self.propensities == _implied(self.tallies)
-                else {"propensities": self.propensities}
-            ),
+            **{name: value for name, (value, usual) in told.items() if value != usual},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
-        if data.get("schema") != "counts/1":
-            raise EvidenceError.of("schema", "must be 'counts/1'", repr(data.get("schema")))
+        require_schema(data, "counts/1")
         tallies = {read_tally(row): int(row["n"]) for row in data["tallies"]}
         cells = [
             (Cell(**{k: row[k] for k in Cell._fields if k in row}), row)
@@ -790,10 +706,7 @@ class AccuracyCounts:
             answered={c: int(row["answered"]) for c, row in cells},
             unused=dict(data.get("unused", {})),
             inferred=tuple(data.get("inferred", ())),
-            states={
-                (str(row["system"]), str(row["state"])): int(row["n"])
-                for row in data.get("states", ())
-            },
+            states=read_states(data.get("states", ())),
             runs={str(name): int(n) for name, n in data.get("runs", {}).items()},
             whole=bool(data.get("whole", True)),
             propensities=data.get("propensities", _implied(tallies)),
@@ -851,15 +764,13 @@ class PatternCounts:
         """
         check_n_classes(n_classes)
         patterns: Counter[Pattern] = Counter()
-        tables: tuple[tuple[Mapping[tuple[bool | None, ...], int], Verdict], ...] = (
-            (yes or {}, "yes"),
-            (no or {}, "no"),
-        )
-        for table, verdict in tables:
+        tables: dict[Verdict, Mapping[tuple[bool | None, ...], int]] = {"yes": yes or {}}
+        tables["no"] = no or {}
+        for verdict, table in tables.items():
             for hits, n in table.items():
-                if len(hits) != len(systems) or not _is_count(n):
-                    rule = f"must map {len(systems)} entries to a whole number"
-                    raise EvidenceError.of(verdict, rule, (hits, n))
+                rule = f"must map {len(systems)} entries to a whole number"
+                fits = len(hits) == len(systems) and _is_count(n)
+                require_evidence(fits, verdict, rule, (hits, n))
                 patterns[pattern(Cell("", n_classes), verdict, hits)] += int(n)
         return cls(systems=tuple(systems), patterns=dict(patterns))
 
@@ -884,14 +795,12 @@ class PatternCounts:
         found: Counter[Pattern] = Counter()
         for p, n in self.patterns.items():
             own = p.of(places)
+            if own is not None and self.silent:
+                silent = [hit is None for hit in own.hits]
+                stratum = _by_silence(own.stratum, silent)
+                own = None if all(silent) else own._replace(stratum=stratum)
             if own is not None:
-                silent = tuple(hit is None for hit in own.hits)
-                if not (self.silent and all(silent)):
-                    found[
-                        own._replace(stratum=_by_silence(own.stratum, silent))
-                        if self.silent
-                        else own
-                    ] += n
+                found[own] += n
         items, still = self.items, 0.0
         if self.silent:
             told: Counter[Cell] = Counter()
@@ -902,13 +811,11 @@ class PatternCounts:
             items = dict(told)
             total = sum(cell.weight * n for (cell, _), n in self.silent.items())
             still = 1 - sum(cell.weight * n for cell, n in items.items()) / total
-        if (
-            not self.whole
-        ):  # these items are a sample, and those that were graded for the others are none of it
-            sampled: Counter[Cell] = Counter()
-            for p, n in found.items():
-                sampled[Cell("", p.n_classes, p.stratum, p.weight, p.cluster)] += n
-            items = dict(sampled)
+        if not self.whole:
+            # These items are a sample, and those that were graded for the others are none of it.
+            items = regrouped(
+                found, lambda p: Cell("", p.n_classes, p.stratum, p.weight, p.cluster)
+            )
         named = tuple(self.systems[i] for i in places)
         return dataclasses.replace(
             self, systems=named, patterns=dict(found), items=items, silent={}, still=still
@@ -925,59 +832,42 @@ class PatternCounts:
         """The same counts as if items had not been counted by cluster."""
         if not self.clustered:
             return self
-        patterns: Counter[Pattern] = Counter()
-        items: Counter[Cell] = Counter()
-        for p, n in self.patterns.items():
-            patterns[p._replace(cluster="")] += n
-        for c, n in self.items.items():
-            items[c._replace(cluster="")] += n
-        silent: Counter[tuple[Cell, tuple[bool, ...]]] = Counter()
-        for (c, flags), n in self.silent.items():
-            silent[c._replace(cluster=""), flags] += n
-        return dataclasses.replace(
-            self, patterns=dict(patterns), items=dict(items), silent=dict(silent)
-        ).ordered()
+        patterns, items = _unclustered(self.patterns), _unclustered(self.items)
+        silent = regrouped(self.silent, lambda key: (key[0]._replace(cluster=""), key[1]))
+        return dataclasses.replace(self, patterns=patterns, items=items, silent=silent).ordered()
 
-    def _by_silence(self, other: PatternCounts) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
-        """The population by who gave no answer, where one side has missing answers."""
-        if self.silent or not other.silent:
-            return self.silent
-        return {(cell, (False,) * len(self.systems)): n for cell, n in self.items.items()}
+    def by_silence(self) -> Mapping[tuple[Cell, tuple[bool, ...]], int]:
+        """The population by who gave no answer; where nobody looked, everybody gave one."""
+        everyone = (False,) * len(self.systems)
+        return self.silent or {(cell, everyone): n for cell, n in self.items.items()}
 
     def ordered(self) -> Self:
         """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
-        return dataclasses.replace(
-            self, patterns=_in_order(self.patterns), items=_in_order(self.items)
-        )
+        return _ordered(self, "patterns", "items")
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         """Patterns of the same systems on disjoint sets of items add."""
         if self.systems != other.systems:
             rule = f"must be {list(self.systems)} on both sides"
             raise EvidenceError.of("systems", rule, list(other.systems))
+        silent = self.silent or other.silent
         return PatternCounts(
             systems=self.systems,
-            patterns=_added(self.patterns, other.patterns),
-            unused=_added(self.unused, other.unused),
-            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
-            states=_added(self.states, other.states),
-            items=_added(self.items, other.items),
+            **_added(self, other, "patterns", "unused", "states", "items"),
             **repeats_together([self, other]),
             whole=self.whole and other.whole,
-            silent=_added(self._by_silence(other), other._by_silence(self)),
+            silent=summed(self.by_silence(), other.by_silence()) if silent else {},
         )
 
-    def sizes(self) -> Counter[str]:
+    def sizes(self) -> dict[str, int]:
         """How many items each system was asked about."""
-        return Counter(dict.fromkeys(self.systems, sum(self.items.values())))
+        return dict.fromkeys(self.systems, sum(self.items.values()))
 
     def when_right(self) -> str:
         """When an item counts as right that was answered more than once, in a few words; empty
         without repeats.
         """
-        if self.runs:
-            return when_right(self.repeats, sum(self.runs.values()), sum(self.sizes().values()))
-        return ""
+        return _when_right(self)
 
 
 def _by_silence(stratum: str, silent: Sequence[bool]) -> str:
@@ -1009,21 +899,16 @@ class JudgementCounts:
 
     def ordered(self) -> Self:
         """The same counts in one order; see :meth:`AccuracyCounts.ordered`."""
-        return dataclasses.replace(self, questions=_in_order(self.questions))
+        return _ordered(self, "questions")
 
     def without_raters(self) -> Self:
         """The same counts as if nobody had looked at who was asked."""
-        questions: Counter[Question] = Counter()
-        for q, n in self.questions.items():
-            questions[q._replace(rater="")] += n
-        return dataclasses.replace(self, questions=dict(questions)).ordered()
+        questions = regrouped(self.questions, lambda q: q._replace(rater=""))
+        return dataclasses.replace(self, questions=questions).ordered()
 
     def __add__(self, other: JudgementCounts) -> JudgementCounts:
         """Judgements of disjoint sets of items add."""
-        return JudgementCounts(
-            questions=_added(self.questions, other.questions),
-            inferred=tuple(dict.fromkeys((*self.inferred, *other.inferred))),
-        )
+        return JudgementCounts(**_added(self, other, "questions"))
 
     def __repr__(self) -> str:
         return f"JudgementCounts({_some(sum(self.questions.values()), 'judgement')})"
@@ -1037,24 +922,20 @@ def check_n_classes(n_classes: object) -> int:
 
 
 def _some(n: int, word: str) -> str:
-    """A number of things, as in "1 item" and "2 items"."""
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
-def _is_count(value: Any) -> bool:
-    if isinstance(value, bool) or value is None:
+def _is_count(*values: Any) -> bool:
+    if any(isinstance(value, bool) or value is None for value in values):
         return False
     try:
-        return math.isfinite(value) and value == int(value) and value >= 0
+        return all(math.isfinite(v) and v == int(v) and v >= 0 for v in values)
     except (TypeError, ValueError):
         return False
 
 
-def _by_state(states: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for (_, state), n in sorted(states.items()):
-        total[state] = total.get(state, 0) + n
-    return total
+def _fits(t: Tally, wanted: Mapping[str, object]) -> bool:
+    return all(getattr(t, name) == value for name, value in wanted.items())
 
 
 def _is_grade(t: Tally) -> bool:
@@ -1088,22 +969,22 @@ def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
     return f"{_RIGHT[repeats]} ({each:.1f} runs on average)"
 
 
+def _when_right(counts: AccuracyCounts | PatternCounts) -> str:
+    runs, n_items = sum(counts.runs.values()), sum(counts.sizes().values())
+    return when_right(counts.repeats, runs, n_items) if counts.runs else ""
+
+
 def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
     """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no
     rule of its own.
     """
     rules = {c.repeats for c in parts if c.runs}
-    if len(rules) > 1:
-        rule = "must take repeats in one way"
-        raise EvidenceError.of(
-            "counts", rule, " and ".join(sorted(rules)), remedy="Count the tables again."
-        )
+    rule, came = "must take repeats in one way", " and ".join(sorted(rules))
+    require_evidence(len(rules) < 2, "counts", rule, came, remedy="Count the tables again.")
     runs: Counter[str] = Counter()
     most: dict[str, int] = {}
     for c in parts if rules else ():
-        if not c.runs:  # one run of every item
-            runs.update(c.sizes())
-        runs.update(c.runs)
+        runs.update(c.runs or c.sizes())  # without runs, one of every item
         most |= {name: max(n, most.get(name, 1)) for name, n in c.most_answers.items()}
     return {"runs": dict(runs), "repeats": rules.pop() if rules else "mean", "most_answers": most}
 
@@ -1114,17 +995,28 @@ def read_tally(row: Mapping[str, Any]) -> Tally:
     """
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
     hit, answered = found.hit_share, found.answered_share
-    if hit is None and answered is None:
-        return found
-    if (
-        hit is None
-        or answered is None
-        or not 0 <= hit <= answered
-        or (answered > 1 and (answered % 1 or hit % 1))
-    ):
-        rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
-        raise EvidenceError.of("hit_share and answered_share", rule, (hit, answered))
+    fits = hit is None and answered is None
+    if hit is not None and answered is not None:
+        fits = 0 <= hit <= answered and (answered <= 1 or not (answered % 1 or hit % 1))
+    rule = "must be 0 <= hit_share <= answered_share <= 1, or whole numbers"
+    require_evidence(fits, "hit_share and answered_share", rule, (hit, answered))
     return found
+
+
+def require_schema(data: Mapping[str, Any], schema: str) -> None:
+    """Refuse JSON values that were written under another schema."""
+    came = data.get("schema")
+    require_evidence(came == schema, "schema", f"must be {schema!r}", repr(came))
+
+
+def state_rows(states: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Missing answers by system and state as JSON values."""
+    return [{"system": s, "state": w, "n": n} for (s, w), n in sorted(states.items())]
+
+
+def read_states(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], int]:
+    """Read back what :func:`state_rows` wrote."""
+    return {(str(row["system"]), str(row["state"])): int(row["n"]) for row in rows}
 
 
 def _fields(row: Tally | Cell) -> dict[str, Any]:
@@ -1136,27 +1028,42 @@ def _fields(row: Tally | Cell) -> dict[str, Any]:
     return values
 
 
-def _added(a: Mapping[_T, int], b: Mapping[_T, int]) -> dict[_T, int]:
-    total: defaultdict[_T, int] = defaultdict(int)
-    for side in (a, b):
-        for key, n in side.items():
-            total[key] += n
+def summed(*parts: Mapping[_T, int]) -> dict[_T, int]:
+    """The sum of counts, key by key."""
+    total: Counter[_T] = Counter()
+    for part in parts:
+        total.update(part)
     return dict(total)
 
 
-def _in_order(counts: Mapping[_T, int]) -> dict[_T, int]:
-    """Counts by the text of their keys; very many stay as they came."""
-    if len(counts) > _SORT_UP_TO:
-        return dict(counts)
-    return dict(
-        sorted(
-            counts.items(),
-            key=lambda pair: (
-                tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)
-            ),
-        )
-    )
+def regrouped(counts: Mapping[_T, int], key: Callable[[_T], _Key]) -> dict[_Key, int]:
+    """The counts under other keys; those that share one are added."""
+    total: dict[_Key, int] = {}
+    for old, n in counts.items():
+        new = key(old)
+        total[new] = total.get(new, 0) + n
+    return total
 
 
-def _text_key(pair: tuple[Iterable[object], int]) -> tuple[str, ...]:
-    return tuple(str(v) for v in pair[0])
+def _unclustered(counts: Mapping[Any, int]) -> dict[Any, int]:
+    return regrouped(counts, lambda key: key._replace(cluster=""))
+
+
+def _added(one: _Counts, other: _Counts, *fields: str) -> dict[str, Any]:
+    """Some fields of two counts, summed, and what was inferred for either."""
+    found: dict[str, Any] = {f: summed(getattr(one, f), getattr(other, f)) for f in fields}
+    return {**found, "inferred": tuple(dict.fromkeys((*one.inferred, *other.inferred)))}
+
+
+def _ordered(counts: _Counts, *fields: str) -> _Counts:
+    """Counts with some fields by the text of their keys; very many stay as they came."""
+    found: dict[str, Any] = {name: getattr(counts, name) for name in fields}
+    for name, field in found.items():
+        few = len(field) <= _SORT_UP_TO
+        found[name] = dict(sorted(field.items(), key=text_key) if few else field)
+    return dataclasses.replace(counts, **found)
+
+
+def text_key(pair: tuple[Any, int]) -> tuple[str, ...]:
+    """What counts are sorted by: the text of their keys."""
+    return tuple(map(str, pair[0])) if isinstance(pair[0], tuple) else (str(pair[0]),)

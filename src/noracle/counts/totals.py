@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
-import narwhals as nw
 import numpy as np
 
 from noracle.counts.count import (
@@ -22,22 +22,28 @@ from noracle.counts.count import (
     count_accuracy,
     count_first_verdicts,
     count_judgements,
+    judged_in,
     labels_of,
 )
 from noracle.counts.patterns import count_patterns, unlabelled_patterns
 from noracle.counts.sketch import MISSING, Sketch, count_decisions
 from noracle.counts.tally import (
+    PER_SYSTEM,
     AccuracyCounts,
     Cell,
     JudgementCounts,
     Pattern,
     PatternCounts,
     Question,
+    read_states,
     repeats_together,
+    require_schema,
+    state_rows,
+    summed,
+    text_key,
 )
 from noracle.errors import EvidenceError
 from noracle.evidence.evidence import Evidence
-from noracle.evidence.frames import fetch
 from noracle.evidence.labels import as_recorded, knows_classes, propensities_of
 
 SCHEMA = "counted/1"
@@ -146,44 +152,38 @@ class Counted:
         found = list(parts)
         accuracy = [p.accuracy for p in found if p.accuracy is not None]
         judgements = [p.judgements for p in found if p.judgements is not None]
+        names = [f.name for f in dataclasses.fields(Reading)]
+        read = {name: tuple(n for p in found for n in getattr(p.reading, name)) for name in names}
         return cls(
             accuracy=functools.reduce(operator.add, accuracy).ordered() if accuracy else None,
             judgements=functools.reduce(operator.add, judgements).ordered() if judgements else None,
             patterns=_added_patterns(found),
-            decisions=add_sketches([p.decisions for p in found if p.decisions is not None]),
-            answers_only=add_sketches(
-                [p.answers_only for p in found if p.answers_only is not None]
-            ),
-            first_verdicts=_summed(p.first_verdicts for p in found),
-            reading=Reading(
-                **{
-                    f.name: tuple(n for p in found for n in getattr(p.reading, f.name))
-                    for f in dataclasses.fields(Reading)
-                }
-            ),
+            decisions=add_sketches(p.decisions for p in found),
+            answers_only=add_sketches(p.answers_only for p in found),
+            first_verdicts=summed(*(p.first_verdicts for p in found)),
+            reading=Reading(**read),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with schema ``counted/1``: items are counted, never named."""
-        return {
-            "schema": SCHEMA,
-            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
-            "judgements": None if self.judgements is None else _judgements_to_dict(self.judgements),
-            "patterns": None if self.patterns is None else _patterns_to_dict(self.patterns),
-            "decisions": None if self.decisions is None else self.decisions.to_dict(),
-            "answers_only": None if self.answers_only is None else self.answers_only.to_dict(),
-            **(
-                {"first_verdicts": [[*key, n] for key, n in sorted(self.first_verdicts.items())]}
-                if self.first_verdicts
-                else {}
-            ),
+        writers: dict[str, Callable[[Any], dict[str, Any]]] = {
+            "accuracy": AccuracyCounts.to_dict,
+            "judgements": _judgements_to_dict,
+            "patterns": _patterns_to_dict,
+            "decisions": Sketch.to_dict,
+            "answers_only": Sketch.to_dict,
         }
+        data: dict[str, Any] = {"schema": SCHEMA}
+        for name, write in writers.items():
+            counts = getattr(self, name)
+            data[name] = None if counts is None else write(counts)
+        verdicts = [[*key, n] for key, n in sorted(self.first_verdicts.items())]
+        return {**data, "first_verdicts": verdicts} if verdicts else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read back what :meth:`to_dict` wrote."""
-        if data.get("schema") != SCHEMA:
-            raise EvidenceError.of("schema", f"must be {SCHEMA!r}", repr(data.get("schema")))
+        require_schema(data, SCHEMA)
         readers = {
             "accuracy": AccuracyCounts.from_dict,
             "judgements": _judgements_from_dict,
@@ -194,20 +194,15 @@ class Counted:
         found: dict[str, Any] = {
             name: read(data[name]) for name, read in readers.items() if data.get(name) is not None
         }
-        found["first_verdicts"] = {
-            (str(verdict), int(asked)): int(n)
-            for verdict, asked, n in data.get("first_verdicts", ())
-        }
-        return cls(**found)
+        verdicts = data.get("first_verdicts", ())
+        first = {(str(verdict), int(asked)): int(n) for verdict, asked, n in verdicts}
+        return cls(**found, first_verdicts=first)
 
     def without_clusters(self) -> Counted:
         """The same counts as if items had not been counted by cluster."""
         accuracy = None if self.accuracy is None else self.accuracy.without_clusters()
-        return dataclasses.replace(
-            self,
-            accuracy=accuracy,
-            patterns=None if self.patterns is None else self.patterns.without_clusters(),
-        )
+        patterns = None if self.patterns is None else self.patterns.without_clusters()
+        return dataclasses.replace(self, accuracy=accuracy, patterns=patterns)
 
     def without_chances(self) -> Counted:
         """The same counts as if the questions had not been aimed; see
@@ -263,25 +258,21 @@ def count_evidence(
         evidence = as_aimed(evidence, aim)
     evidence.check()
     judgements = None if evidence.judgements is None else count_judgements(evidence)
+    first = count_first_verdicts(evidence)
     if evidence.answers is None and evidence.grades is None:
-        return Counted(
-            accuracy=_unanswered(evidence),
-            judgements=judgements,
-            first_verdicts=count_first_verdicts(evidence),
-        )
-    sketch = (
-        sketch and evidence.answers is not None and knows_classes(evidence)
-    )  # free text has no classes to agree on
+        accuracy = _unanswered(evidence)
+        return Counted(accuracy=accuracy, judgements=judgements, first_verdicts=first)
+    # Free text has no classes to agree on.
+    sketch = sketch and evidence.answers is not None and knows_classes(evidence)
     bare = evidence.judgements is None and evidence.grades is None
+    patterns = unlabelled_patterns if bare else count_patterns
     return Counted(
         accuracy=count_accuracy(evidence, by_cluster=by_cluster),
         judgements=judgements,
-        patterns=unlabelled_patterns(evidence, by_cluster=by_cluster)
-        if bare
-        else count_patterns(evidence, by_cluster=by_cluster),
+        patterns=patterns(evidence, by_cluster=by_cluster),
         decisions=count_decisions(evidence) if sketch else None,
         answers_only=count_decisions(evidence, judgements="ignore") if sketch is True else None,
-        first_verdicts=count_first_verdicts(evidence),
+        first_verdicts=first,
     )
 
 
@@ -297,20 +288,10 @@ def remember(evidence: Evidence, counted: Counted) -> None:
 def _unanswered(evidence: Evidence) -> AccuracyCounts:
     """Judgements without any answers: nothing is labelled, and what was said is named as unused."""
     labels = labels_of(evidence)
-    n = (
-        0
-        if labels.items is None
-        else int(fetch(labels.items.select(n=nw.col("n_judged").sum()))[0][0] or 0)
-    )
-    unused = {name: m for name, m in {**labels.unused, WITHOUT_ANSWERS: n}.items() if m}
-    return AccuracyCounts(
-        tallies={},
-        items={},
-        answered={},
-        unused=unused,
-        inferred=evidence.assumed,
-        propensities=propensities_of(evidence),
-    )
+    told = {**labels.unused, WITHOUT_ANSWERS: judged_in(labels.items)}
+    unused, design = {name: n for name, n in told.items() if n}, propensities_of(evidence)
+    about: dict[str, Any] = {"inferred": evidence.assumed, "propensities": design}
+    return AccuracyCounts(tallies={}, items={}, answered={}, unused=unused, **about)
 
 
 def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
@@ -318,60 +299,37 @@ def _added_patterns(parts: Sequence[Counted]) -> PatternCounts | None:
     found = [p.patterns for p in parts if p.patterns is not None]
     if not found:
         return None
-    systems = tuple(
-        sorted(
-            {
-                s
-                for p in parts
-                for counts in (p.patterns, p.accuracy)
-                if counts is not None
-                for s in counts.systems
-            }
-        )
-    )
-    total: dict[Pattern, int] = {}
-    unused: dict[str, int] = {}
-    states: dict[tuple[str, str], int] = {}
-    items: dict[Cell, int] = {}
-    about = repeats_together(found)
-    for part in parts:
-        if part.patterns is not None and part.patterns.systems == systems:
-            _add_to(total, part.patterns.patterns)
-            _add_to(items, part.patterns.items)
-        elif part.patterns is not None and part.patterns.patterns:
-            own = part.patterns.patterns
-            widened = {
-                p: _widened(p, part.patterns.systems, systems) for p in own if p.design == "graded"
-            }
-            _add_to(total, {q: own[p] for p, q in widened.items()})
-            left = sum(n for p, n in own.items() if p not in widened)
-            _add_to(unused, {NOT_ALL_SYSTEMS: left} if left else {})
-            _add_to(items, part.patterns.items if widened else {})
-        rest = (
-            part.accuracy if part.patterns is None else part.patterns
-        )  # answers or judgements alone make no patterns
-        if rest is not None:
-            _add_to(unused, rest.unused)
-            _add_to(states, rest.states)
-    inferred = tuple(dict.fromkeys(line for p in found for line in p.inferred))
-    silent: dict[Any, int] = {}
+    seen = {s for p in parts if p.accuracy is not None for s in p.accuracy.systems}
+    systems = tuple(sorted(seen.union(*(counts.systems for counts in found))))
+    total: Counter[Pattern] = Counter()
+    unused: Counter[str] = Counter()
+    items: Counter[Cell] = Counter()
+    for counts in found:
+        own = counts.patterns
+        if counts.systems == systems:
+            total.update(own)
+            items.update(counts.items)
+        elif own:
+            graded = [p for p in own if p.design == "graded"]
+            total.update({_widened(p, counts.systems, systems): own[p] for p in graded})
+            left = sum(n for p, n in own.items() if p.design != "graded")
+            unused.update({NOT_ALL_SYSTEMS: left} if left else {})
+            items.update(counts.items if graded else {})
+    # Answers or judgements alone make no patterns.
+    told = [p.accuracy if p.patterns is None else p.patterns for p in parts]
+    rest = [counts for counts in told if counts is not None]
     mine = [counts for counts in found if counts.systems == systems]
-    for counts in mine if any(counts.silent for counts in mine) else ():
-        _add_to(
-            silent,
-            counts.silent
-            or {(cell, (False,) * len(systems)): n for cell, n in counts.items.items()},
-        )
+    silent = any(counts.silent for counts in mine)
     return PatternCounts(
         systems=systems,
-        patterns=total,
-        unused=unused,
-        inferred=inferred,
-        states=states,
-        items=items,
+        patterns=dict(total),
+        unused=summed(unused, *(counts.unused for counts in rest)),
+        inferred=tuple(dict.fromkeys(line for p in found for line in p.inferred)),
+        states=summed(*(counts.states for counts in rest)),
+        items=dict(items),
         whole=all(counts.whole for counts in found),
-        silent=silent,
-        **about,
+        silent=summed(*(counts.by_silence() for counts in mine)) if silent else {},
+        **repeats_together(found),
     ).ordered()
 
 
@@ -385,22 +343,11 @@ def _widened(p: Pattern, own: Sequence[str], systems: Sequence[str]) -> Pattern:
     )
 
 
-def _summed(parts: Iterable[Mapping[Any, int]]) -> dict[Any, int]:
-    total: dict[Any, int] = {}
-    for part in parts:
-        _add_to(total, part)
-    return total
-
-
-def _add_to(total: dict[Any, int], more: Mapping[Any, int]) -> None:
-    for key, n in more.items():
-        total[key] = total.get(key, 0) + n
-
-
-def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
+def add_sketches(parts: Iterable[Sketch | None]) -> Sketch | None:
     """The sum of sketches in one step. A classifier that a part lacks has no answers there; a label
     that it lacks is not allowed there.
     """
+    sketches = [sketch for sketch in parts if sketch is not None]
     if len(sketches) < 2:
         return sketches[0] if sketches else None
     classifiers = sorted({c for s in sketches for c in s.classifiers})
@@ -422,84 +369,59 @@ def add_sketches(sketches: Sequence[Sketch]) -> Sketch | None:
 
 
 def _judgements_to_dict(counts: JudgementCounts) -> dict[str, Any]:
-    rows = sorted(counts.questions.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
-    return {
-        "questions": [{**q._asdict(), "n": n} for q, n in rows],
-        "inferred": list(counts.inferred),
-    }
+    rows = sorted(counts.questions.items(), key=text_key)
+    questions = [{**q._asdict(), "n": n} for q, n in rows]
+    return {"questions": questions, "inferred": list(counts.inferred)}
 
 
 def _judgements_from_dict(data: Mapping[str, Any]) -> JudgementCounts:
-    questions = {
-        Question(**{k: v for k, v in row.items() if k != "n"}): int(row["n"])
-        for row in data["questions"]
-    }
+    questions = {Question(**_fields(row)): int(row["n"]) for row in data["questions"]}
     return JudgementCounts(questions=questions, inferred=tuple(data["inferred"]))
 
 
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """All of a row but how often it was counted; lists are tuples again."""
+    return {
+        k: tuple(v) if k in PER_SYSTEM and v is not None else v for k, v in row.items() if k != "n"
+    }
+
+
 def _patterns_to_dict(counts: PatternCounts) -> dict[str, Any]:
-    rows = sorted(counts.patterns.items(), key=lambda pair: tuple(str(v) for v in pair[0]))
+    patterns = [{**p._asdict(), "n": n} for p, n in sorted(counts.patterns.items(), key=text_key)]
+    for row in patterns:
+        if row["known"] is None:
+            del row["known"]
+    silent = [(c._asdict(), list(m), n) for (c, m), n in sorted(counts.silent.items())]
+    told: dict[str, Any] = {"runs": dict(counts.runs), "repeats": counts.repeats}
+    told["most_answers"] = dict(counts.most_answers)
     return {
         "systems": list(counts.systems),
-        "patterns": [
-            {**{k: v for k, v in p._asdict().items() if k != "known" or v is not None}, "n": n}
-            for p, n in rows
-        ],
+        "patterns": patterns,
         "unused": dict(counts.unused),
         "inferred": list(counts.inferred),
-        "states": [
-            {"system": s, "state": w, "n": n} for (s, w), n in sorted(counts.states.items())
-        ],
+        "states": state_rows(counts.states),
         "population": [{**c._asdict(), "n": n} for c, n in sorted(counts.items.items())],
-        **(
-            {
-                "runs": dict(counts.runs),
-                "repeats": counts.repeats,
-                "most_answers": dict(counts.most_answers),
-            }
-            if counts.runs
-            else {}
-        ),
+        **(told if counts.runs else {}),
         **({} if counts.whole else {"whole": False}),
-        **(
-            {
-                "silent": [
-                    {**c._asdict(), "missing": list(m), "n": n}
-                    for (c, m), n in sorted(counts.silent.items())
-                ]
-            }
-            if counts.silent
-            else {}
-        ),
+        **({"silent": [{**c, "missing": m, "n": n} for c, m, n in silent]} if silent else {}),
     }
 
 
 def _patterns_from_dict(data: Mapping[str, Any]) -> PatternCounts:
-    lists = ("hits", "yes_scores", "no_scores", "groups", "hit_shares", "answered_shares", "known")
-    patterns = {}
-    for row in data["patterns"]:
-        values: dict[str, Any] = {
-            k: tuple(v) if k in lists and v is not None else v for k, v in row.items() if k != "n"
-        }
-        patterns[Pattern(**values)] = int(row["n"])
+    silent = {}
+    for row in data.get("silent", ()):
+        cell = Cell(**{k: row[k] for k in Cell._fields})
+        silent[cell, tuple(map(bool, row["missing"]))] = int(row["n"])
     return PatternCounts(
         systems=tuple(data["systems"]),
-        patterns=patterns,
+        patterns={Pattern(**_fields(row)): int(row["n"]) for row in data["patterns"]},
         unused=dict(data["unused"]),
         inferred=tuple(data["inferred"]),
-        states={(str(row["system"]), str(row["state"])): int(row["n"]) for row in data["states"]},
-        items={
-            Cell(**{k: v for k, v in row.items() if k != "n"}): int(row["n"])
-            for row in data.get("population", ())
-        },
+        states=read_states(data["states"]),
+        items={Cell(**_fields(row)): int(row["n"]) for row in data.get("population", ())},
         runs=dict(data.get("runs", {})),
         repeats=data.get("repeats", "mean"),
         most_answers=dict(data.get("most_answers", {})),
         whole=bool(data.get("whole", True)),
-        silent={
-            (Cell(**{k: row[k] for k in Cell._fields}), tuple(map(bool, row["missing"]))): int(
-                row["n"]
-            )
-            for row in data.get("silent", ())
-        },
+        silent=silent,
     )

@@ -32,9 +32,9 @@ from typing import Any, Literal
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import EvidenceError, EvidenceWarning, fault, raise_faults, require
 from noracle.evidence import frames as engines
-from noracle.evidence.frames import Frame, cases, distinct, fetch, is_there, settle
+from noracle.evidence.frames import Frame, cases, distinct, fetch, has_rows, is_there, settle
 
 Invalid = Literal["wrong", "refuse"]
 Pair = tuple[str, str]
@@ -118,10 +118,8 @@ class Classes:
         if len(set(kinds.values())) > 1:
             words = {True: "whole numbers", False: "text"}
             found = ", ".join(f"{words[kind]} in {t}.{c}" for (t, c), kind in kinds.items())
-            remedy = "Write all as text or all as whole numbers."
-            return "text", [
-                fault(self.what, "must have one type in all tables", found, remedy=remedy)
-            ]
+            rule, remedy = "must have one type in all tables", _ONE_TYPE
+            return "text", [fault(self.what, rule, found, remedy=remedy)]
         kind = "whole" if any(kinds.values()) else "text"
         known = self.classes
         if known is not None and kinds and (kind == "text") != isinstance(known[0], str):
@@ -136,9 +134,8 @@ class Classes:
         """
         for pair in self._here:
             self._silence(pair, {})
-        return (
-            "whole" if self._here and all(self._is_whole(pair) for pair in self._here) else "text"
-        )
+        whole = self._here and all(self._is_whole(pair) for pair in self._here)
+        return "whole" if whole else "text"
 
     def _silence(self, pair: Pair, told: dict[Pair, list[str] | None]) -> None:
         """Make null of what means no answer; note the other texts in ``told`` (None: too many)."""
@@ -211,8 +208,7 @@ class Classes:
             spelled = {v: _nearest(v, known) for v in every}
         else:
             letters = bool(every) and _all_match(_LETTER, every)
-            places = [string.ascii_uppercase.index(_letter(v)) for v in every] if letters else [0]
-            highest = max(places)
+            highest = max(ord(_letter(v)) for v in every) - ord("A") if letters else 0
             beyond = self.n_classes is not None and self.n_classes <= highest
             if beyond and self.n_classes is not None:
                 self.classes = tuple(string.ascii_uppercase[: self.n_classes])
@@ -282,105 +278,66 @@ class Classes:
                 continue
             faults += self._text_of_options(pair, folded, by_letter=by_letter, by_place=by_place)
             left.pop(pair, None)
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         return left
 
     def _text_of_options(
         self, pair: Pair, folded: Mapping[Any, list[str]], *, by_letter: bool, by_place: bool
     ) -> list[str]:
         """Read a column as texts of options, where no value is a place with another meaning."""
-        table, column = pair
+        (table, column), whole, items = pair, self._is_whole(pair), self.frames["items"]
         rows = [
-            (item, text, place)
+            (item, option, at)
             for item, options in folded.items()
-            for place, text in enumerate(options)
-            if options.count(text) == 1
+            for at, option in enumerate(options)
+            if options.count(option) == 1
         ]
-        known = beside(
-            self.frames["items"],
-            {
-                "item": [r[0] for r in rows],
-                "_option": [r[1] for r in rows],
-                "_place": [r[2] for r in rows],
-            },
-        )
-        value: nw.Expr = nw.col(column)
-        plain = (
-            value.cast(nw.String)
-            if self._is_whole(pair)
-            else value.str.strip_chars().str.to_lowercase()
-        )
-        frame = (
-            self.frames[table]
-            .with_columns(_option=plain)
-            .join(known, on=["item", "_option"], how="left")
-        )
-        place: nw.Expr | None = None
-        if by_letter:
-            place = letter_places(value)
-        elif by_place:
-            place = value if self._is_whole(pair) else _digits_as_whole(value)
-        if place is not None:
-            sizes = beside(
-                self.frames["items"],
-                {"item": list(folded), "_size": [len(o) for o in folded.values()]},
-            )
+        names = ("item", "_option", "_place")
+        named = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        value, text = nw.col(column), is_there("_place")
+        plain = value.cast(nw.String) if whole else value.str.strip_chars().str.to_lowercase()
+        frame = self.frames[table].with_columns(_option=plain)
+        frame = frame.join(beside(items, named), on=["item", "_option"], how="left")
+        if by_letter or by_place:
+            numbers = value if whole else _digits_as_whole(value)
+            place = letter_places(value) if by_letter else numbers
+            told = {"item": list(folded), "_size": [len(o) for o in folded.values()]}
+            sizes = beside(items, told)
             frame = frame.join(sizes, on="item", how="left").with_columns(_other=place)
             fits = (nw.col("_other") >= 0) & (nw.col("_other") < nw.col("_size"))
-            text, other = ~nw.col("_place").is_null(), fits.fill_null(value=False)
+            other = fits.fill_null(value=False)
             both = text & other & (nw.col("_other") != nw.col("_place"))
-            alone = [frame.filter(text & ~other), frame.filter(other & ~text)]
-            clash = fetch(
-                frame.filter(both.fill_null(value=False))
-                .select("item", column, "_place")
-                .sort("item")
-                .head(5)
-            )
-            if not clash and all(fetch(f.select("item").head(1)) for f in alone):
-                clash = fetch(
-                    frame.filter(text & ~other)
-                    .select("item", column, "_place")
-                    .sort("item")
-                    .head(5)
-                )
+            only_text, only_place = frame.filter(text & ~other), frame.filter(other & ~text)
+            clash = _first_of(frame.filter(both.fill_null(value=False)), column, "_place")
+            if not clash and has_rows(only_text) and has_rows(only_place):
+                clash = _first_of(only_text, column, "_place")
             if clash:
-                first = clash[0]
+                _, first, at = clash[0]
                 kind = "letter" if by_letter else "place, from 0,"
-                came = f"{first[1]!r}, which is a {kind} of an option and also the text of the option at place {first[2]}"
+                came = f"{first!r}, which is a {kind} of an option and also the text of the option at place {at}"
                 remedy = "Write the letter of the option (A, B, …), or leave the column options out of the items to read places."
-                rule = "must be readable in one way"
-                where = [r[0] for r in clash]
+                rule, where = "must be readable in one way", [row[0] for row in clash]
                 return [fault(f"{table}.{column}", rule, came, where=where, remedy=remedy)]
-            if not fetch(alone[0].select("item").head(1)):
-                if not self._is_whole(pair):
+            if not has_rows(only_text):
+                if not whole:
                     self._put(pair, place)
                 return []
-        odd = fetch(
-            frame.filter(nw.col("_place").is_null() & ~value.is_null())
-            .select("item")
-            .sort("item")
-            .head(6)
+        odd = (
+            _first_of(frame.filter(~text & is_there(column)), most=6) if table != "answers" else []
         )
-        if odd and table != "answers":
+        if odd:
             remedy = "Correct it: it must be the text or the letter of an option."
-            rule = "must be an option of its item"
-            what = f"{table}.{column}"
-            return [fault(what, rule, "other text", where=[r[0] for r in odd], remedy=remedy)]
+            what, rule, where = f"{table}.{column}", "must be an option of its item", odd
+            return [fault(what, rule, "other text", where=[r[0] for r in where], remedy=remedy)]
         # An answer that is no option stays out of every range, so that it is counted as invalid and
         # not as missing.
-        outside = nw.when(~value.is_null()).then(nw.lit(-1, dtype=nw.Int64))
-        read = (
-            nw.when(~nw.col("_place").is_null())
-            .then(nw.col("_place").cast(nw.Int64))
-            .otherwise(outside)
-        )
+        none = nw.lit(-1, dtype=nw.Int64)
+        read = cases([(text, nw.col("_place").cast(nw.Int64)), (is_there(column), none)])
         made = [c for c in ("_option", "_place", "_other", "_size") if c in frame.columns]
         self.first.pop(pair, None)
-        self.frames[table] = settle(
-            frame.with_columns(read.alias(column)).drop(*made), ours=self.ours
-        )
-        self.notes.append(f"{table}.{column}: texts of options are read as their places")
+        frame = frame.with_columns(read.alias(column)).drop(*made)
+        self.frames[table] = settle(frame, ours=self.ours)
+        self._note(pair, "texts of options are read as their places")
         return []
 
     def count_from_zero(self, *, shift: bool = True, from_one: bool | None = None) -> list[str]:
@@ -397,35 +354,27 @@ class Classes:
         sides = {pair: side for pair, side in sides.items() if side}
         if from_one is False or (not from_one and not {"one", "odd"} & set(sides.values())):
             return []
-        named = {
-            side: [f"{t}.{c}" for (t, c), s in sides.items() if s == side]
-            for side in ("zero", "one", "odd", "unclear")
-        }
+        named = dict.fromkeys(("zero", "one", "odd", "unclear"), "")
+        for (t, c), side in sides.items():
+            named[side] += f" and {t}.{c}" if named[side] else f"{t}.{c}"
         if from_one or (shift and all(side == "one" for side in sides.values())):
             for pair in sides:
                 self._put(pair, nw.col(pair[1]) - 1)
                 self._extents.pop(pair, None)
             self.from_one = True
             k = "the number of classes" if own else str(self.n_classes)
-            self.notes.append(
-                f"{' and '.join(named['one'])}: classes are read as counted from 1, since {k} occurs and 0 does not"
-            )
+            why = f"since {k} occurs and 0 does not"
+            self.notes.append(f"{named['one']}: classes are read as counted from 1, {why}")
             return []
-        k = "their number" if own else str(self.n_classes)
+        k, n = "their number" if own else str(self.n_classes), self.n_classes or 0
         if named["odd"]:
-            came = f"classes from 1 to beyond {k} in {' and '.join(named['odd'])}: from 1, or from 0 with answers that cannot be"
+            came = f"classes from 1 to beyond {k} in {named['odd']}: from 1, or from 0 with answers that cannot be"
         elif named["zero"]:
-            came = f"classes from 0 in {' and '.join(named['zero'])} and from 1 (0 never, {k} occurs) in {' and '.join(named['one'])}"
+            came = f"classes from 0 in {named['zero']} and from 1 (0 never, {k} occurs) in {named['one']}"
         else:
-            came = (
-                f"classes from 1 in {' and '.join(named['one'])} (0 never, {k} occurs); {' and '.join(named['unclear'])} "
-                "can be read from 0 or from 1"
-            )
-        remedy = "Write all classes from 0" + (
-            "." if own else f", or pass classes={list(range(1, (self.n_classes or 0) + 1))[:6]!r}."
-        )
-        if not own and (self.n_classes or 0) > 6:
-            remedy = f"Write all classes from 0, or pass classes 1 to {self.n_classes}."
+            came = f"classes from 1 in {named['one']} (0 never, {k} occurs); {named['unclear']} can be read from 0 or from 1"
+        every = f"classes 1 to {n}" if n > 6 else f"classes={list(range(1, n + 1))!r}"
+        remedy = f"Write all classes from 0{'' if own else f', or pass {every}'}."
         return [fault(self.what, "must count classes in one way", came, remedy=remedy)]
 
     def _side(self, pair: Pair, *, own: bool) -> str:
@@ -441,20 +390,14 @@ class Classes:
             return ""
         if not own:
             k = self.n_classes or 0
-            return "unclear" if most < k else "one" if most == k else self._odd(frame, col == k)
-        items = self.frames["items"].select("item", _k=nw.col("n_classes"))
-        joined = frame.select("item", column).join(items, on="item", how="inner")
-        at, above = fetch(
-            joined.select(
-                (col == nw.col("_k")).cast(nw.Int64).sum().alias("at"),
-                (col > nw.col("_k")).cast(nw.Int64).sum().alias("above"),
-            )
-        )[0]
+            at, above = most == k or (most > k and has_rows(frame.filter(col == k))), most > k
+        else:
+            items = self.frames["items"].select("item", _k=nw.col("n_classes"))
+            joined = frame.select("item", column).join(items, on="item", how="inner")
+            sides = {"at": col == nw.col("_k"), "above": col > nw.col("_k")}
+            sums = {name: side.cast(nw.Int64).sum() for name, side in sides.items()}
+            at, above = fetch(joined.select(**sums))[0]
         return "unclear" if not at else "odd" if above else "one"
-
-    @staticmethod
-    def _odd(frame: Frame, at: nw.Expr) -> str:
-        return "odd" if fetch(frame.filter(at).head(1)) else "unclear"
 
     def set_aside(self) -> list[str]:
         """Answers that are no class of their item become no answer, with the state ``invalid``;
@@ -465,65 +408,44 @@ class Classes:
         answers, col = self.frames["answers"], nw.col("answer")
         whole = answers.collect_schema()["answer"] == nw.Int64
         own = whole and self._items_have("n_classes") and self.classes is None
+        rule = "must be a class of its item"
         if self.classes is not None:
             broken = ~col.is_in(list(self.classes))
+            rule = f"must be among the classes {list(self.classes)[:8]!r}"
         elif whole:
             low, high = self._extent(("answers", "answer"))
-            k: Any = (
-                fetch(self.frames["items"].select(nw.col("n_classes").min()))[0][0]
-                if own
-                else self.n_classes
-            )
+            k: Any = self.n_classes
+            if own:
+                items = self.frames["items"].select("item", _k=nw.col("n_classes"))
+                k = fetch(items.select(nw.col("_k").min()))[0][0]
+                answers = answers.join(items, on="item", how="left")
             if low is None or high is None or (low >= 0 and (k is None or high < k)):
                 return []
-            broken = (
-                (col < 0) | (col >= nw.col("_k"))
-                if own
-                else (col < 0) | (col >= k)
-                if k is not None
-                else col < 0
-            )
+            most = nw.col("_k") if own else k
+            broken = col < 0 if k is None and not own else (col < 0) | (col >= most)
         else:
             return []
-        if own:
-            answers = answers.join(
-                self.frames["items"].select("item", _k=nw.col("n_classes")), on="item", how="left"
-            )
         broken = (broken & ~col.is_null()).fill_null(value=False)
         given = (~col.is_null()).cast(nw.Int64).sum()
-        rows = fetch(
-            answers.group_by("system")
-            .agg(bad=broken.cast(nw.Int64).sum(), given=given)
-            .select("system", "bad", "given")
-            .sort("system")
-        )
+        sums = answers.group_by("system").agg(bad=broken.cast(nw.Int64).sum(), given=given)
+        rows = fetch(sums.select("system", "bad", "given").sort("system"))
         bad = {str(system): int(n) for system, n, _ in rows if n}
         if not bad:
             return []
-        if sum(bad.values()) == sum(int(n or 0) for _, _, n in rows):
-            found = fetch(answers.filter(broken).select("item", "answer").sort("item").head(5))
-            rule = (
-                f"must be among the classes {list(self.classes)[:8]!r}"
-                if self.classes is not None
-                else "must be a class of its item"
-            )
+        total = sum(bad.values())
+        if total == sum(int(n or 0) for _, _, n in rows):
+            found = _first_of(answers.filter(broken), "answer")
             came = f"none that is: {str(found[0][1])[:40]!r}"
-            remedy = "Correct n_classes, classes or the answers."
-            where = [r[0] for r in found]
-            total = sum(bad.values())
+            remedy, where = "Correct n_classes, classes or the answers.", [r[0] for r in found]
             return [fault("answers.answer", rule, came, where=where, total=total, remedy=remedy)]
         invalid = nw.lit("invalid")
         state: Any = nw.when(broken).then(invalid)
         state = state.otherwise(nw.col("state")) if "state" in answers.columns else state
-        answers = answers.with_columns(
-            nw.when(~broken).then(col).alias("answer"), state.alias("state")
-        )
+        answers = answers.with_columns(answer=nw.when(~broken).then(col), state=state)
         self.frames["answers"] = settle(answers.drop("_k") if own else answers, ours=self.ours)
-        some = ", ".join(
-            f"{system} {n:,}"
-            for system, n in sorted(bad.items(), key=lambda pair: -pair[1])[: _SHOWN + 2]
-        )
-        more = f" and {len(bad) - _SHOWN - 2} more systems" if len(bad) > _SHOWN + 2 else ""
+        worst, most_shown = sorted(bad.items(), key=lambda pair: -pair[1]), _SHOWN + 2
+        some = ", ".join(f"{system} {n:,}" for system, n in worst[:most_shown])
+        more = f" and {len(bad) - most_shown} more systems" if len(bad) > most_shown else ""
         self.notes.append(f"answers that are no class of their item count as wrong: {some}{more}")
         return []
 
@@ -536,19 +458,18 @@ def no_answers(words: Sequence[object] | str | None) -> tuple[str, ...]:
     >>> no_answers(["N/A", -1])
     ('n/a', '-1')
     """
-    if isinstance(words, str) or not all(
-        isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in words or ()
-    ):
-        raise ArgumentError(
-            f"no_answer must be a list of texts or numbers; got {words!r}. Write [{words!r}]."
-        )
+    given = () if isinstance(words, str) else words or ()
+    plain = all(isinstance(w, (str, int, float)) and not isinstance(w, bool) for w in given)
+    came = f"got {words!r}. Write [{words!r}]."
+    listed = plain and not isinstance(words, str)
+    require(listed, f"no_answer must be a list of texts or numbers; {came}")
     return tuple(dict.fromkeys(str(w).strip().lower() for w in words or ()))
 
 
 def check_invalid(invalid: object) -> None:
     """Refuse a way to treat invalid answers that does not exist."""
-    if invalid not in {"wrong", "refuse"}:
-        raise ArgumentError(f"invalid must be 'wrong' or 'refuse'; got {invalid!r}.")
+    known = invalid in {"wrong", "refuse"}
+    require(known, f"invalid must be 'wrong' or 'refuse'; got {invalid!r}.")
 
 
 def options_of(value: object) -> list[str] | None:
@@ -596,9 +517,8 @@ def _nearest(value: str, known: Sequence[str]) -> str:
     if value in known:
         return value
     plain = value.strip()
-    same = [c for c in known if c.strip() == plain] or [
-        c for c in known if c.strip().casefold() == plain.casefold()
-    ]
+    same = [c for c in known if c.strip() == plain]
+    same = same or [c for c in known if c.strip().casefold() == plain.casefold()]
     if not same and _LETTER.fullmatch(plain) and all(len(c) == 1 and c.isalpha() for c in known):
         same = [c for c in known if c.casefold() == _letter(plain).casefold()]
     return same[0] if len(same) == 1 else value
@@ -633,10 +553,17 @@ def beside(frame: Frame, columns: Mapping[str, list[Any]]) -> Frame:
     else:
         table: Any = frame.to_native()
         session = table.session if frame.implementation.is_sqlframe() else table.sparkSession
-        made = nw.from_native(
-            session.createDataFrame(list(zip(*columns.values(), strict=True)), list(columns))
-        )
+        rows = list(zip(*columns.values(), strict=True))
+        made = nw.from_native(session.createDataFrame(rows, list(columns)))
     return made
+
+
+def _first_of(frame: Frame, *columns: str, most: int = 5) -> list[tuple[Any, ...]]:
+    """The items, and some other columns, of the first rows in the order of items."""
+    return fetch(frame.select("item", *columns).sort("item").head(most))
+
+
+_ONE_TYPE = "Write all as text or all as whole numbers."
 
 
 def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) -> list[str]:
@@ -651,25 +578,23 @@ def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) 
         col = nw.col(column)
         plain = col.str.strip_chars()
         rest = plain.str.replace_all(r"^[+-]?[0-9]{1,18}$", "")
-        if not fetch(frames[table].filter(~col.is_null()).select(column).head(1)):
+        if not has_rows(frames[table].filter(is_there(column)).select(column)):
             frames[table] = frames[table].with_columns(nw.lit(None, dtype=nw.Int64).alias(column))
-        elif not fetch(frames[table].filter((rest != "").fill_null(value=False)).head(1)):
+        elif not has_rows(frames[table].filter((rest != "").fill_null(value=False))):
             frames[table] = frames[table].with_columns(plain.cast(nw.Int64).alias(column))
-            notes.append(
-                f"{table}.{column}: text of digits is read as whole numbers, as in the other tables"
-            )
+            line = "text of digits is read as whole numbers, as in the other tables"
+            notes.append(f"{table}.{column}: {line}")
         else:
             faults.append(table)
     if not faults:
         return []
-    words = {True: "whole numbers", False: "text"}
-    kinds = [
-        f"{words[frames[t].collect_schema()[c] == nw.Int64]} in {t}.{c} ({ids_of(frames[t])})"
-        for t, c in pairs
-        if t in frames
-    ]
-    remedy = "Write all as text or all as whole numbers."
-    return [fault("item", "must have one type in all tables", ", ".join(kinds), remedy=remedy)]
+    words, kinds = {True: "whole numbers", False: "text"}, []
+    for t, c in pairs:
+        if t in frames:
+            kind = words[frames[t].collect_schema()[c] == nw.Int64]
+            kinds.append(f"{kind} in {t}.{c} ({ids_of(frames[t])})")
+    rule = "must have one type in all tables"
+    return [fault("item", rule, ", ".join(kinds), remedy=_ONE_TYPE)]
 
 
 def first_rows(frame: Frame, *columns: str) -> list[tuple[Any, ...]]:

@@ -10,7 +10,13 @@ from typing import Any, Literal, Self, TypeVar
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
+from noracle.errors import (
+    EvidenceError,
+    EvidenceWarning,
+    raise_faults,
+    require,
+    require_evidence,
+)
 from noracle.evidence.classes import (
     Classes,
     Invalid,
@@ -25,6 +31,7 @@ from noracle.evidence.frames import (
     Frame,
     distinct,
     fetch,
+    has_rows,
     is_there,
     log_format,
     open_frames,
@@ -210,22 +217,12 @@ class Evidence:
         >>> evidence.n_classes
         3
         """
-        shape = shape_of(
-            columns,
-            wide=wide,
-            systems=systems,
-            label=label,
-            ruled_out=ruled_out,
-            no_answer=no_answers(no_answer),
-        )
-        return cls._made(
-            {"answers": answers, "judgements": judgements, "grades": grades, "items": items},
-            shape,
-            n_classes=n_classes,
-            classes=classes,
-            conflicts=conflicts,
-            invalid=invalid,
-        )
+        tables = {"answers": answers, "judgements": judgements, "grades": grades, "items": items}
+        said: dict[str, Any] = {"label": label, "ruled_out": ruled_out}
+        said["no_answer"] = no_answers(no_answer)
+        shape = shape_of(columns, wide=wide, systems=systems, **said)
+        about: dict[str, Any] = {"n_classes": n_classes, "classes": classes}
+        return cls._made(tables, shape, **about, conflicts=conflicts, invalid=invalid)
 
     @classmethod
     def _made(
@@ -241,15 +238,14 @@ class Evidence:
         from_one: bool | None = None,
     ) -> Self:
         """Evidence from tables; ``part`` if others hold the rest, ``from_one`` how these count."""
-        if conflicts not in {"error", "drop"}:
-            raise ArgumentError(f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
+        told = conflicts in {"error", "drop"}
+        require(told, f"conflicts must be 'error' or 'drop'; got {conflicts!r}.")
         given, notes = _from_logs(given)
         check_invalid(invalid)
         tables = {name: table for name, table in given.items() if table is not None}
-        if not tables.keys() & {"answers", "judgements", "grades"}:
-            raise EvidenceError.of(
-                "evidence", "must have answers, judgements or grades", "none of them"
-            )
+        there = tables.keys() & {"answers", "judgements", "grades"}
+        rule = "must have answers, judgements or grades"
+        require_evidence(there, "evidence", rule, "none of them")
         known = _known_classes(n_classes, classes)
         frames, connection = open_frames(tables)
         made = shaped(frames, shape)
@@ -257,26 +253,20 @@ class Evidence:
         if "answers" in frames:
             frames["answers"], runs = numbered_runs(frames["answers"])
             notes += runs
-        free = (
-            "grades" in frames
-            and "judgements" not in frames
-            and n_classes is None
-            and known is None
-        )
+        free = "grades" in frames and "judgements" not in frames
+        free = free and n_classes is None and known is None
         if free:
             frames = _free_text(frames)
         faults: list[str] = []
         for name in frames:
             frames[name], problems = normalise(frames[name], TABLES[name])
             faults += problems
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         spoken = [("answers", "answer"), ("judgements", "class")]
         first = {name: _first(frames[name], dict(spoken).get(name)) for name in frames}
-        faults += [f"{name} {_EMPTY}" for name in frames if not first[name]]
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults([f"{name} {EMPTY}" for name in frames if not first[name]])
         faults = meet_ids(frames, made.notes, [(name, "item") for name in frames])
+        whole = [pair for pair in spoken if len(first.get(pair[0], [()])[0]) > 1]
         reader = Classes(
             frames=frames,
             pairs=spoken,
@@ -285,11 +275,7 @@ class Evidence:
             no_answer=shape.no_answer,
             notes=made.notes,
             ours=connection is not None,
-            first={
-                p: [row[1] for row in first[p[0]]]
-                for p in spoken
-                if len(first.get(p[0], [()])[0]) > 1
-            },
+            first={pair: [row[1] for row in first[pair[0]]] for pair in whole},
         )
         kind = "text"
         if not faults and free:
@@ -298,11 +284,9 @@ class Evidence:
             kind, faults = _read_classes(reader, invalid, part=part, from_one=from_one)
         unmet = [] if part else [pair for pair in _LABELS if is_large(first.get(pair[0], ()))]
         if not part and not faults:
-            faults = [
-                line for pair in _LABELS if pair not in unmet for line in apart(frames, *pair)
-            ]
-        if faults:
-            raise EvidenceError(*faults)
+            small = [pair for pair in _LABELS if pair not in unmet]
+            faults = [line for pair in small for line in apart(frames, *pair)]
+        raise_faults(faults)
         known = reader.classes
         if "items" in frames and "n_classes" in frames["items"].columns and n_classes is not None:
             frames["items"] = frames["items"].with_columns(nw.col("n_classes").fill_null(n_classes))
@@ -366,16 +350,9 @@ class Evidence:
         ['item', 'class', 'verdict', 'said']
         """
         named = None if item is None else {"answers.item": item}
-        evidence = cls.from_tables(
-            table,
-            n_classes=n_classes,
-            classes=classes,
-            wide=True,
-            systems=systems,
-            label=label,
-            ruled_out=ruled_out,
-            columns=named,
-        )
+        about: dict[str, Any] = {"n_classes": n_classes, "classes": classes, "columns": named}
+        about |= {"systems": systems, "label": label, "ruled_out": ruled_out}
+        evidence = cls.from_tables(table, wide=True, **about)
         return dataclasses.replace(evidence, protocol="sets")
 
     @classmethod
@@ -390,9 +367,8 @@ class Evidence:
         from noracle.evidence.shapes import answers_as_classes, read_paper_csv
 
         judgements, items = read_paper_csv(path)
-        evidence = cls.from_tables(
-            None if answers is None else answers_as_classes(answers), judgements, items
-        )
+        given = None if answers is None else answers_as_classes(answers)
+        evidence = cls.from_tables(given, judgements, items)
         return dataclasses.replace(evidence, protocol="sets")
 
     def check(self) -> Self:
@@ -405,9 +381,7 @@ class Evidence:
         """
         self._meet()
         if not self._checked:
-            faults = faults_of_evidence(self)
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(faults_of_evidence(self))
             self._checked.append(True)
         return self
 
@@ -417,9 +391,7 @@ class Evidence:
             second, about = self._unmet[0]
             frames = {"answers": self.answers, second: getattr(self, second)}
             found = {name: frame for name, frame in frames.items() if frame is not None}
-            faults = apart(found, second, about, met) if len(found) == len(frames) else []
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(apart(found, second, about, met) if len(found) == len(frames) else [])
             self._unmet.pop(0)
 
     def with_repeats(self, how: Repeats) -> Self:
@@ -442,13 +414,12 @@ class Evidence:
         >>> [estimate_accuracy(evidence.with_repeats(how)).value for how in ("mean", "all", "any")]
         [0.5, 0.0, 1.0]
         """
-        if how not in {"mean", "all", "any"}:
-            raise ArgumentError(f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
+        known = how in {"mean", "all", "any"}
+        require(known, f"repeats must be 'mean', 'all' or 'any'; got {how!r}.")
         if how == self.repeats_as:
             return self
-        return dataclasses.replace(
-            self, repeats_as=how, _kept=self._known("labels", "propensities")
-        )
+        kept = self._known("labels", "propensities")
+        return dataclasses.replace(self, repeats_as=how, _kept=kept)
 
     @property
     def _about(self) -> tuple[Any, ...]:
@@ -521,11 +492,8 @@ class Evidence:
         """Whether nothing lists the items asked about: there are grades alone, and graded items are
         a sample of more.
         """
-        return (
-            self.grades is not None
-            and self.answers is None
-            and (self.items is None or not self._listed)
-        )
+        listed = self.items is not None and self._listed
+        return self.grades is not None and self.answers is None and not listed
 
     def _with_n_classes(self) -> Self:
         """Infer the number of classes where nobody gave it, and say so."""
@@ -537,42 +505,40 @@ class Evidence:
             if self.n_classes is not None:
                 return self
             return self._inferred(self._largest_class() + 1, "the largest class seen plus one")
-        seen = self._seen_classes(
-            _MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6
-        )
+        most = _MOST_INFERRED + 1 if self.n_classes is None else self.n_classes + 6
+        seen = self._seen_classes(most)
         if self.n_classes is None:
             return self._inferred(len(seen), "the number of different classes seen")
-        if len(seen) > self.n_classes:
-            shown = ", ".join(repr(s[:40]) for s in seen[:6])
-            rule = f"must have at most {self.n_classes} different classes"
-            raise EvidenceError.of(
-                "answer and class", rule, f"more: {shown}, …", remedy="Pass classes."
-            )
+        came = f"more: {', '.join(repr(s[:40]) for s in seen[:6])}, …"
+        few, rule = len(seen) <= self.n_classes, f"must have at most {self.n_classes}"
+        rule = f"{rule} different classes"
+        require_evidence(few, "answer and class", rule, came, remedy="Pass classes.")
         return self
 
     def _inferred(self, k: int, how: str) -> Self:
-        if not 2 <= k <= _MOST_INFERRED:
-            rule = f"must be given unless {how} is between 2 and {_MOST_INFERRED}"
-            raise EvidenceError.of("n_classes", rule, k, remedy="Pass n_classes or classes.")
+        fits, remedy = 2 <= k <= _MOST_INFERRED, "Pass n_classes or classes."
+        rule = f"must be given unless {how} is between 2 and {_MOST_INFERRED}"
+        require_evidence(fits, "n_classes", rule, k, remedy=remedy)
         line = f"n_classes = {k} inferred: {how}"
         warnings.warn(f"{line}. Pass n_classes to be sure.", EvidenceWarning, stacklevel=4)
         return dataclasses.replace(self, n_classes=k, inferred=(*self.inferred, line))
 
+    @property
+    def _spoken(self) -> list[tuple[Frame, str]]:
+        """The tables that hold classes, each with its column of them."""
+        tables = ((self.answers, "answer"), (self.judgements, "class"))
+        return [(frame, column) for frame, column in tables if frame is not None]
+
     def _largest_class(self) -> int:
-        largest = [
-            fetch(frame.select(nw.col(column).max()))[0][0]
-            for frame, column in ((self.answers, "answer"), (self.judgements, "class"))
-            if frame is not None
-        ]
+        largest = [fetch(frame.select(nw.col(name).max()))[0][0] for frame, name in self._spoken]
         return max((int(v) for v in largest if v is not None), default=0)
 
     def _seen_classes(self, most: int | None = None) -> list[str]:
         seen: set[str] = set()
-        for frame, column in ((self.answers, "answer"), (self.judgements, "class")):
-            if frame is not None:
-                different = distinct(frame.filter(is_there(column)), column)
-                some = different if most is None else different.head(most)
-                seen.update(str(row[0]) for row in fetch(some))
+        for frame, column in self._spoken:
+            different = distinct(frame.filter(is_there(column)), column)
+            some = different if most is None else different.head(most)
+            seen.update(str(row[0]) for row in fetch(some))
         return sorted(seen)
 
 
@@ -585,11 +551,8 @@ def _from_logs(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         log = read_logs(given["answers"], labels=given.get("judgements") is None)
         notes = log.notes
         told = {"judgements": log.judgements, "items": log.items}
-        given = {
-            **given,
-            "answers": log.answers,
-            **{name: t for name, t in told.items() if given.get(name) is None},
-        }
+        more = {name: table for name, table in told.items() if given.get(name) is None}
+        given = {**given, "answers": log.answers, **more}
     if given.get("grades") is not None:
         from noracle.evidence.grade_logs import grades_log_format, read_grades
 
@@ -628,13 +591,12 @@ def numbered_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
     named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
     if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):
         return answers, ()
-    if not fetch(repeats(answers, ("item", "system")).head(1)):
+    if not has_rows(repeats(answers, ("item", "system"))):
         return answers, ()
     for name in named:
-        if not fetch(repeats(answers, ("item", "system", name)).head(1)):
-            return answers.rename({name: "repeat"}), (
-                f"column {name!r} of the answers numbers the runs of an item",
-            )
+        if not has_rows(repeats(answers, ("item", "system", name))):
+            line = f"column {name!r} of the answers numbers the runs of an item"
+            return answers.rename({name: "repeat"}), (line,)
     return answers, ()
 
 
@@ -642,7 +604,7 @@ def first_runs(answers: Frame | None) -> tuple[Frame | None, Frame | None]:
     """The first answer of each system to each item, and all of them where there are more."""
     if answers is None or "repeat" not in answers.columns:
         return answers, None
-    if not fetch(repeats(answers, ("item", "system")).head(1)):
+    if not has_rows(repeats(answers, ("item", "system"))):
         return answers.drop("repeat"), None
     first = answers.group_by("item", "system").agg(repeat=nw.col("repeat").min())
     return answers.join(first, on=["item", "system", "repeat"], how="inner").drop("repeat"), answers
@@ -663,27 +625,23 @@ def _clusters_of_grades(frames: dict[str, Frame]) -> tuple[dict[str, Frame], tup
     grades, items = frames["grades"], frames.get("items")
     if "cluster" not in grades.columns or (items is not None and "cluster" in items.columns):
         return frames, ()
-    named = grades.filter(~nw.col("cluster").is_null() & ~nw.col("item").is_null())
+    named = grades.filter(is_there("cluster"), is_there("item"))
     own = named.group_by("item").agg(cluster=nw.col("cluster").max(), least=nw.col("cluster").min())
-    several = fetch(
-        own.filter(nw.col("cluster") != nw.col("least")).select("item").sort("item").head(5)
-    )
-    if several:
-        where = [row[0] for row in several]
-        rule = "must be the same in all rows of an item"
-        raise EvidenceError.of(
-            "grades.cluster", rule, "different ones", where=where, total=len(where)
-        )
+    several = own.filter(nw.col("cluster") != nw.col("least")).select("item")
+    where = [row[0] for row in fetch(several.sort("item").head(5))]
+    if where:
+        what, rule = "grades.cluster", "must be the same in all rows of an item"
+        raise EvidenceError.of(what, rule, "different ones", where=where, total=len(where))
     asked = items if items is not None else frames.get("answers", grades)
-    if asked is not grades and fetch(asked.join(own, on="item", how="anti").select("item").head(1)):
-        return frames, (
-            "clusters of grades are not used: items without a grade have none. Name them in the items",
-        )
-    rows = asked.group_by("item").agg(_n=nw.len()).select("item") if items is None else items
+    if asked is not grades and has_rows(asked.join(own, on="item", how="anti").select("item")):
+        line = "clusters of grades are not used: items without a grade have none"
+        return frames, (f"{line}. Name them in the items",)
+    rows = distinct(asked, "item") if items is None else items
     return {**frames, "items": rows.join(own.select("item", "cluster"), on="item", how="left")}, ()
 
 
-_EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
+EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
+"""What is said of a table without rows."""
 
 
 def read_table(source: object, table: str, *, shape: Shape | None = None) -> Frame:
@@ -698,48 +656,36 @@ def read_table(source: object, table: str, *, shape: Shape | None = None) -> Fra
     >>> read_table({"item": [1], "rater": ["ann"], "label": ["cat"]}, "ratings").columns
     ['item', 'rater', 'label']
     """
-    if table not in TABLES:
-        raise ArgumentError(f"table must be one of {sorted(TABLES)}; got {table!r}.")
+    require(table in TABLES, f"table must be one of {sorted(TABLES)}; got {table!r}.")
     frames, _ = open_frames({table: source})
     frame, faults = normalise(shaped(frames, shape or Shape()).frames[table], TABLES[table])
-    if faults:
-        raise EvidenceError(*faults)
-    if not fetch(frame.select("item").head(1)):
-        raise EvidenceError(f"{table} {_EMPTY}")
+    raise_faults(faults)
+    raise_faults([] if has_rows(frame.select("item")) else [f"{table} {EMPTY}"])
     spoken = WIDE.get(table, ("", ""))[1]
     if spoken in ("answer", "label"):
-        reader = Classes(
-            frames={table: frame},
-            pairs=[(table, spoken)],
-            no_answer=shape.no_answer if shape else (),
-            ours=False,
-        )
+        silent = shape.no_answer if shape else ()
+        pairs = [(table, spoken)]
+        reader = Classes(frames={table: frame}, pairs=pairs, no_answer=silent, ours=False)
         reader.silence()
         frame = reader.frames[table]
-    faults = faults_of_table(frame, TABLES[table])
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults_of_table(frame, TABLES[table]))
     return frame
 
 
 def _known_classes(
     n_classes: object, classes: Sequence[int | str] | None
 ) -> tuple[int | str, ...] | None:
-    if n_classes is not None and (
-        isinstance(n_classes, bool)
-        or not isinstance(n_classes, int)
-        or not 2 <= n_classes <= MAX_CLASSES
-    ):
-        rule = f"must be a whole number from 2 to {MAX_CLASSES}"
-        raise EvidenceError.of("n_classes", rule, repr(n_classes))
+    whole = n_classes if isinstance(n_classes, int) and not isinstance(n_classes, bool) else 0
+    fits = n_classes is None or 2 <= whole <= MAX_CLASSES
+    rule = f"must be a whole number from 2 to {MAX_CLASSES}"
+    require_evidence(fits, "n_classes", rule, repr(n_classes))
     if classes is None:
         return None
     known = tuple(classes)
     one_type = len({type(c) for c in known}) == 1 and isinstance(known[0], (int, str))
-    if len(set(known)) != len(known) or len(known) < 2 or not one_type:
-        rule = "must be at least two different texts or whole numbers"
-        raise EvidenceError.of("classes", rule, repr(known)[:80])
-    if n_classes is not None and n_classes != len(known):
-        rule = f"must be the number of classes, {len(known)}"
-        raise EvidenceError.of("n_classes", rule, n_classes, remedy="Leave it out.")
+    differ = len(set(known)) == len(known) >= 2
+    rule = "must be at least two different texts or whole numbers"
+    require_evidence(differ and one_type, "classes", rule, repr(known)[:80])
+    same, rule = n_classes in {None, len(known)}, f"must be the number of classes, {len(known)}"
+    require_evidence(same, "n_classes", rule, n_classes, remedy="Leave it out.")
     return known

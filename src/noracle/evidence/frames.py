@@ -17,14 +17,21 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import EvidenceError, EvidenceWarning, MissingExtra, fault
+from noracle.errors import (
+    EvidenceError,
+    EvidenceWarning,
+    MissingExtra,
+    fault,
+    raise_faults,
+    require_evidence,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -92,21 +99,17 @@ def scan(
     given = [os.fspath(p) for p in path] if isinstance(path, (list, tuple)) else [os.fspath(path)]  # type: ignore[call-overload]
     shown = repr(given[0]) if len(given) == 1 else f"{given[0]!r} and {len(given) - 1} more"
     readers = {_reader(name) for name in given}
-    if None in readers or len(readers) > 1:
-        rule = (
-            f"must be a file ending in {', '.join(_READERS)}"
-            if None in readers
-            else "must be files of one kind"
-        )
-        raise EvidenceError.of(table, rule, shown, remedy="Rename it or pass a data frame.")
+    known, remedy = None not in readers, "Rename it or pass a data frame."
+    rule = (
+        "must be files of one kind" if known else f"must be a file ending in {', '.join(_READERS)}"
+    )
+    require_evidence(known and len(readers) == 1, table, rule, shown, remedy=remedy)
     files = [file for name in given for file in _files(name, table)]
     local = [file for file in files if not is_url(file)]
     for file in local:
-        if Path(file).stat().st_size == 0:
-            remedy = "Write a header and rows into it."
-            raise EvidenceError.of(
-                table, "must not be empty", f"the empty file {file!r}", remedy=remedy
-            )
+        came, remedy = f"the empty file {file!r}", "Write a header and rows into it."
+        size = Path(file).stat().st_size
+        require_evidence(size, table, "must not be empty", came, remedy=remedy)
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
@@ -116,10 +119,19 @@ def scan(
         with contextlib.suppress(duckdb.Error):  # the query itself says better what is wrong
             run(f"CREATE TEMP TABLE {name} AS {query}")
             query = f"SELECT * FROM {name}"  # noqa: S608 (our own name)
-    try:
+    with _readable(f"{table} file {shown}"):
         return run(query)
+
+
+@contextlib.contextmanager
+def _readable(what: str = "evidence") -> Iterator[None]:
+    """Turn an error of the engine into one line about a file, or a query on it."""
+    import duckdb
+
+    try:
+        yield
     except duckdb.Error as error:
-        raise unreadable(error, f"{table} file {shown}") from None
+        raise unreadable(error, what) from None
 
 
 def _is_small(paths: list[str]) -> bool:
@@ -144,14 +156,11 @@ def _reader(name: str) -> str | None:
 
 def _files(name: str, table: str) -> list[str]:
     """The files that a path or glob names; a URL is left to the engine."""
-    if Path(name).is_file():
-        return [name]
-    if is_url(name):
+    if Path(name).is_file() or is_url(name):
         return [name]
     files = [f for f in sorted(glob.glob(name, recursive=True)) if Path(f).is_file()]  # noqa: PTH207 (the pattern may be absolute)
-    if not files:
-        rule = "must name a file or a glob that matches files"
-        raise EvidenceError.of(table, rule, repr(name), remedy="Check the path.")
+    rule = "must name a file or a glob that matches files"
+    require_evidence(files, table, rule, repr(name), remedy="Check the path.")
     return files
 
 
@@ -165,64 +174,45 @@ def _delimiter(files: list[str]) -> str:
     return f", delim = '{found}'" if found.encode() in header else ""
 
 
+_TEXT = r"invalid unicode|not utf-8|byte sequence|invalid utf"
+_PARQUET = r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be"
+_ONE_TYPE = "Make the whole column text or the whole column whole numbers"
+_ONE_SCHEMA = "Write the files again with one schema"
 _REASONS = (
-    (
-        r"invalid unicode|not utf-8|byte sequence|invalid utf",
-        "must be UTF-8 text",
-        "Save it as UTF-8",
-    ),
-    (
-        r"magic bytes|footer|thrift|snappy|truncated|not a parquet|too small to be",
-        "must be a complete Parquet file",
-        "Write it again",
-    ),
+    (_TEXT, "must be UTF-8 text", "Save it as UTF-8"),
+    (_PARQUET, "must be a complete Parquet file", "Write it again"),
     (r"json", "must hold one JSON object a line", "Repair that line"),
-    (
-        r"convert",
-        "must keep one type a column",
-        "Make the whole column text or the whole column whole numbers",
-    ),
+    (r"convert", "must keep one type a column", _ONE_TYPE),
     (r"csv", "must be a regular CSV file", "Repair that line"),
-    (
-        r"schema|type mismatch|mismatch",
-        "must have the same columns in every file",
-        "Write the files again with one schema",
-    ),
+    (r"schema|mismatch", "must have the same columns in every file", _ONE_SCHEMA),
 )
 
 
 def unreadable(error: Exception, what: str) -> EvidenceError:
     """One line about a file (or a query on it) that the engine refused."""
     text = str(error)
-    extension = re.search(
-        r"required extension '(\w+)|extension \"(\w+)\"|(\w+) extension", text, flags=re.IGNORECASE
-    )
+    named_so = r"required extension '(\w+)|extension \"(\w+)\"|(\w+) extension"
+    extension = re.search(named_so, text, flags=re.IGNORECASE)
     if extension and re.search(r"install|load|missing extension", text, flags=re.IGNORECASE):
         name = next(group for group in extension.groups() if group)
         remedy = f"With a network run once: python -c \"import duckdb; duckdb.sql('INSTALL {name}')\", or copy the file to this machine."
         came = f"a place that needs DuckDB's extension {name!r}, not installed"
         return EvidenceError.of(what, "must be readable", came, remedy=remedy)
-    named = re.search(r"file = (.+)$", text, flags=re.MULTILINE) or re.search(
-        r"file [\"']([^\"']+)[\"']", text
-    )
+    named = re.search(r"file = (.+)$", text, flags=re.MULTILINE)
+    named = named or re.search(r"file [\"']([^\"']+)[\"']", text)
     if named and "file" not in what:
         what = f"file {named[1].strip()!r}"
     lines = re.search(r"line:?\s*(\d+)", text, flags=re.IGNORECASE)
     column = re.search(r'column "([^"]{1,60})"', text)
     place = f" at line {lines[1]}" if lines else ""
     place += f", column {column[1]!r}" if column else ""
-    kind = text.split(":", 1)[0]
+    kind = text.split(":", 1)[0].strip().lower()[:60]
+    came = f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}{place}"
     for pattern, rule, remedy in _REASONS:
         if re.search(pattern, text, flags=re.IGNORECASE):
-            remedy = f"{remedy}, or pass a data frame."
-            return EvidenceError.of(what, rule, f"{_article(kind)}{place}", remedy=remedy)
+            return EvidenceError.of(what, rule, came, remedy=f"{remedy}, or pass a data frame.")
     remedy = "Open it with its own tool and save it again."
-    return EvidenceError.of(what, "must be readable", f"{_article(kind)}{place}", remedy=remedy)
-
-
-def _article(kind: str) -> str:
-    kind = kind.strip().lower()[:60]
-    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+    return EvidenceError.of(what, "must be readable", came, remedy=remedy)
 
 
 def log_format(path: object) -> str | None:
@@ -247,16 +237,12 @@ def log_format(path: object) -> str | None:
     except OSError:
         return None
     if name.endswith(".json"):
-        return (
-            "inspect"
-            if re.match(
-                rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:', head
-            )
-            else None
-        )
-    if all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"')):
-        return "lm-eval"
-    return None
+        return "inspect" if _INSPECT.match(head) else None
+    samples = all(key in head for key in (b'"doc_id"', b'"filtered_resps"', b'"arguments"'))
+    return "lm-eval" if samples else None
+
+
+_INSPECT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:')
 
 
 def files_of(path: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -296,19 +282,14 @@ def backend(table: object, name: str = "table") -> str:
     except TypeError:
         raise EvidenceError.of(name, f"must be {_ACCEPTED}", type(table).__name__) from None
     kind = str(native.implementation)
-    if kind not in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}:
-        raise EvidenceError.of(
-            name, f"must be {_ACCEPTED}", f"a {kind} frame", remedy="Convert it first."
-        )
+    known, came = kind in {"pandas", "polars", "pyarrow", "duckdb", *_ENGINES}, f"a {kind} frame"
+    require_evidence(known, name, f"must be {_ACCEPTED}", came, remedy="Convert it first.")
     return kind
 
 
 def _is_paths(table: object) -> bool:
-    return (
-        isinstance(table, (list, tuple))
-        and bool(table)
-        and all(isinstance(part, (str, os.PathLike)) for part in table)
-    )
+    parts = table if isinstance(table, (list, tuple)) else ()
+    return bool(parts) and all(isinstance(part, (str, os.PathLike)) for part in parts)
 
 
 def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]:
@@ -317,14 +298,11 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
     """
     kinds = {name: backend(table, name) for name, table in tables.items()}
     used = set(kinds.values())
-    natives: dict[str, Any] = {
-        name: nw.to_native(table, pass_through=True) for name, table in tables.items()
-    }
+    natives: dict[str, Any] = {n: nw.to_native(t, pass_through=True) for n, t in tables.items()}
     for kind, engine in _ENGINES.items():
-        if kind in used and len(used) > 1:
-            remedy = f"Read the others with {engine} too."
-            rule = f"must all be {engine} frames or none"
-            raise EvidenceError.of("tables", rule, _listed(kinds), remedy=remedy)
+        fits, came = kind not in used or len(used) == 1, [f"{n} {k}" for n, k in kinds.items()]
+        rule, remedy = f"must all be {engine} frames or none", f"Read the others with {engine} too."
+        require_evidence(fits, "tables", rule, ", ".join(came), remedy=remedy)
     if len(used) == 1 and used <= {"polars", *_ENGINES}:
         _require_one_session(natives, used)
         return {name: nw.from_native(native).lazy() for name, native in natives.items()}, None
@@ -335,12 +313,10 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
         # DuckDB finds ``frame`` by its name in the query: it looks at the variables of the caller.
         return anchors[0].query("noracle_anchor", query) if anchors else connection.sql(query)  # type: ignore[union-attr]
 
-    frames = {
-        name: nw.from_native(
-            _relation(natives[name], kinds[name], name, run, ours=connection is not None)
-        )
-        for name in tables
-    }
+    frames: dict[str, Frame] = {}
+    for name, native in natives.items():
+        relation = _relation(native, kinds[name], name, run, ours=connection is not None)
+        frames[name] = nw.from_native(relation)
     if len(anchors) > 1:
         _require_one_connection(anchors)
     return frames, connection
@@ -348,32 +324,27 @@ def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]
 
 def _require_one_session(natives: Mapping[str, Any], used: set[str]) -> None:
     """Tables of two connections cannot be joined; Spark and Polars say so themselves."""
+    homes: set[int] = set()
     try:
         if used == {"ibis"}:
             homes = {id(native.get_backend()) for native in natives.values()}
-        else:
-            homes = (
-                {id(native.session) for native in natives.values()}
-                if used == {"sqlframe"}
-                else set()
-            )
+        elif used == {"sqlframe"}:
+            homes = {id(native.session) for native in natives.values()}
     except Exception as error:  # noqa: BLE001 (an Ibis table without a connection, or with several, is refused by an error of Ibis's own)
         came = f"tables for which Ibis says {type(error).__name__}"
         rule = "must belong to one connection"
         raise EvidenceError.of("tables", rule, came, remedy="Connect them first.") from None
-    if len(homes) > 1:
-        remedy = "Make them with the same connection."
-        raise EvidenceError.of("tables", "must belong to one connection", "two", remedy=remedy)
+    rule, remedy = "must belong to one connection", "Make them with the same connection."
+    require_evidence(len(homes) < 2, "tables", rule, "two", remedy=remedy)
 
 
 def _require_one_connection(relations: Sequence[Any]) -> None:
     import duckdb
 
+    first = relations[0].limit(0).set_alias("left_side")
     try:
         for other in relations[1:]:
-            relations[0].limit(0).set_alias("left_side").cross(
-                other.limit(0).set_alias("right_side")
-            )
+            first.cross(other.limit(0).set_alias("right_side"))
     except duckdb.Error:
         rule = "must be relations of one DuckDB connection"
         remedy = "Make them with the same connection."
@@ -428,31 +399,26 @@ def _refuse_mixed(table: Any, name: str) -> None:
                 came = " and ".join(sorted(seen))
                 remedy = "Convert the column."
                 faults.append(fault(f"{name}.{column}", "must hold one type", came, remedy=remedy))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
 
 
 def _from_columns(
     table: Mapping[str, Any], name: str, run: Callable[..., duckdb.DuckDBPyRelation]
 ) -> duckdb.DuckDBPyRelation:
     columns = {str(k): _values(v) for k, v in table.items()}
-    lengths = {len(v) for v in columns.values()}
-    if len(lengths) > 1:
-        found = ", ".join(f"{k} {len(v)}" for k, v in columns.items())
-        raise EvidenceError.of(name, "must have columns of one length", found)
-    if not columns:
-        raise EvidenceError.of(name, "must have columns", "an empty dict")
+    same = len({len(v) for v in columns.values()}) < 2
+    came = ", ".join(f"{k} {len(v)}" for k, v in columns.items())
+    require_evidence(same, name, "must have columns of one length", came)
+    require_evidence(columns, name, "must have columns", "an empty dict")
     types, faults = {}, []
     for k, v in columns.items():
         try:
             types[k] = _sql_type(v)
         except TypeError as error:
-            faults.append(
-                fault(f"{name}.{k}", "must hold one type", error, remedy="Convert the column.")
-            )
-    if faults:
-        raise EvidenceError(*faults)
-    parts = ", ".join(f"CAST({_quoted(k)} AS {sql}) AS {_quoted(k)}" for k, sql in types.items())
+            what, remedy = f"{name}.{k}", "Convert the column."
+            faults.append(fault(what, "must hold one type", error, remedy=remedy))
+    raise_faults(faults)
+    parts = ", ".join(f"CAST({quoted(k)} AS {sql}) AS {quoted(k)}" for k, sql in types.items())
     return run(f"SELECT {parts} FROM frame", {k: _array(v, types[k]) for k, v in columns.items()})  # noqa: S608 (names are quoted)
 
 
@@ -461,83 +427,62 @@ def _values(column: Any) -> list[Any]:
     return [None if isinstance(v, float) and math.isnan(v) else v for v in values]
 
 
+_SQL = {"bool": "BOOLEAN", "int": "BIGINT", "float": "DOUBLE", "str": "VARCHAR", "date": "DATE"}
+_SQL |= {"datetime": "TIMESTAMP", "list": "VARCHAR[]", "tuple": "VARCHAR[]"}
+
+
 def _sql_type(values: Sequence[Any]) -> str:
-    seen = {type(v) for v in values if v is not None}
-    names = {t.__name__ for t in seen}
-    for allowed, sql in (
-        ({"bool"}, "BOOLEAN"),
-        ({"int"}, "BIGINT"),
-        ({"int", "float"}, "DOUBLE"),
-        ({"str"}, "VARCHAR"),
-        ({"date"}, "DATE"),
-        ({"datetime"}, "TIMESTAMP"),
-        ({"list", "tuple"}, "VARCHAR[]"),
-    ):
-        if names and names <= allowed:
-            return sql
-    if not names:
-        return "VARCHAR"
-    raise TypeError(" and ".join(sorted(names)))
+    names = {type(v).__name__ for v in values if v is not None}
+    found = {_SQL.get(name) for name in names} or {"VARCHAR"}
+    found = {"DOUBLE"} if found == {"BIGINT", "DOUBLE"} else found
+    sql = found.pop()
+    if found or sql is None:
+        raise TypeError(" and ".join(sorted(names)))
+    return sql
 
 
 def _array(values: Sequence[Any], sql: str) -> Any:
     """A numpy array that DuckDB can scan without any data frame library."""
     if sql in {"BIGINT", "BOOLEAN"}:
-        kind = np.int64 if sql == "BIGINT" else np.bool_
-        return np.ma.masked_array(
-            [v or 0 for v in values], mask=[v is None for v in values], dtype=kind
-        )
+        kind, missing = np.int64 if sql == "BIGINT" else np.bool_, [v is None for v in values]
+        return np.ma.masked_array([v or 0 for v in values], mask=missing, dtype=kind)
     if sql == "DOUBLE":
         return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
+    if sql == "VARCHAR[]":
+        values = [None if v is None else [str(part) for part in v] for v in values]
     array = np.empty(len(values), dtype=object)
-    array[:] = [
-        [str(part) for part in v] if sql == "VARCHAR[]" and v is not None else v for v in values
-    ]
+    array[:] = values
     return array
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _listed(kinds: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
 def fetch(frame: Frame) -> list[tuple[Any, ...]]:
     """All rows of a lazy frame as tuples of plain Python values; without pyarrow on every engine."""
     native: Any = frame.to_native()
+    rows: list[tuple[Any, ...]]
     if frame.implementation.is_polars():
-        rows: list[tuple[Any, ...]] = native.collect().rows()
-        return rows
-    if frame.implementation.is_duckdb():
-        import duckdb
-
-        try:
+        rows = native.collect().rows()
+    elif frame.implementation.is_duckdb():
+        with _readable():
             rows = native.fetchall()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
-        return rows
-    if frame.implementation.is_ibis():
-        table = native.to_pyarrow()
-        if table.num_columns:
-            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return []
-    return [tuple(row) for row in native.collect()]
+    elif frame.implementation.is_ibis():
+        columns = native.to_pyarrow().columns
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    else:
+        rows = [tuple(row) for row in native.collect()]
+    return rows
 
 
 def fetch_arrays(frame: Frame) -> dict[str, Any]:
     """The columns of a lazy frame without nulls as arrays."""
-    import numpy as np
-
     native: Any = frame.to_native()
     if frame.implementation.is_duckdb():
-        import duckdb
-
-        try:
+        with _readable():
             found = native.fetchnumpy()
-        except duckdb.Error as error:
-            raise unreadable(error, "evidence") from None
         return {name: np.asarray(found[name]) for name in frame.columns}
     if frame.implementation.is_polars():
         table = native.collect()
@@ -553,14 +498,14 @@ def is_there(column: str) -> nw.Expr:
 
 def cases(pairs: Iterable[tuple[nw.Expr, Any]], otherwise: Any = None) -> nw.Expr:
     """The value of the first condition that holds; without one ``otherwise``, or null."""
+
+    def as_expr(value: Any) -> nw.Expr:
+        return value if isinstance(value, nw.Expr) else nw.lit(value)
+
     chain: Any = nw
     for condition, value in pairs:
-        chain = chain.when(condition).then(value if isinstance(value, nw.Expr) else nw.lit(value))
-    if otherwise is None:
-        return chain  # type: ignore[no-any-return]
-    found: nw.Expr = chain.otherwise(
-        otherwise if isinstance(otherwise, nw.Expr) else nw.lit(otherwise)
-    )
+        chain = chain.when(condition).then(as_expr(value))
+    found: nw.Expr = chain if otherwise is None else chain.otherwise(as_expr(otherwise))
     return found
 
 
@@ -592,17 +537,11 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
         return collected
     if not (ours and frame.implementation.is_duckdb()):
         return frame
-    import duckdb
-
     name = f"noracle_settled_{next(_settled)}"
-    try:
-        native.query(
-            "noracle_unsettled",
-            f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled",  # noqa: S608 (our own name)
-        )
+    copy = f"CREATE TEMP TABLE {name} AS SELECT * FROM noracle_unsettled"  # noqa: S608 (our own name)
+    with _readable():
+        native.query("noracle_unsettled", copy)
         settled: Frame = nw.from_native(native.query("noracle_unsettled", f"SELECT * FROM {name}"))  # noqa: S608 (our own name)
-    except duckdb.Error as error:
-        raise unreadable(error, "evidence") from None
     return settled
 
 
@@ -626,17 +565,14 @@ def number_rows(frame: Frame, name: str) -> Frame:
     if frame.implementation.is_polars():
         native = native.with_row_index(name).cast({name: importlib.import_module("polars").Int64})
     elif frame.implementation.is_duckdb():
-        native = native.select(f"*, row_number() OVER () - 1 AS {_quoted(name)}")
+        native = native.select(f"*, row_number() OVER () - 1 AS {quoted(name)}")
     elif frame.implementation.is_ibis():
         native = native.mutate(**{name: importlib.import_module("ibis").row_number()})
     elif frame.implementation.is_sqlframe():
         dialect = type(native).__module__.rsplit(".", 1)[0]
-        functions, window = (
-            importlib.import_module(f"{dialect}.{part}") for part in ("functions", "window")
-        )
-        native = native.withColumn(
-            name, functions.row_number().over(window.Window.orderBy(functions.lit(1))) - 1
-        )
+        functions = importlib.import_module(f"{dialect}.functions")
+        window = importlib.import_module(f"{dialect}.window").Window.orderBy(functions.lit(1))
+        native = native.withColumn(name, functions.row_number().over(window) - 1)
     else:
         connect = ".connect" if frame.implementation.is_pyspark_connect() else ""
         functions = importlib.import_module(f"pyspark.sql{connect}.functions")

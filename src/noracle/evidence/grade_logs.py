@@ -16,19 +16,20 @@ answer: it is left out, and counted.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, raise_faults, require_evidence
 from noracle.evidence.frames import files_of, log_format
-from noracle.evidence.logs import Columns, Mark, one_type
+from noracle.evidence.logs import Columns, Mark, inspect_marks, lm_eval_marks, one_type
 
 GradesFormat = Literal["inspect", "lm-eval", "promptfoo", "deepeval", "opentelemetry"]
 TOOLS: dict[str, str] = {
@@ -42,13 +43,17 @@ Paths = str | Path | Sequence[str | Path]
 
 _HEAD = 1_000_000
 _PARSED = 8_000_000  # bytes of a JSON file that is parsed to tell what it is
-_EVENT = "gen_ai.evaluation.result"
+_EVENT, _EVENT_NAME = "gen_ai.evaluation.result", "gen_ai.evaluation.name"
+_MODEL = ("gen_ai.request.model", "gen_ai.response.model")
+_SYSTEM = ("system", "gen_ai.agent.name", *_MODEL, "service.name")
 _WORDS = {
     **dict.fromkeys(("yes", "true", "right", "correct", "pass", "passed", "1", "c"), "yes"),
     **dict.fromkeys(("no", "false", "wrong", "incorrect", "fail", "failed", "0", "i", "n"), "no"),
     **dict.fromkeys(("unsure", "uncertain", "unknown"), "unsure"),
 }
 _CHOICE = re.compile(r"(?P<metric>.+?)\s*(?:>=\s*(?P<least>[-+.\deE]+)|=\s*(?P<label>[^=]+))?")
+_TALKS = ("conversationalTestCases", "conversational_test_cases")
+_CASES = ("test_results", "testCases", "test_cases", *_TALKS)
 _ID = ("id", "item", "item_id", "question_id", "qid", "doc_id")
 
 
@@ -108,12 +113,8 @@ def _format_of_lines(head: bytes) -> GradesFormat | None:
     if _EVENT.encode() in head or b'"gen_ai.evaluation.name"' in head:
         return "opentelemetry"
     line = head.lstrip().split(b"\n", 1)[0]
-    return (
-        "promptfoo"
-        if line[:1] == b"{"
-        and all(key in line for key in (b'"testIdx"', b'"promptIdx"', b'"success"'))
-        else None
-    )
+    keys = (b'"testIdx"', b'"promptIdx"', b'"success"')
+    return "promptfoo" if line[:1] == b"{" and all(key in line for key in keys) else None
 
 
 def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
@@ -124,16 +125,13 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if re.match(rb'\s*\{\s*"test_results"\s*:\s*\[', head):
         return "deepeval"
     if re.match(rb'\s*\{\s*"resource(?:Logs|Spans)"\s*:\s*\[', head):
-        if _EVENT.encode() in head or path.stat().st_size > _PARSED or _has(path, _EVENT):
-            return "opentelemetry"
-        return None
+        large = path.stat().st_size > _PARSED
+        events = large or _EVENT.encode() in head or _EVENT.encode() in path.read_bytes()
+        return "opentelemetry" if events else None
     if any(word in head for word in (b'"metricsData"', b'"metrics_data"')):
         return "deepeval"
-    if (
-        b'"results"' in head
-        and b'"success"' in head
-        and (b'"promptIdx"' in head or b'"gradingResult"' in head)
-    ):
+    own = b'"promptIdx"' in head or b'"gradingResult"' in head
+    if own and b'"results"' in head and b'"success"' in head:
         return "promptfoo"
     words = (b'"results"', b'"testCases"', b'"test_results"', b'"conversationalTestCases"')
     if path.stat().st_size > _PARSED or not any(word in head for word in words):
@@ -148,10 +146,6 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
     if rows and isinstance(rows[0], dict) and {"success", "provider"} <= rows[0].keys():
         return "promptfoo"
     return None
-
-
-def _has(path: Path, word: str) -> bool:
-    return word.encode() in path.read_bytes()
 
 
 def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
@@ -192,50 +186,35 @@ def read_grades(
         If the file is cut off or of another kind; if several metrics could be the grade; if the
         metric is a score without a limit.
     """
-    said, name = _marks(path)
-    choice = _choice(metric if metric is not None else _metric_of(path))
-    marks, note = (
-        _only_metric(said, name) if choice.metric is None else (_chosen(said, choice, name), "")
-    )
-    notes = _about_errors(said, marks)
-    faults, verdicts = _verdicts(marks, choice, name)
-    if faults:
-        raise EvidenceError(*faults)
-    kept = [
-        (mark, verdict)
-        for mark, verdict in zip(marks, verdicts, strict=True)
-        if verdict is not None
-    ]
+    said, choice, name = _marks(path, metric)
+    if choice.metric is None:
+        marks, note = _only_metric(said, name)
+    else:
+        marks, note = _chosen(said, choice, name), ""
+    notes = [*([note] if note else []), *_about_errors(said, marks)]
+    verdicts = zip(marks, _verdicts(marks, choice, name), strict=True)
+    kept = [(mark, verdict) for mark, verdict in verdicts if verdict is not None]
     missing = len(marks) - len(kept)
     if missing:
         notes.append(f"{name}: {missing} result{'s' * (missing > 1)} without a verdict left out")
-    if not kept:
-        remedy = "Look at the errors in the file."
-        raise EvidenceError.of("grades", "must hold verdicts", f"none in {name}", remedy=remedy)
-    judges = sorted({mark.rater for mark, _ in kept if mark.judge})
+    _require_verdicts(kept, name)
+    judges = ", ".join(sorted({mark.rater for mark, _ in kept if mark.judge}))
     if judges:
-        notes.append(
-            f"{name}: verdicts are those of a model ({', '.join(judges)}), and as right as it is"
-        )
-    notes = ([note] if note else []) + notes
-    columns: Columns = {"item": [], "system": [], "verdict": [], "rater": [], "repeat": []}
+        notes.append(f"{name}: verdicts are those of a model ({judges}), and as right as it is")
+    rows: list[tuple[Any, ...]] = []
     seen: Counter[tuple[Any, ...]] = Counter()
     for mark, verdict in kept:
         key = (str(mark.item), mark.system, mark.rater)
         seen[key] += 1
-        for column, value in zip(
-            columns.values(), (mark.item, mark.system, verdict, mark.rater, seen[key]), strict=True
-        ):
-            column.append(value)
-    later = [place for place, run in enumerate(columns["repeat"]) if run > 1]
+        rows.append((mark.item, mark.system, verdict, mark.rater, seen[key]))
+    later = sum(row[-1] > 1 for row in rows)
     if later and repeats == "first":
         notes.append(
-            f"{name}: {len(later)} grades of later runs of the same items are not used; the first run of an item counts"
+            f"{name}: {later} grades of later runs of the same items are not used; the first run of an item counts"
         )
-        columns = {
-            key: [v for v, run in zip(values, columns["repeat"], strict=True) if run == 1]
-            for key, values in columns.items()
-        }
+        rows = [row for row in rows if row[-1] == 1]
+    names = ("item", "system", "verdict", "rater", "repeat")
+    columns: Columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     if repeats == "first" or not later:
         del columns["repeat"]
     one_type(columns["item"])
@@ -248,25 +227,17 @@ def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
     An item that was scored more than once has the mean of its scores. All results must be of one
     system.
     """
-    said, name = _marks(path)
-    choice = _choice(metric if metric is not None else _metric_of(path))
-    marks = [
-        mark
-        for mark in said
-        if mark.metric is not None and not mark.failed and mark.value is not None
-    ]
+    said, choice, name = _marks(path, metric)
+    marks = [mark for mark in _told(said) if mark.value is not None]
     if choice.metric is not None:
         marks = _chosen(marks, choice, name)
     notes = _about_errors(said, marks)
-    if not marks:
-        raise EvidenceError.of(
-            "scores", "must hold numbers", f"none in {name}", remedy="Read it as grades."
-        )
+    came, remedy = f"none in {name}", "Read it as grades."
+    require_evidence(marks, "scores", "must hold numbers", came, remedy=remedy)
     systems = sorted({mark.system for mark in marks})
-    if len(systems) > 1:
-        came = f"{len(systems)} in {name} ({', '.join(systems[:3])}{', …' if len(systems) > 3 else ''})"
-        remedy = "Write the results of each system into a file."
-        raise EvidenceError.of("scores", "must be of one system", came, remedy=remedy)
+    came = f"{len(systems)} in {name} ({_some(systems, 3)})"
+    remedy = "Write the results of each system into a file."
+    require_evidence(len(systems) == 1, "scores", "must be of one system", came, remedy=remedy)
     sums: dict[tuple[Any, str], list[float]] = {}
     for mark in marks:
         sums.setdefault((mark.item, mark.rater), []).append(float(mark.value or 0.0))
@@ -282,20 +253,8 @@ def read_scores(path: Paths, *, metric: str | None = None) -> GradeLog:
     return GradeLog(columns=columns, notes=tuple(notes))
 
 
-def _metric_of(path: Paths) -> str | None:
-    """The metric that paths name; all of a list must name one."""
-    parts = [path] if isinstance(path, (str, Path)) else list(path)
-    named = {split_metric(part)[1] for part in parts}
-    if len(named) > 1:
-        came = ", ".join(sorted(map(str, named)))
-        raise EvidenceError.of(
-            "grades", "must be read by one metric", came, remedy="Name one of them."
-        )
-    return named.pop() if named else None
-
-
-def _marks(path: Paths) -> tuple[list[Mark], str]:
-    """Everything that was said in these files, and how to call them."""
+def _marks(path: Paths, metric: str | None) -> tuple[list[Mark], _Choice, str]:
+    """Everything that was said in these files, what is chosen of it, and how to call them."""
     parts = [path] if isinstance(path, (str, Path)) else list(path)
     places = [split_metric(part)[0] for part in parts]
     found = files_of(places)
@@ -303,78 +262,59 @@ def _marks(path: Paths) -> tuple[list[Mark], str]:
     if not found or kind is None:
         remedy = f"Results of {', '.join(TOOLS.values())} are read."
         rule = "must name results of an evaluation tool"
-        raise EvidenceError.of("grades", rule, _shown(parts), remedy=remedy)
+        more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+        came = f"{parts[0]!r}{more}" if parts else "no path"
+        raise EvidenceError.of("grades", rule, came, remedy=remedy)
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
-    if kind == "inspect":
-        from noracle.evidence.logs import inspect_marks
-
-        return list(inspect_marks(found)), name
-    if kind == "lm-eval":
-        from noracle.evidence.logs import lm_eval_marks
-
-        return list(lm_eval_marks(found)), name
-    reader: Callable[[Path], Iterator[Mark]] = {
-        "promptfoo": _promptfoo,
-        "deepeval": _deepeval,
-        "opentelemetry": _opentelemetry,
-    }[kind]
     marks: list[Mark] = []
-    for file in found:
+    if kind in _OF_LOGS:
+        marks += _OF_LOGS[kind](found)
+    for file in found if kind in _READERS else ():
         try:
-            marks += reader(file)
+            marks += _READERS[kind](file)
         except EvidenceError:
             raise
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            IndexError,
-            RecursionError,
-        ) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             what = f"{file.name!r} ({type(error).__name__})"
             rule = f"must be results of {TOOLS[kind]}"
             raise EvidenceError.of("grades", rule, what, remedy="Write them again.") from None
-    if not marks:
-        raise EvidenceError.of("grades", "must hold results", f"none in {name}")
-    return marks, name
+    require_evidence(marks or kind in _OF_LOGS, "grades", "must hold results", f"none in {name}")
+    named = {split_metric(part)[1] for part in parts} if metric is None else {metric}
+    came, rule = ", ".join(sorted(map(str, named))), "must be read by one metric"
+    require_evidence(len(named) == 1, "grades", rule, came, remedy="Name one of them.")
+    return marks, _choice(named.pop()), name
 
 
-def _shown(parts: Sequence[object]) -> str:
-    return (
-        repr(parts[0])
-        if len(parts) == 1
-        else f"{parts[0]!r} and {len(parts) - 1} more"
-        if parts
-        else "no path"
-    )
+def _some(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def _require_verdicts(found: object, name: str) -> None:
+    came, remedy = f"none in {name}", "Look at the errors in the file."
+    require_evidence(found, "grades", "must hold verdicts", came, remedy=remedy)
 
 
 def _about_errors(said: Sequence[Mark], used: Sequence[Mark]) -> list[str]:
     metrics = {None, *(mark.metric for mark in used)}
     failed = sum(mark.failed and mark.metric in metrics for mark in said)
-    if not failed:
-        return []
-    return [
-        f"{failed} result{'s' * (failed > 1)} with an error or without a score left out: that is no wrong answer"
-    ]
+    what = "with an error or without a score left out: that is no wrong answer"
+    return [f"{failed} result{'s' * (failed > 1)} {what}"] if failed else []
 
 
 def _choice(given: str | None) -> _Choice:
     if given is None:
         return _Choice()
     found = _CHOICE.fullmatch(given.strip())
-    if found is None:
-        raise EvidenceError.of("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
-    try:
-        least = None if found["least"] is None else float(found["least"])
-    except ValueError:
-        raise EvidenceError.of(
-            "metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given)
-        ) from None
-    return _Choice(
-        found["metric"], least, None if found["label"] is None else found["label"].strip()
-    )
+    if found is not None:
+        label = None if found["label"] is None else found["label"].strip()
+        with contextlib.suppress(ValueError):
+            least = None if found["least"] is None else float(found["least"])
+            return _Choice(found["metric"], least, label)
+    raise EvidenceError.of("metric", "must be NAME, NAME>=NUMBER or NAME=LABEL", repr(given))
+
+
+def _told(marks: Sequence[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.metric is not None and not mark.failed]
 
 
 def _metrics(marks: Sequence[Mark]) -> list[str]:
@@ -385,95 +325,56 @@ def _only_metric(marks: Sequence[Mark], name: str) -> tuple[list[Mark], str]:
     """The marks of the one metric, or of the tool's own sum (``whole``)."""
     whole = [mark for mark in marks if mark.whole]
     parts = _metrics([mark for mark in marks if not mark.whole])
+    if whole and len(parts) == 1:
+        judges = {mark.judge for mark in marks if not mark.whole and mark.judge}
+        judge = judges.pop() if len(judges) == 1 else None
+        return [mark._replace(metric=parts[0], judge=judge) for mark in whole], ""
     if whole:
-        told = (
-            f": all of {', '.join(parts[:6])}{', …' if len(parts) > 6 else ''} must pass; #METRIC chooses one"
-            if len(parts) > 1
-            else ""
-        )
-        rater = parts[0] if len(parts) == 1 else None
-        if rater is None:
-            return whole, f"{name}: the verdict is the tool's own{told}" if told else ""
-        judges = [mark.judge for mark in marks if not mark.whole and mark.judge]
-        return [
-            mark._replace(metric=rater, judge=judges[0] if len(set(judges)) == 1 else None)
-            for mark in whole
-        ], ""
+        rule = f"all of {_some(parts, 6)} must pass; #METRIC chooses one"
+        return whole, f"{name}: the verdict is the tool's own: {rule}" if parts else ""
     if len(parts) > 1:
-        listed = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
         remedy = f"Choose one, as in '{name.split(' and ', maxsplit=1)[0]}#{parts[0]}'."
-        came = f"{len(parts)} in {name}: {listed}"
+        came = f"{len(parts)} in {name}: {_some(parts, 12)}"
         raise EvidenceError.of("grades", "must be read by one metric", came, remedy=remedy)
-    if not parts:
-        remedy = "Look at the errors in the file."
-        raise EvidenceError.of("grades", "must hold verdicts", f"none in {name}", remedy=remedy)
-    return [mark for mark in marks if mark.metric is not None and not mark.failed], ""
+    _require_verdicts(parts, name)
+    return _told(marks), ""
 
 
 def _chosen(marks: Sequence[Mark], choice: _Choice, name: str) -> list[Mark]:
-    parts = [
-        mark for mark in marks if mark.metric is not None and not mark.failed and not mark.whole
-    ]
+    parts = [mark for mark in _told(marks) if not mark.whole]
     if choice.metric == "all":
         return parts
     wanted = str(choice.metric)
     exact = [mark for mark in parts if wanted in (mark.metric, mark.rater)]
-    for found in (
-        exact,
-        [mark for mark in parts if wanted.casefold() == str(mark.metric).casefold()],
-    ):
+    near = [mark for mark in parts if wanted.casefold() == str(mark.metric).casefold()]
+    for found in (exact, near):
         if len({mark.metric for mark in found}) == 1:
             return found
     known = _metrics(parts)
-    remedy = (
-        f"Known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}."
-        if known
-        else "It has none."
-    )
+    remedy = f"Known are {_some(known, 12)}." if known else "It has none."
     raise EvidenceError.of("metric", f"must be one of {name}", repr(wanted), remedy=remedy)
 
 
-def _verdicts(
-    marks: Sequence[Mark], choice: _Choice, name: str
-) -> tuple[list[str], list[str | None]]:
-    """Yes, no, unsure or None (nothing was said) for each mark, or why they cannot be told."""
-    if choice.least is not None:
-        return [], [
-            None if m.value is None else "yes" if m.value >= choice.least else "no" for m in marks
-        ]
+def _verdicts(marks: Sequence[Mark], choice: _Choice, name: str) -> list[str | None]:
+    """Yes, no, unsure or None (nothing was said) for each mark."""
+    least = choice.least
+    if least is not None:
+        return [None if m.value is None else "yes" if m.value >= least else "no" for m in marks]
     if choice.label is not None:
         label = choice.label.casefold()
-        if not any((m.label or "").casefold() == label for m in marks):
+        told = [None if m.label is None else m.label.casefold() == label for m in marks]
+        if not any(told):
             known = sorted({m.label for m in marks if m.label})
-            return [
-                fault(
-                    "label",
-                    f"must be one of those in {name}",
-                    repr(choice.label),
-                    remedy=f"Known are {', '.join(known[:8])}.",
-                )
-            ], []
-        return [], [
-            None if m.label is None else "yes" if m.label.casefold() == label else "no"
-            for m in marks
-        ]
+            rule, remedy = f"must be one of those in {name}", f"Known are {', '.join(known[:8])}."
+            raise EvidenceError.of("label", rule, repr(choice.label), remedy=remedy)
+        return [None if right is None else "yes" if right else "no" for right in told]
     faults, first = [], name.split(" and ", maxsplit=1)[0]
     for metric in _metrics(marks):
         of = [m for m in marks if m.metric == metric]
-        labels = sorted(
-            {
-                m.label
-                for m in of
-                if m.label is not None and m.label.strip().casefold() not in _WORDS
-            }
-        )
-        numbers = sorted(
-            {
-                m.value
-                for m in of
-                if m.label is None and m.value is not None and m.value not in (0.0, 1.0)
-            }
-        )
+        spoken = {m.label for m in of if m.label is not None}
+        labels = sorted(word for word in spoken if word.strip().casefold() not in _WORDS)
+        scores = {m.value for m in of if m.label is None and m.value is not None}
+        numbers = sorted(scores - {0.0, 1.0})
         if labels:
             remedy = f"Say which label is right, as in '{first}#{metric}={labels[0]}'."
             rule = "must be words such as pass and fail"
@@ -483,7 +384,8 @@ def _verdicts(
             rule = "must be right or wrong to be a grade"
             came = f"scores such as {numbers[0]:g}"
             faults.append(fault(f"{metric} in {name}", rule, came, remedy=remedy))
-    return faults, [] if faults else [_word(mark) for mark in marks]
+    raise_faults(faults)
+    return [_word(mark) for mark in marks]
 
 
 def _word(mark: Mark) -> str | None:
@@ -502,11 +404,8 @@ def _promptfoo_rows(value: object) -> list[Any] | None:
 
 
 def _promptfoo(path: Path) -> Iterator[Mark]:
-    rows = (
-        [line for _, line in _lines(path)]
-        if path.suffix.lower() != ".json"
-        else _promptfoo_rows(_json(path))
-    )
+    whole = path.suffix.lower() == ".json"
+    rows = _promptfoo_rows(_json(path)) if whole else [line for _, line in _lines(path)]
     if rows is None:
         came = f"{path.name!r}, which has no results"
         raise EvidenceError.of("grades", "must be results of promptfoo", came)
@@ -518,26 +417,19 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
         system = _provider(row.get("provider"))
         if len(prompts[system]) > 1:
             system = f"{system} [{_prompt(row)}]"
-        if row.get("failureReason") == 2 or (
-            row.get("failureReason") is None and row.get("error") and not row.get("gradingResult")
-        ):
+        reason, ungraded = row.get("failureReason"), not row.get("gradingResult")
+        if reason == 2 or (reason is None and row.get("error") and ungraded):
             yield Mark(item, system, failed=True)
             continue
-        passed, score = row.get("success"), row.get("score")
-        yield Mark(
-            item, system, "promptfoo", value=_float(score), label=_passed(passed), whole=True
-        )
+        score, label = _float(row.get("score")), _passed(row.get("success"))
+        yield Mark(item, system, "promptfoo", value=score, label=label, whole=True)
         parts: dict[str, list[tuple[bool, float | None, str | None]]] = {}
         for part in _components(row.get("gradingResult")):
             rule = part["assertion"]
             name = str(rule.get("metric") or rule.get("type") or "assertion")
-            parts.setdefault(name, []).append(
-                (
-                    part.get("pass") is True,
-                    _float(part.get("score")),
-                    _provider(rule.get("provider")) or None,
-                )
-            )
+            judge = _provider(rule.get("provider")) or None
+            told = (part.get("pass") is True, _float(part.get("score")), judge)
+            parts.setdefault(name, []).append(told)
         for name, said in parts.items():
             scores = [s for _, s, _ in said if s is not None]
             value = math.fsum(scores) / len(scores) if scores else None
@@ -547,25 +439,18 @@ def _promptfoo(path: Path) -> Iterator[Mark]:
 def _promptfoo_ids(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Tests by an id among their variables, else by number; a rerun keeps its first number."""
     tests = [(row.get("testCase") or {}) for row in rows]
-    given = [
-        row.get("vars") or test.get("vars") or {} for row, test in zip(rows, tests, strict=True)
-    ]
-    keys = [
-        json.dumps(
-            [variables, test.get("assert"), test.get("description")], sort_keys=True, default=str
-        )
-        for test, variables in zip(tests, given, strict=True)
-    ]
+    both = zip(rows, tests, strict=True)
+    given = [row.get("vars") or test.get("vars") or {} for row, test in both]
+    keys = []
+    for test, variables in zip(tests, given, strict=True):
+        about = [variables, test.get("assert"), test.get("description")]
+        keys.append(json.dumps(about, sort_keys=True, default=str))
     for name in _ID:
-        named = given and all(
-            isinstance(v.get(name), (int, str)) and not isinstance(v.get(name), bool) for v in given
-        )
-        if named and len({(key, v[name]) for key, v in zip(keys, given, strict=True)}) == len(
-            {v[name] for v in given}
-        ):
-            return [
-                v[name] for v in given
-            ]  # an id of the test, not of something that several tests share
+        ids = [variables.get(name) for variables in given]
+        named = all(isinstance(i, (int, str)) and not isinstance(i, bool) for i in ids)
+        # An id of the test, not of something that several tests share.
+        if ids and named and len(set(zip(keys, ids, strict=True))) == len(set(ids)):
+            return ids
     numbers: dict[str, Any] = {}
     found = []
     for place, (row, key, variables) in enumerate(zip(rows, keys, given, strict=True)):
@@ -583,13 +468,9 @@ def _provider(value: object) -> str:
 def _prompt(row: Mapping[str, Any]) -> str:
     prompt = row.get("prompt")
     label = prompt.get("label") if isinstance(prompt, Mapping) else None
-    short = (
-        isinstance(label, str)
-        and 0 < len(label) <= 40
-        and "\n" not in label
-        and label != prompt.get("raw")  # type: ignore[union-attr]
-    )
-    return str(label) if short else f"prompt {row.get('promptIdx', 0)}"
+    short = isinstance(label, str) and 0 < len(label) <= 40 and "\n" not in label
+    own = isinstance(prompt, Mapping) and label != prompt.get("raw")
+    return str(label) if short and own else f"prompt {row.get('promptIdx', 0)}"
 
 
 def _components(grading: object, depth: int = 8) -> Iterator[Mapping[str, Any]]:
@@ -607,16 +488,8 @@ def _deepeval_cases(value: object) -> list[Mapping[str, Any]]:
     """The test cases of a run, by names of attributes or of DeepEval's own file."""
     if not isinstance(value, Mapping):
         return []
-    cases: list[Mapping[str, Any]] = []
-    for name in (
-        "test_results",
-        "testCases",
-        "test_cases",
-        "conversationalTestCases",
-        "conversational_test_cases",
-    ):
-        rows = value.get(name)
-        cases += [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    found = [value[name] for name in _CASES if isinstance(value.get(name), list)]
+    cases = [row for rows in found for row in rows if isinstance(row, Mapping)]
     return [case for case in cases if "metrics_data" in case or "metricsData" in case]
 
 
@@ -626,30 +499,19 @@ def _deepeval(path: Path) -> Iterator[Mark]:
     if not cases:
         came = f"{path.name!r}, which has no test case with metrics"
         raise EvidenceError.of("grades", "must be results of DeepEval", came)
-    settings = (
-        value.get("hyperparameters") if isinstance(value.get("hyperparameters"), Mapping) else {}
+    system = str(
+        _mapping(value, "hyperparameters").get("model") or value.get("identifier") or path.stem
     )
-    system = str(settings.get("model") or value.get("identifier") or path.stem)
     names = [case.get("name") for case in cases]
     named = all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
     for place, case in enumerate(cases):
         order = _first(case, "index", "order")
         item: Any = names[place] if named else place if order is None else order
         for data in _first(case, "metrics_data", "metricsData") or []:
-            judge = _first(data, "evaluation_model", "evaluationModel")
-            failed = bool(data.get("error")) or (
-                data.get("success") is None and data.get("score") is None
-            )
-            score = _float(data.get("score"))
-            yield Mark(
-                item,
-                system,
-                str(data["name"]),
-                str(judge) if judge else None,
-                score,
-                _passed(data.get("success")),
-                failed,
-            )
+            judge = str(_first(data, "evaluation_model", "evaluationModel") or "") or None
+            failed = bool(data.get("error")) or _first(data, "success", "score") is None
+            score, label = _float(data.get("score")), _passed(data.get("success"))
+            yield Mark(item, system, str(data["name"]), judge, score, label, failed)
 
 
 def _first(row: Mapping[str, Any], *names: str) -> Any:
@@ -658,55 +520,36 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
 
 def _opentelemetry(path: Path) -> Iterator[Mark]:
     """Events of semantic conventions 1.38, of a response or else of their span."""
-    rows: Iterator[tuple[int, Any]] = (
-        iter([(1, _json(path))]) if path.suffix.lower() == ".json" else _lines(path)
-    )
-    for number, row in rows:
+    whole = path.suffix.lower() == ".json"
+    for number, row in [(1, _json(path))] if whole else _lines(path):
         for event in _events(row):
-            name = event.get("gen_ai.evaluation.name")
+            name = event.get(_EVENT_NAME)
             item = _first(event, "item", "item.id", "gen_ai.response.id", "span")
             if not isinstance(name, str) or item is None:
-                what = f"neither gen_ai.response.id nor a span at line {number} of {path.name!r}"
-                what = (
-                    f"no gen_ai.evaluation.name at line {number} of {path.name!r}"
-                    if not isinstance(name, str)
-                    else what
-                )
+                named = isinstance(name, str)
+                lacks = "neither gen_ai.response.id nor a span" if named else f"no {_EVENT_NAME}"
                 rule = "must be evaluation events with a name and what was evaluated"
+                what = f"{lacks} at line {number} of {path.name!r}"
                 raise EvidenceError.of("grades", rule, what)
-            system = _first(
-                event,
-                "system",
-                "gen_ai.agent.name",
-                "gen_ai.request.model",
-                "gen_ai.response.model",
-                "service.name",
-            )
-            value, label = (
-                _float(event.get("gen_ai.evaluation.score.value")),
-                event.get("gen_ai.evaluation.score.label"),
-            )
+            item = item if isinstance(item, int) else str(item)
+            system = str(_first(event, *_SYSTEM) or path.stem)
+            value = _float(event.get("gen_ai.evaluation.score.value"))
+            label = event.get("gen_ai.evaluation.score.label")
             failed = bool(event.get("error.type")) or (value is None and label is None)
             label = None if label is None or not str(label).strip() else str(label)
-            yield Mark(
-                item if isinstance(item, int) else str(item),
-                str(system or path.stem),
-                name,
-                None,
-                value,
-                label,
-                failed,
-            )
+            yield Mark(item, system, name, None, value, label, failed)
+
+
+_OF_LOGS = {"inspect": inspect_marks, "lm-eval": lm_eval_marks}
+_READERS = {"promptfoo": _promptfoo, "deepeval": _deepeval, "opentelemetry": _opentelemetry}
 
 
 def _events(row: object) -> Iterator[dict[str, Any]]:
     """The evaluation events of a line, flat: attributes of event over span over resource."""
     if not isinstance(row, Mapping):
         return
-    for outer, inner, leaf in (
-        ("resourceLogs", "scopeLogs", "logRecords"),
-        ("resourceSpans", "scopeSpans", "spans"),
-    ):
+    nested = (("resourceLogs", "scopeLogs", "logRecords"), ("resourceSpans", "scopeSpans", "spans"))
+    for outer, inner, leaf in nested:
         for group in row.get(outer) or []:
             resource = _attributes((group.get("resource") or {}).get("attributes"))
             for scope in group.get(inner) or []:
@@ -720,21 +563,18 @@ def _events(row: object) -> Iterator[dict[str, Any]]:
             yield {**own, **where, **_attributes(event.get("attributes"))}
     names = (row.get("eventName"), row.get("event_name"), row.get("name"), own.get("event.name"))
     if _EVENT in names or (not any(names) and "gen_ai.evaluation.name" in own):
-        yield {
-            **_attributes(
-                (row.get("resource") or {}).get("attributes")
-                if isinstance(row.get("resource"), Mapping)
-                else None
-            ),
-            **where,
-            **own,
-        }
+        yield {**_attributes(_mapping(row, "resource").get("attributes")), **where, **own}
+
+
+def _mapping(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = row.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _span(row: Mapping[str, Any]) -> dict[str, str]:
-    context = row.get("context") if isinstance(row.get("context"), Mapping) else {}
-    trace = _first(row, "traceId", "trace_id") or _first(context, "trace_id", "traceId") or ""  # type: ignore[arg-type]
-    span = _first(row, "spanId", "span_id") or _first(context, "span_id", "spanId")  # type: ignore[arg-type]
+    context = _mapping(row, "context")
+    trace = _first(row, "traceId", "trace_id") or _first(context, "trace_id", "traceId") or ""
+    span = _first(row, "spanId", "span_id") or _first(context, "span_id", "spanId")
     return {} if not span else {"span": f"{trace}/{span}" if trace else str(span)}
 
 
@@ -748,7 +588,7 @@ def _attributes(value: object) -> dict[str, Any]:
         if isinstance(typed, Mapping):
             kind, inner = next(iter(typed.items()), ("", None))
             found[str(pair["key"])] = (
-                int(inner) if kind == "intValue" and inner is not None else inner
+                int(inner) if inner is not None and kind == "intValue" else inner
             )
     return found
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, raise_faults
 from noracle.evidence.frames import (
     Frame,
     cases,
@@ -46,11 +46,7 @@ from noracle.evidence.tables import (
 if TYPE_CHECKING:
     from noracle.evidence.evidence import Evidence
 
-KNOWN = TableRules(
-    name="known",
-    columns=(Column(name="item", kind="id"), Column(name="label", kind="class")),
-    key=("item",),
-)
+_KNOWN = (Column(name="item", kind="id"), Column(name="label", kind="class"))
 
 
 def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
@@ -62,38 +58,25 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     >>> read_known({"item": [1, 2], "label": ["cat", None]})
     {1: 'cat'}
     """
-    if isinstance(known, Mapping) and (
-        not known or isinstance(known.get("item", 0), (int, str))
-    ):  # not a dict of columns
-        return dict(known)
+    if isinstance(known, Mapping) and isinstance(known.get("item", 0), (int, str)):
+        return dict(known)  # it is not a dict of columns
     frames, connection = open_frames({name: known})
-    frame, faults = normalise(frames[name], dataclasses.replace(KNOWN, name=name))
-    if faults:
-        raise EvidenceError(*faults)
-    rows = fetch(frame.select("item", "label").filter(~nw.col("label").is_null()))
+    table = TableRules(name=name, columns=_KNOWN, key=("item",))
+    frame, faults = normalise(frames[name], table)
+    raise_faults(faults)
+    rows = fetch(frame.select("item", "label").filter(is_there("label")))
     del connection  # it had to live until the rows were read
     twice = [item for item, n in Counter(row[0] for row in rows).items() if n > 1]
     if twice:
         rule = "must name each item once, with one label for each item"
-        where = {"where": twice, "total": len(twice)}
-        raise EvidenceError.of(
-            name, rule, "some more often", **where, remedy="Keep one row an item."
-        )
-    return {row[0]: row[1] for row in rows}
+        where: dict[str, Any] = {"where": twice, "total": len(twice)}
+        remedy = "Keep one row an item."
+        raise EvidenceError.of(name, rule, "some more often", **where, remedy=remedy)
+    return dict(rows)
 
 
-KEYS = (
-    "label",
-    "answer",
-    "key",
-    "truth",
-    "target",
-    "gold",
-    "correct",
-    "class",
-    "true_label",
-    "correct_answer",
-)
+_MEANT = ("label", "answer", "key", "truth", "target", "gold", "correct", "class")
+KEYS = (*_MEANT, "true_label", "correct_answer")
 """What people call the column with the true class."""
 
 
@@ -106,15 +89,16 @@ def read_key(key: object, column: str | None = None) -> dict[Any, Any]:
     >>> read_key({"item": [1, 2], "gold": ["cat", None]})
     {1: 'cat'}
     """
-    if isinstance(key, Mapping) and not any(
-        isinstance(value, (list, tuple)) or hasattr(value, "__array__") for value in key.values()
-    ):
+    values = key.values() if isinstance(key, Mapping) else ()
+    columns = any(isinstance(v, (list, tuple)) or hasattr(v, "__array__") for v in values)
+    if isinstance(key, Mapping) and not columns:
         return dict(key)
     frames, connection = open_frames({"key": key})
     names = frames["key"].columns
     found = [name for name in names if name in (KEYS if column is None else (column,))]
     if len(found) != 1 or "item" not in names:
-        rule = f"must have a column item and {'one of ' + ', '.join(KEYS) if column is None else f'the column {column}'}"
+        which = f"one of {', '.join(KEYS)}" if column is None else f"the column {column}"
+        rule = f"must have a column item and {which}"
         came = f"{', '.join(found)} in {shown(names)}" if len(found) > 1 else f"{shown(names)}"
         remedy = "Name the column with the true class: --key-column, key_column=."
         raise EvidenceError.of("key", rule, came, remedy=remedy)
@@ -224,9 +208,8 @@ def first_questions(each: Frame) -> Frame:
         mine = mine.join(mine.group_by("item").agg(start=nw.col("at").min()), on="item", how="left")
         mine = mine.filter((nw.col("at") == nw.col("start")) | nw.col("start").is_null())
     frame = each.join(mine.group_by("item").agg(first=nw.col("row").min()), on="item", how="left")
-    return frame.filter((nw.col("row") == nw.col("first")) | nw.col("first").is_null()).drop(
-        "first"
-    )
+    first = (nw.col("row") == nw.col("first")) | nw.col("first").is_null()
+    return frame.filter(first).drop("first")
 
 
 def knows_classes(evidence: Evidence) -> bool:
@@ -521,13 +504,10 @@ def row_faults(table: TableRules, columns: list[str]) -> list[RowFault]:
             null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
             remedy = "Fill it in or leave the row out."
             rules.append(RowFault(name, "must not be null", null, remedy=remedy))
-        if column.kind in ("verdict", "grade"):
+        if column.kind in _WORDS:
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()
-        if column.kind == "verdict":
-            rules.append(RowFault(name, "must be yes, no or unsure", unknown, name))
-        if column.kind == "grade":
-            remedy = f"Write one of {', '.join(w for words in GRADES.values() for w in words)}."
-            rules.append(RowFault(name, "must say right, wrong or unsure", unknown, name, remedy))
+            rule, remedy = _WORDS[column.kind]
+            rules.append(RowFault(name, rule, unknown, name, remedy))
         if column.kind == "state":
             rules += _state_faults(name)
         if column.kind == "count":
@@ -542,6 +522,14 @@ def row_faults(table: TableRules, columns: list[str]) -> list[RowFault]:
                 broken.append(col > column.high)
             rules.append(RowFault(name, column.rule, either(broken).fill_null(value=False), name))
     return rules
+
+
+_GRADES = f"Write one of {', '.join(w for words in GRADES.values() for w in words)}."
+_WORDS = {
+    "verdict": ("must be yes, no or unsure", ""),
+    "grade": ("must say right, wrong or unsure", _GRADES),
+}
+"""What words must be, and what to do."""
 
 
 def _state_faults(name: str) -> list[RowFault]:
@@ -575,15 +563,9 @@ def faults_of_table(
     """All faults of one table on its own."""
     rules = row_faults(table, frame.columns) + (more or [])
     counters = {f"fault_{i}": rule.broken.cast(nw.Int64).sum() for i, rule in enumerate(rules)}
-    numbers = fetch(frame.select(**counters))[0]
-    lines = [
-        _located(frame, table.name, rule, int(n))
-        for rule, n in zip(rules, numbers, strict=True)
-        if n
-    ]
-    if table.key:
-        lines += _repeated(frame, table)
-    return lines
+    numbers = zip(rules, fetch(frame.select(**counters))[0], strict=True)
+    lines = [_located(frame, table.name, rule, int(n)) for rule, n in numbers if n]
+    return lines + (_repeated(frame, table) if table.key else [])
 
 
 def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
@@ -592,7 +574,7 @@ def _located(frame: Frame, table: str, rule: RowFault, total: int) -> str:
         return fault(argument, rule.rule, _rows(total), remedy=rule.remedy)
     shown = [nw.col(rule.shown).alias("shown")] if rule.shown else []
     found = fetch(frame.filter(rule.broken).select("item", *shown).sort("item").head(5))
-    came = _short(found[0][1]) if rule.shown else _rows(total)
+    came = short(found[0][1]) if rule.shown else _rows(total)
     where = [row[0] for row in found]
     return fault(argument, rule.rule, came, where=where, total=total, remedy=rule.remedy)
 
@@ -601,10 +583,10 @@ def _repeated(frame: Frame, table: TableRules) -> list[str]:
     rule = f"must have one row for each {' and '.join(table.key)}"
     runs = table.name == "answers" and "repeat" not in table.key
     remedy = _RUNS if runs else "Keep one row of each."
-    return _items_fault(repeats(frame, table.key), table.name, rule, "repeated rows", remedy)
+    return items_fault(repeats(frame, table.key), table.name, rule, "repeated rows", remedy)
 
 
-def _items_fault(bad: Frame, what: str, rule: str, came: str, remedy: str) -> list[str]:
+def items_fault(bad: Frame, what: str, rule: str, came: str, remedy: str) -> list[str]:
     """A fault that names the first items of some rows, where there are any."""
     total = count(bad)
     if not total:
@@ -660,7 +642,7 @@ def _outside_fault(column: str, evidence: Evidence) -> list[RowFault]:
     rule = f"must be in [0, {evidence.n_classes})"
     remedy = "Pass a larger n_classes or drop those items."
     if evidence.classes is not None:
-        rule = f"must be one of {_short(list(evidence.classes))}"
+        rule = f"must be one of {short(list(evidence.classes))}"
         remedy = "Correct it or add it to classes."
     elif evidence.has_own_n_classes:
         rule = "must be in [0, n_classes) of its item"
@@ -674,30 +656,28 @@ def _strangers(evidence: Evidence) -> list[str]:
     frame: Frame | None = getattr(evidence, name)
     if frame is None or evidence.items is None:
         return []
-    strange = frame.filter(is_there("item")).join(
-        evidence.items.select("item"), on="item", how="anti"
-    )
+    listed = evidence.items.select("item")
+    strange = frame.filter(is_there("item")).join(listed, on="item", how="anti")
     remedy = f"Add them to items or drop these {name}."
     bad = distinct(strange, "item")
-    return _items_fault(bad, f"{name}.item", "must be in items", "unknown items", remedy)
+    return items_fault(bad, f"{name}.item", "must be in items", "unknown items", remedy)
 
 
 def _grade_faults(evidence: Evidence) -> list[str]:
     """What grades cannot be used with: repeats, or drawn grades of several systems alone."""
-    if evidence.grades is None:
-        return []
     if evidence.repeats is not None:
         remedy = "Keep one answer of each item, or name each run as a system of its own."
         rule = "must have one row for each item and system beside grades"
         return [fault("answers", rule, "repeats", remedy=remedy)]
+    grades = grades_of(evidence)
     if evidence.answers is not None:
-        return _graded_silence(evidence.grades, evidence.answers)
+        return _graded_silence(grades, evidence.answers)
     if not recorded_grades(evidence):
         return []
-    told = distinct(evidence.grades.filter(is_there("propensity")), "item", "system")
+    told = distinct(grades.filter(is_there("propensity")), "item", "system")
     rule = "must be of one system for each item where there are no answers, which would tell who shares an answer"
     what, came = "grades with a propensity", "several systems"
-    return _items_fault(repeats(told, ("item",)), what, rule, came, "Add the table of answers.")
+    return items_fault(repeats(told, ("item",)), what, rule, came, "Add the table of answers.")
 
 
 def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
@@ -707,7 +687,7 @@ def _graded_silence(grades: Frame, answers: Frame) -> list[str]:
     bad = right.join(silent, on=["item", "system"], how="inner")
     rule = "must not be right where the answer is missing"
     remedy = "Correct the grade, or write the answer."
-    return _items_fault(bad, "grades.verdict", rule, "{rows}", remedy)
+    return items_fault(bad, "grades.verdict", rule, "{rows}", remedy)
 
 
 def _contradictions(evidence: Evidence) -> list[str]:
@@ -727,13 +707,14 @@ def _contradictions(evidence: Evidence) -> list[str]:
         came = f"{n_no} of {k} classes ruled out"
     told = {"judgements": evidence.judgements, "grades": evidence.grades}
     said = " and ".join(name for name, table in told.items() if table is not None)
-    return _items_fault(bad, said, "must not contradict each other", came, _DROP)
+    return items_fault(bad, said, "must not contradict each other", came, _DROP)
 
 
 def _rows(total: int) -> str:
     return f"{total} such row{'' if total == 1 else 's'}"
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value as a message shows it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -12,7 +12,9 @@ and answer keys in a log (targets) are not read.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
+import itertools
 import json
 import math
 import re
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import EvidenceError, fault, raise_faults, require, require_evidence
 from noracle.evidence.frames import files_of, log_format
 from noracle.evidence.replies import Finish, State, read_choice, read_text
 
@@ -105,15 +107,10 @@ def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -
     EvidenceError
         If a file is not such a log, is cut off, or holds labels that name no option.
     """
-    found = files_of(path)
-    kind = log_format(path)
-    if not found or kind is None:
-        rule = "must name a log or a glob that matches logs"
-        raise EvidenceError.of("answers", rule, repr(path), remedy="Check the path.")
-    if kind == "inspect":
-        return read_inspect(found, labels=labels)
-
-    return read_lm_eval(found)
+    found, kind = files_of(path), log_format(path)
+    rule = "must name a log or a glob that matches logs"
+    require_evidence(found and kind, "answers", rule, repr(path), remedy="Check the path.")
+    return read_inspect(found, labels=labels) if kind == "inspect" else read_lm_eval(found)
 
 
 def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
@@ -124,48 +121,32 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     bad: dict[int | str, str] = {}
     clash: dict[int | str, None] = {}
     for row in rows:
-        for column, value in zip(
-            answers.values(), (row.item, row.system, row.answer, row.state, row.repeat), strict=True
-        ):
-            column.append(value)
+        for name, column in answers.items():
+            column.append(getattr(row, name))
         if classes.setdefault(row.item, row.n_classes) != row.n_classes:
             clash[row.item] = None
         for label in row.labels:
             labels[row.item, label] = None
         if row.bad:
             bad[row.item] = row.bad
-    faults = []
-    if bad:
-        remedy = "Write a letter, a place from 0 or the text of an option, or pass judgements."
-        rule = "must name an option of its sample"
-        came = next(iter(bad.values()))
-        where = list(bad)[:5]
-        faults.append(fault("metadata", rule, came, where=where, total=len(bad), remedy=remedy))
-    if clash:
-        rule = "must be the same in all logs"
-        what = "number of options"
-        came = "different ones"
-        where = list(clash)[:5]
-        total = len(clash)
-        faults.append(fault(what, rule, came, where=where, total=total, remedy="Read them apart."))
-    known = [k is not None for k in classes.values()]
-    if any(known) and not all(known):
-        without = [item for item, k in classes.items() if k is None]
-        rule = "must be there for all samples or for none"
-        faults.append(
-            fault(
-                "options",
-                rule,
-                "samples without",
-                where=without[:5],
-                total=len(without),
-                remedy="Read the tasks apart.",
-            )
-        )
-    if faults:
-        raise EvidenceError(*faults)
-    if not answers["item"]:
-        raise EvidenceError.of("answers", "must have records", "a log without samples")
+    without = [item for item, k in classes.items() if k is None]
+    words = "Write a letter, a place from 0 or the text of an option, or pass judgements."
+    metadata = ("metadata", "must name an option of its sample", next(iter(bad.values()), ""))
+    number = ("number of options", "must be the same in all logs", "different ones")
+    options = ("options", "must be there for all samples or for none", "samples without")
+    broken = (
+        (metadata, list(bad), words),
+        (number, list(clash), "Read them apart."),
+        (options, without if len(without) < len(classes) else [], "Read the tasks apart."),
+    )
+    raise_faults(
+        [
+            fault(*what, where=where[:5], total=len(where), remedy=remedy)
+            for what, where, remedy in broken
+            if where
+        ]
+    )
+    require_evidence(answers["item"], "answers", "must have records", "a log without samples")
     one_type(answers["item"])
     if max(Counter(zip(answers["item"], answers["system"], strict=True)).values()) == 1:
         del answers["repeat"]
@@ -173,7 +154,7 @@ def tables_of(rows: Iterable[Logged], notes: Sequence[str] = ()) -> LogTables:
     one_type(items)
     return LogTables(
         answers=answers,
-        items={"item": items, "n_classes": list(classes.values())} if all(known) else None,
+        items=None if without else {"item": items, "n_classes": list(classes.values())},
         judgements=_judgements(labels, text=any(isinstance(i, str) for i in items)),
         notes=tuple(notes),
     )
@@ -186,29 +167,15 @@ def one_type(items: list[Any]) -> None:
 
 
 def _judgements(labels: Iterable[tuple[Any, LogLabel]], *, text: bool) -> Columns | None:
-    columns: Columns = {
-        "item": [],
-        "class": [],
-        "verdict": [],
-        "rater": [],
-        "propensity": [],
-        "cost": [],
-    }
-    for item, label in labels:
-        for column, value in zip(
-            columns.values(), (str(item) if text else item, *label), strict=True
-        ):
-            column.append(value)
-    if not columns["item"]:
+    rows = [(str(item) if text else item, *label) for item, label in labels]
+    if not rows:
         return None
+    names = ("item", "class", "verdict", "rater", "propensity", "cost")
+    columns: Columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     for name in ("rater", "propensity", "cost"):
         if all(v is None for v in columns[name]):
             del columns[name]
     return columns
-
-
-def _place_of_text(text: str, choices: Sequence[str]) -> int | None:
-    return choices.index(text) if list(choices).count(text) == 1 else None
 
 
 def place_of_label(value: object, choices: Sequence[str] | None) -> int | str | None:
@@ -220,9 +187,8 @@ def place_of_label(value: object, choices: Sequence[str] | None) -> int | str | 
     if isinstance(value, int):
         return value if 0 <= value < len(choices) else None
     text = value.strip()
-    place = _place_of_text(text, choices)
-    if place is not None:
-        return place
+    if list(choices).count(text) == 1:
+        return choices.index(text)
     from noracle.evidence.replies import place_of_letter  # its patterns take long to compile
 
     return place_of_letter(text, len(choices))
@@ -242,34 +208,23 @@ def labels_of(
     >>> labels_of({"ruled_out": ["B", "green"]}, ["red", "blue", "green"])[0]
     (LogLabel(kind=1, verdict='no', ...), LogLabel(kind=2, verdict='no', ...))
     """
-    asked: list[tuple[str, Mapping[str, Any]]] = []
-    for key, verdict in (("label", "yes"), ("ruled_out", "no")):
+    asked: list[tuple[str, Any]] = []
+    for key in METADATA:
         value = metadata.get(key)
         values = list(value) if isinstance(value, (list, tuple)) else [value]
-        asked += [(key, {"class": v, "verdict": verdict}) for v in values if v is not None]
-    value = metadata.get("judgement")
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    asked += [
-        ("judgement", v if isinstance(v, Mapping) else {"class": None})
-        for v in values
-        if v is not None
-    ]
+        asked += [(key, v) for v in values if v is not None]
     labels = []
-    for key, said in asked:
+    for key, value in asked:
+        said = value if isinstance(value, Mapping) else {}
+        if key != "judgement":
+            said = {"class": value, "verdict": "yes" if key == "label" else "no"}
         place, word = place_of_label(said.get("class"), choices), said.get("verdict")
         word = ("yes" if word else "no") if isinstance(word, bool) else word
         if place is None or not isinstance(word, str):
             return (), f"something else in {key!r}"
-        labels.append(
-            LogLabel(
-                place, word, _text(said.get("rater")), said.get("propensity"), said.get("cost")
-            )
-        )
+        rater = None if said.get("rater") is None else str(said["rater"])
+        labels.append(LogLabel(place, word, rater, said.get("propensity"), said.get("cost")))
     return tuple(labels), ""
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 Prediction = Literal["acc", "acc_norm"]
@@ -291,23 +246,16 @@ def read_lm_eval(paths: Sequence[Path], *, prediction: Prediction = "acc") -> Lo
     prediction
         For multiple choice: ``acc`` or ``acc_norm``, which may choose different options.
     """
-    if prediction not in {"acc", "acc_norm"}:
-        raise ArgumentError(f"prediction must be 'acc' or 'acc_norm'; got {prediction!r}.")
-    chose = False
-
-    def rows() -> Iterator[Logged]:
-        nonlocal chose
-        for item, system, (answers, k, choice) in _samples(
-            paths, "answers", lambda line: _answers(line, prediction)
-        ):
-            chose = chose or choice
-            for repeat, (answer, state) in enumerate(answers):
-                yield Logged(item, system, answer, state, k, repeat + 1)
-
-    tables = tables_of(rows())
-    notes = [f"multiple choice: the option that {prediction} chooses"] if chose else []
-    return LogTables(
-        answers=tables.answers, items=tables.items, judgements=None, notes=tuple(notes)
+    known = prediction in {"acc", "acc_norm"}
+    require(known, f"prediction must be 'acc' or 'acc_norm'; got {prediction!r}.")
+    rows, chose = [], False
+    read = functools.partial(_answers, prediction=prediction)
+    for item, system, (answers, k, choice) in _samples(paths, "answers", read):
+        chose = chose or choice
+        for repeat, (answer, state) in enumerate(answers, start=1):
+            rows.append(Logged(item, system, answer, state, k, repeat))
+    return tables_of(
+        rows, [f"multiple choice: the option that {prediction} chooses"] if chose else []
     )
 
 
@@ -323,9 +271,7 @@ def lm_eval_marks(paths: Sequence[Path]) -> Iterator[Mark]:
 def _metrics(line: Mapping[str, Any]) -> dict[str, float | None]:
     """The metrics of a line by name, as far as they are numbers; None for NaN."""
     found = {name: line.get(name) for name in line.get("metrics") or ()}
-    numbers = {
-        name: float(value) for name, value in found.items() if isinstance(value, (bool, int, float))
-    }
+    numbers = {name: float(v) for name, v in found.items() if isinstance(v, (bool, int, float))}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
@@ -336,26 +282,23 @@ def _samples(
     paths: Sequence[Path], table: str, read: Callable[[Mapping[str, Any]], _Said]
 ) -> Iterator[tuple[int | str, str, _Said]]:
     """Item, system and what ``read`` finds in each line; a line that it cannot read is named."""
-    tasks = {_task(path) for path in paths}
-    filters = {(path.resolve().parent, _task(path)): _filters(path) for path in paths}
     places = [(path.resolve().parent, _task(path)) for path in paths]
+    tasks = {task for _, task in places}
     twice = [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]
     if twice:
         remedy = "Name one of them."
         rule = "must hold one file of each model and task"
         raise EvidenceError.of(table, rule, f"{twice[0].name!r} and others", remedy=remedy)
-    for path, place in zip(paths, places, strict=True):
-        several = len(filters[place]) > 1
+    for path, (folder, task) in zip(paths, places, strict=True):
+        several = len(_filters(path)) > 1
         for number, line in _lines(path, table):
             try:
                 said = read(line)
-                item: int | str = (
-                    f"{place[1]}/{line['doc_id']}" if len(tasks) > 1 else line["doc_id"]
-                )
-                system = f"{place[0].name} [{line['filter']}]" if several else place[0].name
+                item: int | str = f"{task}/{line['doc_id']}" if len(tasks) > 1 else line["doc_id"]
+                system = f"{folder.name} [{line['filter']}]" if several else folder.name
             except EvidenceError:
                 raise
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
                 what = f"{type(error).__name__} at line {number} of {path.name!r}"
                 rule = "must be samples of lm-eval"
                 raise EvidenceError.of(table, rule, what, remedy="Write them again.") from None
@@ -395,21 +338,14 @@ def _answers(
 ) -> tuple[list[tuple[int | str | None, State]], int | None, bool]:
     """The answers of a line with states, the number of classes, and whether likelihood chose."""
     replies = line["filtered_resps"]
-    if (
-        replies
-        and isinstance(replies[0], (list, tuple))
-        and len(replies[0]) == 2
-        and str(replies[0][1]) in {"True", "False"}
-    ):
+    pair = bool(replies) and isinstance(replies[0], (list, tuple)) and len(replies[0]) == 2
+    if pair and str(replies[0][1]) in {"True", "False"}:
         chosen = _most_likely(line, prediction)
         return [(chosen, "invalid" if chosen is None else "answered")], _n_options(line), True
     options = _options(line.get("doc"))
     texts = replies[0] if replies and isinstance(replies[0], list) else replies[:1]
-    return (
-        [_spoken(str(text), options) for text in texts] or [(None, "invalid")],
-        None if options is None else len(options),
-        False,
-    )
+    answers = [_spoken(str(text), options) for text in texts] or [(None, "invalid")]
+    return answers, None if options is None else len(options), False
 
 
 def _n_options(line: Mapping[str, Any]) -> int:
@@ -430,9 +366,7 @@ def _most_likely(line: Mapping[str, Any], prediction: Prediction) -> int | None:
         return None
     if prediction == "acc_norm":
         texts = [str(line["arguments"][f"gen_args_{i}"]["arg_1"]) for i in range(n)]
-        if all(
-            text.startswith(" ") for text in texts
-        ):  # the delimiter before an option is not part of it
+        if all(text.startswith(" ") for text in texts):  # the delimiter before an option
             texts = [text[1:] for text in texts]
         values = [v / max(1, len(text)) for v, text in zip(values, texts, strict=True)]
     return values.index(max(values))
@@ -513,32 +447,25 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
     """
     logs, notes = _latest([open_inspect(path) for path in paths])
     notes += [_unfinished(log) for log in logs if log.status != "success"]
-    found: set[tuple[str, int | str]] = set()
-
-    def rows() -> Iterator[Logged]:
-        for log, system, task in _named(logs):
-            for sample in log.samples:
-                row = _logged(log, sample, system, labels=labels)
-                found.update(
-                    (key, row.item)
-                    for key in METADATA
-                    if row.labels and (sample.get("metadata") or {}).get(key) is not None
-                )
-                row = row._replace(item=f"{task}{row.item}") if task else row
-                yield orders.same(row, sample.get("choices") or ())
-
-    orders = _Orders()
-    tables = tables_of(rows(), notes)
+    found: dict[str, set[int | str]] = {key: set() for key in METADATA}
+    orders, rows = _Orders(), []
+    for log, system, task in _named(logs):
+        for sample in log.samples:
+            row = _logged(log, sample, system, labels=labels)
+            for key in METADATA if row.labels else ():
+                if (sample.get("metadata") or {}).get(key) is not None:
+                    found[key].add(row.item)
+            row = row._replace(item=f"{task}{row.item}") if task else row
+            rows.append(orders.same(row, sample.get("choices") or ()))
+    tables = tables_of(rows, notes)
     if orders.moved:
-        note = f"options in different orders ({len(orders.moved)} of the items): classes are places in the order of the first log"
-        tables = dataclasses.replace(tables, notes=(*tables.notes, note))
-    if tables.judgements is None:
-        return tables
-    numbers = Counter(key for key, _ in found)
-    told = ", ".join(f"{numbers[key]} {key}" for key in METADATA if numbers[key])
-    return dataclasses.replace(
-        tables, notes=(*tables.notes, f"labels out of the metadata of samples: {told}")
-    )
+        notes.append(
+            f"options in different orders ({len(orders.moved)} of the items): classes are places in the order of the first log"
+        )
+    if tables.judgements is not None:
+        told = ", ".join(f"{len(items)} {key}" for key, items in found.items() if items)
+        notes.append(f"labels out of the metadata of samples: {told}")
+    return dataclasses.replace(tables, notes=tuple(notes))
 
 
 def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
@@ -550,28 +477,18 @@ def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
     """
     logs, _ = _latest([open_inspect(path, "grades") for path in paths])
     for log, system, task in _named(logs):
-        judges = {
-            str(scorer.get("name")): _judge(scorer, log.about)
-            for scorer in log.about.get("scorers") or []
-            if isinstance(scorer, dict)
-        }
+        scorers = [s for s in log.about.get("scorers") or [] if isinstance(s, dict)]
+        judges = {str(scorer.get("name")): _judge(scorer, log.about) for scorer in scorers}
         for sample in log.samples:
-            item = (
-                sample["id"]
-                if isinstance(sample["id"], int) and not task
-                else f"{task}{sample['id']}"
-            )
-            if sample.get("error"):
-                yield Mark(item, system, failed=True)
-                continue
-            scores = sample.get("scores") or {}
+            plain = isinstance(sample["id"], int) and not task
+            item = sample["id"] if plain else f"{task}{sample['id']}"
+            scores = {} if sample.get("error") else sample.get("scores") or {}
             if not scores:
                 yield Mark(item, system, failed=True)
             for name, score in scores.items():
                 if name not in _OWN:
-                    yield from _scored(
-                        Mark(item, system, name, judges.get(name)), (score or {}).get("value")
-                    )
+                    mark = Mark(item, system, name, judges.get(name))
+                    yield from _scored(mark, (score or {}).get("value"))
 
 
 def _scored(mark: Mark, value: object) -> Iterator[Mark]:
@@ -622,16 +539,14 @@ class _Orders:
         if choices == first:
             return row
         if sorted(choices) != sorted(first) or len(set(choices)) < len(choices):
-            rule = "must be the same in all logs, in any order"
-            remedy = "Read the logs apart."
-            came = "different ones"
-            raise EvidenceError.of("options", rule, came, where=[row.item], total=1, remedy=remedy)
+            rule, remedy = "must be the same in all logs, in any order", "Read the logs apart."
+            where: dict[str, Any] = {"where": [row.item], "total": 1}
+            raise EvidenceError.of("options", rule, "different ones", **where, remedy=remedy)
         self.moved.add(row.item)
         place = [first.index(text) for text in choices]
         labels = tuple(label._replace(kind=place[label.kind]) for label in row.labels)
-        return row._replace(
-            answer=place[row.answer] if isinstance(row.answer, int) else row.answer, labels=labels
-        )
+        answer = place[row.answer] if isinstance(row.answer, int) else row.answer
+        return row._replace(answer=answer, labels=labels)
 
 
 def _latest(logs: Sequence[InspectLog]) -> tuple[list[InspectLog], list[str]]:
@@ -640,12 +555,8 @@ def _latest(logs: Sequence[InspectLog]) -> tuple[list[InspectLog], list[str]]:
         if log.run not in newest or log.created > newest[log.run].created:
             newest[log.run] = log
     left = len(logs) - len(newest)
-    notes = (
-        [f"{left} log{'' if left == 1 else 's'} of runs that were retried or copied left out"]
-        if left
-        else []
-    )
-    return list(newest.values()), notes
+    note = f"{left} log{'' if left == 1 else 's'} of runs that were retried or copied left out"
+    return list(newest.values()), [note] if left else []
 
 
 def _unfinished(log: InspectLog) -> str:
@@ -658,9 +569,8 @@ def _unfinished(log: InspectLog) -> str:
 def _logged(log: InspectLog, sample: Sample, system: str, *, labels: bool) -> Logged:
     item, choices = sample["id"], sample.get("choices") or None
     metadata = sample.get("metadata") or {}
-    if labels and any(
-        str(metadata.get(key, "")).startswith("Key removed from summary") for key in METADATA
-    ):
+    texts = [str(metadata.get(key, "")) for key in METADATA]
+    if labels and any(text.startswith("Key removed from summary") for text in texts):
         metadata = log.whole(sample).get("metadata") or {}
     said, bad = labels_of(metadata, choices) if labels else ((), "")
     answer, state = _answer(log, sample, choices)
@@ -694,14 +604,10 @@ def _score(scores: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The score whose answer counts: our own, Inspect's choice, else the first that has one."""
     if not scores:
         return None
-    for name in _SCORERS:
-        if name in scores:
-            score: Mapping[str, Any] = scores[name]
-            return score
-    first: Mapping[str, Any] = next(
-        (s for s in scores.values() if s.get("answer")), next(iter(scores.values()))
-    )
-    return first
+    own = (scores[name] for name in _SCORERS if name in scores)
+    answered = (score for score in scores.values() if score.get("answer"))
+    found: Mapping[str, Any] = next(itertools.chain(own, answered, scores.values()))
+    return found
 
 
 def answer_of_output(
@@ -738,22 +644,15 @@ def open_inspect(path: Path, table: str = "answers") -> InspectLog:
 
 def _open_json(path: Path) -> InspectLog:
     data = json.loads(path.read_bytes())
-    samples = [_without_error_text(s) for s in data.get("samples") or []]
-    return InspectLog(
-        path=path,
-        about=data["eval"],
-        status=str(data["status"]),
-        samples=samples,
-        whole=lambda sample: sample,
-    )
+    samples = [_needed(s) for s in data.get("samples") or []]
+    about: dict[str, Any] = {"about": data["eval"], "status": str(data["status"])}
+    return InspectLog(path=path, **about, samples=samples, whole=lambda sample: sample)
 
 
-def _without_error_text(sample: dict[str, Any]) -> dict[str, Any]:
+def _needed(sample: dict[str, Any]) -> dict[str, Any]:
     """Only what is needed: events and messages may be large."""
-    return {
-        key: sample.get(key)
-        for key in ("id", "epoch", "choices", "metadata", "scores", "error", "output")
-    }
+    names = ("id", "epoch", "choices", "metadata", "scores", "error", "output")
+    return {name: sample.get(name) for name in names}
 
 
 def _open_zip(path: Path) -> InspectLog:
@@ -765,21 +664,19 @@ def _open_zip(path: Path) -> InspectLog:
         raise EvidenceError.of("answers", "must be a log of Inspect", came)
     summaries = archive.json("summaries.json")
     if summaries is None:
-        parts = sorted(
-            (n for n in archive.names if n.startswith("_journal/summaries/")),
-            key=lambda n: int(Path(n).stem),
-        )
+        parts = [n for n in archive.members if n.startswith("_journal/summaries/")]
+        parts.sort(key=lambda n: int(Path(n).stem))
         summaries = [row for name in parts for row in archive.json(name) or []]
-    known = {(str(s["id"]), int(s.get("epoch") or 1)) for s in summaries}
-    more = [n for n in archive.names if n.startswith("samples/")]
-    if len(more) > len(known):
-        for name in more:
-            sample = archive.json(name)
-            if (
-                sample is not None
-                and (str(sample["id"]), int(sample.get("epoch") or 1)) not in known
-            ):
-                summaries.append(_without_error_text(sample))
+
+    def key(sample: Sample) -> tuple[str, int]:
+        return str(sample["id"]), int(sample.get("epoch") or 1)
+
+    known = {key(sample) for sample in summaries}
+    more = [n for n in archive.members if n.startswith("samples/")]
+    for name in more if len(more) > len(known) else ():
+        sample = archive.json(name)
+        if sample is not None and key(sample) not in known:
+            summaries.append(_needed(sample))
 
     def whole(sample: Sample) -> Sample:
         found = archive.json(f"samples/{sample['id']}_epoch_{sample.get('epoch') or 1}.json")
@@ -794,15 +691,8 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with zipfile.ZipFile(path) as archive:
-            self.members = {
-                info.filename: info for info in archive.infolist()
-            }  # of members with one name the last counts
-
-    @property
-    def names(self) -> list[str]:
-        """The members."""
-        return list(self.members)
+        with zipfile.ZipFile(path) as archive:  # of members with one name the last counts
+            self.members = {info.filename: info for info in archive.infolist()}
 
     def json(self, name: str) -> Any:
         """The member as JSON; None where there is none."""
@@ -820,7 +710,6 @@ class _Archive:
             header = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             file.seek(header[-2] + header[-1], io.SEEK_CUR)  # the name and the extra field
             raw = file.read(info.compress_size)
-        with zstandard.ZstdDecompressor().stream_reader(
-            io.BytesIO(raw), read_across_frames=True
-        ) as reader:
+        unpack = zstandard.ZstdDecompressor().stream_reader
+        with unpack(io.BytesIO(raw), read_across_frames=True) as reader:
             return reader.read()

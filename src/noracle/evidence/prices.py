@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import EvidenceError, fault
+from noracle.errors import EvidenceError, fault, raise_faults
 
 _TABLES = ("labels", "caps", "raters", "costs", "lengths", "budgets")
 MODELS = ("additive", "maximum", "cascade")
@@ -71,18 +71,14 @@ def read_prices(path: str | Path) -> Prices:
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvidenceError.of(
-            "prices", "must be a readable file", f"{path} ({error.strerror})"
-        ) from None
+        came = f"{path} ({error.strerror})"
+        raise EvidenceError.of("prices", "must be a readable file", came) from None
     except UnicodeDecodeError:
         raise EvidenceError.of("prices", "must be UTF-8 text", str(path)) from None
     except tomllib.TOMLDecodeError as error:
         raise EvidenceError.of("prices", "must be TOML", f"{path}: {error}") from None
-    faults = [
-        fault("prices", f"must have the tables {', '.join(_TABLES)} only", repr(name))
-        for name, t in data.items()
-        if name not in _TABLES
-    ]
+    rule = f"must have the tables {', '.join(_TABLES)} only"
+    faults = [fault("prices", rule, repr(name)) for name in data if name not in _TABLES]
     tables: dict[str, dict[str, Any]] = {}
     for name in _TABLES:
         table = data.get(name, {})
@@ -90,57 +86,55 @@ def read_prices(path: str | Path) -> Prices:
             faults.append(fault(f"prices.{name}", "must be a table", repr(table)))
             continue
         tables[name] = table
-        if name == "costs":
-            faults += _cost_faults(table)
-        elif name == "budgets":
-            faults += _budget_faults(table)
-        else:
-            faults += [_fault(name, k, v) for k, v in table.items() if not _is_sound(name, v)]
+        faults += {"costs": _cost_faults, "budgets": _budget_faults}.get(name, _faults)(name, table)
     if not data:
         faults.append(fault("prices", "must not be empty", str(path)))
     if not faults and ("lengths" in data) != (tables["costs"].get("model") == "cascade"):
         rule = "must have lengths with the model cascade, and only then"
         faults.append(fault("prices", rule, "one without the other"))
-    if faults:
-        raise EvidenceError(*faults)
-    costs = tables["costs"]
-    return Prices(
-        labels={k: float(v) for k, v in tables["labels"].items()},
-        caps={k: int(v) for k, v in tables["caps"].items()},
-        raters={k: float(v) for k, v in tables["raters"].items()},
-        model=costs.get("model", "additive"),
-        overhead=float(costs.get("overhead", 0.0)),
-        output=float(costs.get("output", 0.0)),
-        input=float(costs.get("input", 0.0)),
-        lengths={k: float(v) for k, v in tables["lengths"].items()},
-        budgets={
-            name: {k: float(v) for k, v in table.items()}
-            for name, table in tables["budgets"].items()
-        },
-    )
+    raise_faults(faults)
+    found: dict[str, Any] = {
+        name: _floats(tables[name]) for name in ("labels", "raters", "lengths")
+    }
+    found |= {k: v if k == "model" else float(v) for k, v in tables["costs"].items()}
+    found["caps"] = {k: int(v) for k, v in tables["caps"].items()}
+    found["budgets"] = {name: _floats(table) for name, table in tables["budgets"].items()}
+    return Prices(**found)
 
 
-def _cost_faults(table: Mapping[str, Any]) -> list[str]:
+def _floats(table: Mapping[str, Any]) -> dict[str, float]:
+    return {k: float(v) for k, v in table.items()}
+
+
+_POSITIVE, _FROM_0 = "must be a positive number", "must be a number of at least 0"
+_WHOLE = "must be a whole number of at least 0"
+
+
+def _faults(table: str, prices: Mapping[str, Any], rule: str = _POSITIVE) -> list[str]:
+    """The numbers of a table that break its rule."""
+    rule = _WHOLE if table == "caps" else rule
+    wrong = {key: value for key, value in prices.items() if not _is_sound(value, rule)}
+    return [fault(f"prices.{table}.{key}", rule, repr(value)) for key, value in wrong.items()]
+
+
+def _is_sound(value: object, rule: str) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return False
+    return value >= 0 and {_WHOLE: value == int(value), _POSITIVE: value > 0}.get(rule, True)
+
+
+def _cost_faults(name: str, table: Mapping[str, Any]) -> list[str]:
     """What is wrong with the table that says how prices add up."""
     faults = []
     for key, value in table.items():
-        if key == "model":
-            if value not in MODELS:
-                faults.append(
-                    fault("prices.costs.model", f"must be one of {', '.join(MODELS)}", repr(value))
-                )
-        elif key not in _NUMBERS:
-            faults.append(
-                fault("prices.costs", f"must have model, {', '.join(_NUMBERS)} only", repr(key))
-            )
-        elif (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not (math.isfinite(value) and value >= 0)
-        ):
-            faults.append(
-                fault(f"prices.costs.{key}", "must be a number of at least 0", repr(value))
-            )
+        if key == "model" and value not in MODELS:
+            rule = f"must be one of {', '.join(MODELS)}"
+            faults.append(fault("prices.costs.model", rule, repr(value)))
+        elif key in _NUMBERS:
+            faults += _faults(name, {key: value}, _FROM_0)
+        elif key != "model":
+            rule = f"must have model, {', '.join(_NUMBERS)} only"
+            faults.append(fault("prices.costs", rule, repr(key)))
     cascade = table.get("model") == "cascade"
     if cascade != ("output" in table) or ("input" in table and not cascade):
         rule = "must have output, and may have input, with the model cascade and only then"
@@ -148,34 +142,13 @@ def _cost_faults(table: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _budget_faults(table: Mapping[str, Any]) -> list[str]:
+def _budget_faults(name: str, table: Mapping[str, Any]) -> list[str]:
     """What is wrong with the tables of further budgets; a price there may be 0."""
     faults = []
-    for name, prices in table.items():
-        if not isinstance(prices, dict) or not prices:
-            faults.append(
-                fault(f"prices.budgets.{name}", "must be a table of prices", repr(prices))
-            )
-            continue
-        for key, value in prices.items():
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not (math.isfinite(value) and value >= 0)
-            ):
-                rule = "must be a number of at least 0"
-                faults.append(fault(f"prices.budgets.{name}.{key}", rule, repr(value)))
+    for budget, prices in table.items():
+        if isinstance(prices, dict) and prices:
+            faults += _faults(f"{name}.{budget}", prices, _FROM_0)
+        else:
+            what = f"prices.budgets.{budget}"
+            faults.append(fault(what, "must be a table of prices", repr(prices)))
     return faults
-
-
-def _is_sound(table: str, value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return False
-    return value >= 0 and (value == int(value) if table == "caps" else value > 0)
-
-
-def _fault(table: str, key: str, value: object) -> str:
-    rule = (
-        "must be a whole number of at least 0" if table == "caps" else "must be a positive number"
-    )
-    return fault(f"prices.{table}.{key}", rule, repr(value))

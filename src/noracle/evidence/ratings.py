@@ -6,22 +6,41 @@ import dataclasses
 import itertools
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import narwhals as nw
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, fault
+from noracle.errors import (
+    EvidenceError,
+    EvidenceWarning,
+    fault,
+    raise_faults,
+    require,
+    require_evidence,
+)
 from noracle.evidence.classes import Classes, apart, meet_ids, no_answers
-from noracle.evidence.evidence import FIRST_ONLY, first_runs, numbered_runs
-from noracle.evidence.frames import Frame, engine_of, fetch, keeps_order, number_rows, open_frames
-from noracle.evidence.labels import RowFault, count, faults_of_table, repeats
+from noracle.evidence.evidence import EMPTY, FIRST_ONLY, T, first_runs, numbered_runs
+from noracle.evidence.frames import (
+    Frame,
+    cases,
+    distinct,
+    fetch,
+    has_rows,
+    is_there,
+    keeps_order,
+    number_rows,
+    open_frames,
+)
+from noracle.evidence.labels import RowFault, faults_of_table, items_fault, repeats, short
 from noracle.evidence.shapes import (
+    ROW,
     Shape,
     is_long,
+    item_column,
     long_fault,
     rename,
-    resolve,
+    rows_as_items,
     shape_of,
     shaped,
     unpivot,
@@ -30,77 +49,47 @@ from noracle.evidence.shapes import (
 )
 from noracle.evidence.tables import TABLES, Column, TableRules, either, normalise, shown
 
-ROW = "_noracle_row"
 _SHOWN, _MOST_SHOWN = "_shown_", 30
 MOST_LABELS = 1000
 """The largest number of different labels; more are taken for texts that are no labels."""
 _BITS = 60
 _MOST_MASKS = 8
 
-_AT = (
-    Column(name="at", kind="any", required=False, nullable=True),
-    Column(name=ROW, kind="any", required=False, nullable=True),
-)
+_AT = tuple(Column(name=c, kind="any", required=False, nullable=True) for c in ("at", ROW))
 LONG = TableRules(name="ratings", columns=(*TABLES["ratings"].columns, *_AT))
 SCORES = TableRules(name="scores", columns=(*TABLES["scores"].columns, *_AT))
-VOTES = TableRules(
-    name="votes",
-    columns=(
-        Column(name="item", kind="id"),
-        Column(name="label", kind="class"),
-        Column(name="n", kind="number", low=0),
-    ),
-    key=("item", "label"),
-)
+_ITEM, _VOTE = TABLES["ratings"].columns[0], Column(name="label", kind="class")
+_VOTED = (_ITEM, _VOTE, Column(name="n", kind="number", low=0))
+VOTES = TableRules(name="votes", columns=_VOTED, key=("item", "label"))
 
 
 def wide_table(raters: Sequence[str]) -> TableRules:
     """The rules of a table with one row an item and these columns of raters."""
     columns = [Column(name=name, kind="class", nullable=True) for name in raters]
-    return TableRules(
-        name="ratings", columns=(Column(name="item", kind="id"), *columns), key=("item",)
-    )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bands:
-    """Cut points and the label of each band between them; None leaves a band out."""
-
-    cuts: tuple[float, ...]
-    labels: tuple[int | str | None, ...]
-    closed: Literal["right", "left"]
-
-    def expr(self) -> nw.Expr:
-        """The label of the column ``value``."""
-        value = nw.col("value")
-        dtype: Any = nw.String if any(isinstance(label, str) for label in self.labels) else nw.Int64
-        named = [nw.lit(label, dtype=dtype) for label in self.labels]
-        chain: Any = nw.when(value.is_null()).then(nw.lit(None, dtype=dtype))
-        for cut, label in zip(self.cuts, named[:-1], strict=True):
-            chain = chain.when(value <= cut if self.closed == "right" else value < cut).then(label)
-        found: nw.Expr = chain.otherwise(named[-1])
-        return found
+    return TableRules(name="ratings", columns=(_ITEM, *columns), key=("item",))
 
 
 def bands_of(
     cuts: Sequence[float], labels: Sequence[int | str | None] | None, closed: Any
-) -> Bands:
-    """The bands, if cut points and labels fit together."""
+) -> tuple[tuple[int | str | None, ...], nw.Expr]:
+    """The label of each band between cut points, None for one that is left out, and the label of
+    the column ``value``; if cut points and labels fit together.
+    """
     points = tuple(float(c) for c in cuts)
-    if (
-        not points
-        or not all(math.isfinite(c) for c in points)
-        or any(a >= b for a, b in itertools.pairwise(points))
-    ):
-        raise ArgumentError(f"cuts must be increasing finite numbers; got {list(cuts)!r}.")
-    if closed not in {"right", "left"}:
-        raise ArgumentError(f"closed must be 'right' or 'left'; got {closed!r}.")
-    named = tuple(range(len(points) + 1)) if labels is None else tuple(labels)
-    if len(named) != len(points) + 1:
-        raise ArgumentError(
-            f"labels must be {len(points) + 1} for {len(points)} cuts, None for a band left out; got {len(named)}."
-        )
-    return Bands(cuts=points, labels=named, closed=closed)
+    rise = all(a < b for a, b in itertools.pairwise(points))
+    rise = rise and bool(points) and all(math.isfinite(c) for c in points)
+    require(rise, f"cuts must be increasing finite numbers; got {list(cuts)!r}.")
+    require(closed in {"right", "left"}, f"closed must be 'right' or 'left'; got {closed!r}.")
+    n = len(points)
+    named = tuple(range(n + 1)) if labels is None else tuple(labels)
+    came = f"{n + 1} for {n} cuts, None for a band left out; got {len(named)}."
+    require(len(named) == n + 1, f"labels must be {came}")
+    dtype: Any = nw.String if any(isinstance(label, str) for label in named) else nw.Int64
+    *lower, last = [nw.lit(label, dtype=dtype) for label in named]
+    value = nw.col("value")
+    below = [value <= cut if closed == "right" else value < cut for cut in points]
+    pairs = [(value.is_null(), nw.lit(None, dtype=dtype)), *zip(below, lower, strict=True)]
+    return named, cases(pairs, last)
 
 
 def known_labels(labels: Sequence[int | str] | None) -> tuple[int | str, ...] | None:
@@ -109,28 +98,27 @@ def known_labels(labels: Sequence[int | str] | None) -> tuple[int | str, ...] | 
         return None
     known = tuple(labels)
     whole = all(isinstance(label, int) and not isinstance(label, bool) for label in known)
-    if isinstance(labels, str) or not (whole or all(isinstance(label, str) for label in known)):
-        raise EvidenceError.of(
-            "labels", "must be all texts or all whole numbers", repr(labels)[:80]
-        )
-    if len(set(known)) != len(known) or not 2 <= len(known) <= MOST_LABELS:
-        raise EvidenceError.of(
-            "labels", f"must be 2 to {MOST_LABELS} different ones", repr(labels)[:80]
-        )
+    alike = whole or all(isinstance(label, str) for label in known)
+    alike, came = alike and not isinstance(labels, str), repr(labels)[:80]
+    require_evidence(alike, "labels", "must be all texts or all whole numbers", came)
+    differ = len(set(known)) == len(known) and 2 <= len(known) <= MOST_LABELS
+    require_evidence(differ, "labels", f"must be 2 to {MOST_LABELS} different ones", came)
     return known
 
 
 def check_first(first: object) -> None:
     """Refuse a number of ratings that is not one."""
-    if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 1):
-        raise ArgumentError(f"first must be a whole number of at least 1; got {first!r}.")
+    whole = isinstance(first, int) and not isinstance(first, bool) and first >= 1
+    told = f"first must be a whole number of at least 1; got {first!r}."
+    require(first is None or whole, told)
 
 
 def check_raters(n: int) -> None:
     """Refuse one rater alone."""
-    if n < 2:
-        remedy = "One rater agrees with nobody; ask a second one."
-        raise EvidenceError.of("raters", "must be at least 2", n, remedy=remedy)
+    require_evidence(n >= 2, "raters", "must be at least 2", n, remedy=_ALONE)
+
+
+_ALONE = "One rater agrees with nobody; ask a second one."
 
 
 def first_columns(raters: Sequence[str], first: int) -> list[nw.Expr]:
@@ -146,35 +134,19 @@ def first_columns(raters: Sequence[str], first: int) -> list[nw.Expr]:
 
 def labels_in(frame: Frame, columns: Sequence[str]) -> tuple[int | str, ...]:
     """The different labels of these columns, sorted."""
-    groups = [
-        frame.filter(~nw.col(c).is_null())
-        .group_by(c)
-        .agg(_n=nw.len())
-        .select(nw.col(c).alias("_label"))
-        for c in columns
-    ]
-    found = {
-        row[0]
-        for row in fetch(
-            nw.concat([group.head(MOST_LABELS + 1) for group in groups], how="vertical")
-        )
-    }
-    if len(found) > MOST_LABELS:
-        remedy = "Pass labels, or the column that holds labels."
-        rule = f"must have at most {MOST_LABELS} different values"
-        raise EvidenceError.of("label", rule, "more", remedy=remedy)
+    different = [distinct(frame.filter(is_there(c)), c).rename({c: "_label"}) for c in columns]
+    some = [group.head(MOST_LABELS + 1) for group in different]
+    found = {row[0] for row in fetch(nw.concat(some, how="vertical"))}
+    few, remedy = len(found) <= MOST_LABELS, "Pass labels, or the column that holds labels."
+    rule = f"must have at most {MOST_LABELS} different values"
+    require_evidence(few, "label", rule, "more", remedy=remedy)
     return tuple(sorted(found))
 
 
 def raters_in(frame: Frame) -> tuple[str, ...]:
     """The raters of a long table, sorted; those who said nothing are among them."""
-    return tuple(
-        sorted(
-            str(row[0])
-            for row in fetch(frame.group_by("rater").agg(_n=nw.len()).select("rater"))
-            if row[0] is not None
-        )
-    )
+    rows = fetch(distinct(frame, "rater"))
+    return tuple(sorted(str(row[0]) for row in rows if row[0] is not None))
 
 
 def faults_of_ratings(ratings: Ratings) -> list[str]:
@@ -187,100 +159,61 @@ def faults_of_ratings(ratings: Ratings) -> list[str]:
     lines = faults_of_table(frame, table, [*unknown, *_more(ratings)])
     if ratings.form == "long":
         lines += _repeated(frame)
-    if ratings.answers is not None:
-        lines += faults_of_table(ratings.answers, TABLES["answers"])
-    if ratings.items is not None:
-        lines += faults_of_table(ratings.items, TABLES["items"])
+    for name, beside in (("answers", ratings.answers), ("items", ratings.items)):
+        lines += [] if beside is None else faults_of_table(beside, TABLES[name])
     return lines or _too_few(ratings, columns)
 
 
 def _outside(ratings: Ratings, columns: Sequence[str]) -> list[RowFault]:
     if ratings.labels is None or ratings.table is SCORES:
         return []
-    rule = f"must be one of {_short(list(ratings.labels))}"
+    rule = f"must be one of {short(list(ratings.labels))}"
     remedy = "Correct it or add it to labels."
     mark = _SHOWN if ratings.label_kind == "text" else ""
-    return [
-        RowFault(
-            c, rule, (~nw.col(c).is_in(ratings.labels) & ~nw.col(c).is_null()), mark + c, remedy
-        )
-        for c in columns
-    ]
+    strange = {c: ~nw.col(c).is_in(ratings.labels) & is_there(c) for c in columns}
+    return [RowFault(c, rule, broken, mark + c, remedy) for c, broken in strange.items()]
 
 
 def _shortened(column: str) -> nw.Expr:
     """The label as a message shows it."""
     long = nw.col(column).str.len_chars() > _MOST_SHOWN
-    return (
-        nw.when(long).then(nw.lit("a long text")).otherwise(nw.col(column)).alias(_SHOWN + column)
-    )
+    return cases([(long, "a long text")], nw.col(column)).alias(_SHOWN + column)
 
 
 def _more(ratings: Ratings) -> list[RowFault]:
     if ratings.form == "votes":
         n = nw.col("n")
-        return [
-            RowFault(
-                "n",
-                "must be a whole number below 2**31",
-                ((n != n.floor()) | (n >= 2**31)).fill_null(value=False),
-                "n",
-            )
-        ]
+        broken = ((n != n.floor()) | (n >= 2**31)).fill_null(value=False)
+        return [RowFault("n", "must be a whole number below 2**31", broken, "n")]
     if ratings.first is not None and "at" in ratings.frame.columns and ratings.form == "long":
-        return [
-            RowFault(
-                "at",
-                "must not be null where first is given",
-                nw.col("at").is_null(),
-                remedy="Fill it in.",
-            )
-        ]
+        rule, missing = "must not be null where first is given", nw.col("at").is_null()
+        return [RowFault("at", rule, missing, remedy="Fill it in.")]
     return []
 
 
 def _too_few(ratings: Ratings, columns: Sequence[str]) -> list[str]:
     """Nothing said at all, or said by one rater only."""
-    used = ratings.used
-    said = (
-        nw.col("n") > 0
-        if ratings.form == "votes"
-        else either([~nw.col(c).is_null() for c in columns])
-    )
-    if not fetch(used.filter(said).select("item").head(1)):
-        rule = "must hold at least one label"
-        remedy = "Check the column of labels."
+    said = nw.col("n") > 0 if ratings.form == "votes" else either([is_there(c) for c in columns])
+    if not has_rows(ratings.used.filter(said).select("item")):
+        rule, remedy = "must hold at least one label", "Check the column of labels."
         return [fault("ratings", rule, "none: all are missing", remedy=remedy)]
-    if (
-        ratings.form == "long"
-        and len(raters_in(ratings.frame.filter(~nw.col("label").is_null()))) < 2
-    ):
-        remedy = "One rater agrees with nobody; ask a second one."
-        return [fault("ratings", "must come from at least 2 raters", "one", remedy=remedy)]
+    n_raters = 2
+    if ratings.form == "long":
+        n_raters = len(raters_in(ratings.frame.filter(is_there("label"))))
     if ratings.form == "wide":
-        present = fetch(
-            ratings.frame.select(
-                *[(~nw.col(c).is_null()).cast(nw.Int64).sum().alias(c) for c in columns]
-            )
-        )[0]
-        if sum(1 for n in present if n) < 2:
-            remedy = "One rater agrees with nobody; ask a second one."
-            return [fault("ratings", "must come from at least 2 raters", "one", remedy=remedy)]
-    return []
+        spoken = {c: is_there(c).cast(nw.Int64).sum() for c in columns}
+        n_raters = sum(n > 0 for n in fetch(ratings.frame.select(**spoken))[0])
+    rule = "must come from at least 2 raters"
+    return [] if n_raters >= 2 else [fault("ratings", rule, "one", remedy=_ALONE)]
 
 
 def _repeated(frame: Frame) -> list[str]:
     """Items that one rater rated twice."""
     twice = _by_masks(frame) if frame.implementation.is_duckdb() else None
     if twice is None:
-        twice = repeats(frame, ("item", "rater")).group_by("item").agg(_n=nw.len()).select("item")
-    total = count(twice)
-    if not total:
-        return []
-    where = [row[0] for row in fetch(twice.sort("item").head(5))]
-    rule = "must have one row for each item and rater"
-    remedy = "Keep one row of each."
-    return [fault("ratings", rule, "repeated rows", where=where, total=total, remedy=remedy)]
+        twice = distinct(repeats(frame, ("item", "rater")), "item")
+    rule, remedy = "must have one row for each item and rater", "Keep one row of each."
+    return items_fault(twice, "ratings", rule, "repeated rows", remedy)
 
 
 def _by_masks(frame: Frame) -> Frame | None:
@@ -302,15 +235,9 @@ def _by_masks(frame: Frame) -> Frame | None:
     return found
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
 Form = Literal["long", "wide", "votes"]
 Label = int | str
 _PLAIN = Shape()
-_EMPTY = "must have rows; got an empty table. Write rows into it or leave it out."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -461,36 +388,21 @@ class Ratings:
         ('ann', 'bob')
         """
         for name, given in (("raters", raters), ("systems", systems)):
-            if (
-                isinstance(given, str)
-                or len(set(given)) != len(given)
-                or (name == "raters" and not given)
-            ):
-                raise EvidenceError.of(
-                    name, "must be a list of different columns", repr(given)[:80]
-                )
-        if systems and answers is not None:
-            raise ArgumentError("systems must come without answers; got both.")
-        if (answers is not None or items is not None) and item is None:
-            raise ArgumentError(
-                "item must name the column with items where answers or items are given; got None."
-            )
-        if item != "item" and "item" in (*raters, *systems):
-            rule = "must not be called 'item'"
-            raise EvidenceError.of(
-                "raters", rule, "a column of that name", remedy="Rename the column."
-            )
+            listed = not isinstance(given, str) and (bool(given) or name == "systems")
+            differ, rule = len(set(given)) == len(given), "must be a list of different columns"
+            require_evidence(listed and differ, name, rule, repr(given)[:80])
+        require(not systems or answers is None, "systems must come without answers; got both.")
+        alone = answers is None and items is None
+        rule = "must name the column with items where answers or items are given"
+        require(alone or item is not None, f"item {rule}; got None.")
+        free = item == "item" or "item" not in (*raters, *systems)
+        came, remedy = "a column of that name", "Rename the column."
+        require_evidence(free, "raters", "must not be called 'item'", came, remedy=remedy)
         check_raters(len(raters))
-        return cls._made(
-            {"ratings": table, "answers": answers, "items": items},
-            wide_table(raters),
-            form="wide",
-            labels=labels,
-            first=first,
-            item=item,
-            systems=tuple(systems),
-            raters=tuple(raters),
-        )
+        tables = {"ratings": table, "answers": answers, "items": items}
+        about: dict[str, Any] = {"item": item, "systems": tuple(systems), "raters": tuple(raters)}
+        rules = wide_table(raters)
+        return cls._made(tables, rules, form="wide", labels=labels, first=first, **about)
 
     @classmethod
     def from_votes(
@@ -512,12 +424,8 @@ class Ratings:
         >>> Ratings.from_votes({"item": [1, 1, 2], "label": ["cat", "dog", "dog"], "n": [2, 1, 3]}).form
         'votes'
         """
-        return cls._made(
-            {"ratings": table, "answers": answers, "items": items},
-            VOTES,
-            form="votes",
-            labels=labels,
-        )
+        tables = {"ratings": table, "answers": answers, "items": items}
+        return cls._made(tables, VOTES, form="votes", labels=labels)
 
     @classmethod
     def from_scores(
@@ -553,16 +461,10 @@ class Ratings:
         >>> Ratings.from_scores(scores, cuts=[0.4, 0.6], labels=["negative", None, "positive"]).labels
         ('negative', 'positive')
         """
-        bands = bands_of(cuts, labels, closed)
-        known = tuple(dict.fromkeys(label for label in bands.labels if label is not None))
-        return cls._made(
-            {"ratings": table, "answers": answers},
-            SCORES,
-            form="long",
-            labels=known,
-            first=first,
-            bands=bands,
-        )
+        named, bands = bands_of(cuts, labels, closed)
+        known = tuple(dict.fromkeys(label for label in named if label is not None))
+        tables = {"ratings": table, "answers": answers}
+        return cls._made(tables, SCORES, form="long", labels=known, first=first, bands=bands)
 
     @classmethod
     def _made(
@@ -576,14 +478,13 @@ class Ratings:
         item: str | None = None,
         systems: tuple[str, ...] = (),
         raters: tuple[str, ...] | None = None,
-        bands: Bands | None = None,
+        bands: nw.Expr | None = None,
         shape: Shape = _PLAIN,
     ) -> Self:
         known = known_labels(labels)
         check_first(first)
-        frames, connection = open_frames(
-            {name: frame for name, frame in given.items() if frame is not None}
-        )
+        there = {name: frame for name, frame in given.items() if frame is not None}
+        frames, connection = open_frames(there)
         notes: list[str] = []
         if form == "long":
             found = _recognised(frames, table, shape, notes)
@@ -595,11 +496,8 @@ class Ratings:
             frames["ratings"] = rename(frames["ratings"], VOTES, shape.columns, notes)
         if form == "wide":
             frames = _from_wide(frames, raters or (), item, systems)
-        frames = _beside(
-            frames,
-            dataclasses.replace(shape, wide=None, systems=() if systems else shape.systems),
-            notes,
-        )
+        others = dataclasses.replace(shape, wide=None, systems=() if systems else shape.systems)
+        frames = _beside(frames, others, notes)
         if form == "long" and first is not None and "at" not in frames["ratings"].columns:
             frames["ratings"] = _numbered(frames["ratings"])
         tables = {"ratings": table, "answers": TABLES["answers"], "items": TABLES["items"]}
@@ -608,18 +506,14 @@ class Ratings:
             frames[name], problems = normalise(frames[name], tables[name])
             faults += problems
         if not faults:
-            faults = [
-                f"{name} {_EMPTY}"
-                for name in frames
-                if not fetch(frames[name].select("item").head(1))
-            ]
+            empty = [name for name in frames if not has_rows(frames[name].select("item"))]
+            faults = [f"{name} {EMPTY}" for name in empty]
         if "items" in frames and "cluster" not in frames["items"].columns:
             rule = "must have a column cluster beside ratings"
             faults.append(fault("items", rule, shown(frames["items"].columns)))
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         if bands is not None:
-            frames["ratings"] = frames["ratings"].with_columns(label=bands.expr())
+            frames["ratings"] = frames["ratings"].with_columns(label=bands)
         faults = meet_ids(frames, notes, [(name, "item") for name in frames])
         columns = [("ratings", column) for column in raters or ("label",)]
         reader = Classes(
@@ -635,8 +529,7 @@ class Ratings:
         kind, more = reader.read()
         faults += more
         faults = faults or apart(frames, "ratings", "rated")
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         answers, repeats = first_runs(frames.get("answers"))
         if repeats is not None:
             warnings.warn(FIRST_ONLY, EvidenceWarning, stacklevel=3)
@@ -663,9 +556,7 @@ class Ratings:
             With all faults at once, the first five items of each named.
         """
         if "checked" not in self._known:
-            faults = faults_of_ratings(self)
-            if faults:
-                raise EvidenceError(*faults)
+            raise_faults(faults_of_ratings(self))
             self._known["checked"] = True
         return self
 
@@ -693,10 +584,7 @@ class Ratings:
         """The labels that were given or, where none were, those that the raters used, sorted."""
         if self.labels is not None:
             return self.labels
-        if "labels" not in self._known:
-            self._known["labels"] = labels_in(self.frame, self.raters or ("label",))
-        found: tuple[Label, ...] = self._known["labels"]
-        return found
+        return self._recall("labels", lambda: labels_in(self.frame, self.raters or ("label",)))
 
     def seen_raters(self) -> tuple[str, ...]:
         """The raters, sorted (the columns of a wide table in their order); empty where they are
@@ -704,11 +592,12 @@ class Ratings:
         """
         if self.raters is not None:
             return self.raters
-        if self.form == "votes":
-            return ()
-        if "raters" not in self._known:
-            self._known["raters"] = raters_in(self.used)
-        found: tuple[str, ...] = self._known["raters"]
+        return () if self.form == "votes" else self._recall("raters", lambda: raters_in(self.used))
+
+    def _recall(self, name: str, make: Callable[[], T]) -> T:
+        if name not in self._known:
+            self._known[name] = make()
+        found: T = self._known[name]
         return found
 
 
@@ -722,43 +611,29 @@ def _recognised(
         raise EvidenceError.of("ratings", rule, "votes (item, label, n)", remedy="Use from_votes.")
     if is_long(frame, name, shape):
         faults = [long_fault(name)] if shape.wide else []
-        strange = [
-            c
-            for c in (*shape.raters, *(() if "answers" in frames else shape.systems))
-            if c not in frame.columns
-        ]
+        named = (*shape.raters, *(() if "answers" in frames else shape.systems))
+        strange = [c for c in named if c not in frame.columns]
         if strange:
             came = f"no {', '.join(strange[:6])} in {shown(frame.columns)}"
             faults.append(fault("raters", "must be columns of ratings", came))
-        if faults:
-            raise EvidenceError(*faults)
+        raise_faults(faults)
         frames["ratings"] = rename(frame, table, shape.columns, notes)
         return None
-    names, lines, faults = resolve(
-        frame.columns, TableRules(name=name, columns=table.columns[:1]), shape.columns
-    )
-    if faults:
-        raise EvidenceError(*faults)
-    item = names.get("item")
+    item, lines = item_column(frame, name, shape)
     columns, others = wide_columns(frame, name, shape, item)
-    systems = (
-        tuple(s for s in shape.systems if s in frame.columns) if "answers" not in frames else ()
-    )
-    told = (
-        []
-        if shape.raters
-        else [wide_note("ratings", "rater", columns, [c for c in others if c not in systems])]
-    )
-    notes += [*lines, *told]
-    if table is SCORES:
-        frames["ratings"] = unpivot(frame, item or _row_of(frames), columns, ("rater", "value"))
-        return None
-    return item, tuple(columns), systems
-
-
-def _row_of(frames: dict[str, Frame]) -> str:
-    came = str(shown(frames["ratings"].columns))
-    raise EvidenceError.of("ratings.item", "must be a column", came, remedy="Name it in columns.")
+    here = () if "answers" in frames else shape.systems
+    systems = tuple(s for s in here if s in frame.columns)
+    notes += lines
+    if not shape.raters:
+        rest = [c for c in others if c not in systems]
+        notes.append(wide_note("ratings", "rater", columns, rest))
+    if table is not SCORES:
+        return item, tuple(columns), systems
+    if item is None:
+        came, remedy = str(shown(frame.columns)), "Name it in columns."
+        raise EvidenceError.of("ratings.item", "must be a column", came, remedy=remedy)
+    frames["ratings"] = unpivot(frame, item, columns, ("rater", "value"))
+    return None
 
 
 def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[str, Frame]:
@@ -775,9 +650,8 @@ def _beside(frames: dict[str, Frame], shape: Shape, notes: list[str]) -> dict[st
 
 
 def _numbered(frame: Frame) -> Frame:
-    if not keeps_order(frame):
-        rule = "must have a column at where first is given"
-        raise EvidenceError.of("ratings", rule, "none", remedy="Rows have no order there.")
+    rule, remedy = "must have a column at where first is given", "Rows have no order there."
+    require_evidence(keeps_order(frame), "ratings", rule, "none", remedy=remedy)
     return number_rows(frame, ROW)
 
 
@@ -792,13 +666,9 @@ def _from_wide(
         found = f"no {', '.join(missing[:6])} in {shown(wide.columns)}"
         raise EvidenceError.of("table", f"must have columns {', '.join(wanted[:12])}", found)
     if item is None:
-        if not keeps_order(wide):
-            rule = f"must name a column of {engine_of(wide)} frames"
-            raise EvidenceError.of("item", rule, None, remedy="Rows have no order there.")
-        wide, item = number_rows(wide, ROW), ROW
-    wide = wide.select(
-        nw.col(item).alias("item"), *(nw.col(c) for c in (*raters, *systems) if c != "item")
-    )
+        wide, item = rows_as_items(wide), ROW
+    others = [c for c in (*raters, *systems) if c != "item"]
+    wide = wide.select(nw.col(item).alias("item"), *others)
     found_frames = {"ratings": wide.select("item", *raters)}
     if systems:
         found_frames["answers"] = unpivot(wide, "item", systems, ("system", "answer"))

@@ -30,13 +30,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 Finish = Literal["stop", "length", "refused", "empty"]
 """Why a model stopped."""
 State = Literal["answered", "invalid", "refused", "errored"]
 """What became of one item: an answer; text without one; the model declined; the call failed."""
 
+_T = TypeVar("_T")
 _MOST = 200_000  # characters that are read, from the end
 _UNCLEAR: Final = -1  # a claim that names two options
 
@@ -68,34 +69,12 @@ _SENTENCE = re.compile(
 _HINTS = (
     (
         _CLAIM,
-        (
-            "boxed",
-            "answer",
-            "choice",
-            "答え",
-            "回答",
-            "解答",
-            "正解",
-            "antwort",
-            "réponse",
-            "respuesta",
-        ),
+        re.compile("boxed|answer|choice|答え|回答|解答|正解|antwort|réponse|respuesta"),
     ),
     (
         _SENTENCE,
-        (
-            "answer",
-            "choice",
-            "option",
-            "solution",
-            "choose",
-            "chose",
-            "pick",
-            "select",
-            "say",
-            "go with",
-            "go for",
-            "正解は",
+        re.compile(
+            "answer|choice|option|solution|choose|chose|pick|select|say|go with|go for|正解は"
         ),
     ),
 )
@@ -147,6 +126,7 @@ _LINE = re.compile(
 )
 _SEVERAL = re.compile(rf"{_OPEN}([A-Z]{{2,26}}){_CLOSE}\Z")
 _ALONE = re.compile(r"(?<![\w'’\-])([A-Z])(?![\w'’])(?!-\w)")
+_A_WORD = re.compile(r"\s+(?!(?:or|and|is|but|because)\b)[a-z]")  # what follows "A" and "I"
 _SO = re.compile(
     r"\W{0,4}(?:so|therefore|thus|hence|consequently|overall|in conclusion|in summary|conclusion|final(?:ly)?)\b",
     re.IGNORECASE,
@@ -226,9 +206,8 @@ def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]
     said = _spoken(text)
     found, value = _json_answer(said)
     if found:
-        return (
-            (None, "invalid") if value is None or not value.strip() else (value.strip(), "answered")
-        )
+        value = (value or "").strip()
+        return (value, "answered") if value else (None, "invalid")
     tags = list(_FREE_TAG.finditer(said[-_MOST:]))
     if tags:
         claim = tags[-1][tags[-1].lastgroup or 0]
@@ -272,9 +251,9 @@ def _first(reader: _Reader, said: str, *, cut: bool) -> int | None:
         return _UNCLEAR if place is None else place
     small = said.lower()
     for pattern, words in _HINTS:
-        places = [at for at in map(small.find, words) if at >= 0]
-        begin = max(0, min(places, default=0) - _BEFORE) if len(small) == len(said) else 0
-        for found, end in reversed(_spans(pattern, said, begin) if places else []):
+        hint = words.search(small)
+        begin = max(0, hint.start() - _BEFORE) if hint and len(small) == len(said) else 0
+        for found, end in reversed(_spans(pattern, said, begin) if hint else []):
             # Where the end is missing, an option may be the beginning of another one; a letter is
             # whole.
             place = reader.lead(found) if cut and end == len(said) else reader.claim(found)
@@ -310,22 +289,17 @@ def _spoken(text: str) -> str:
 def _json_answer(said: str) -> tuple[bool, str | None]:
     """Whether the reply is one JSON object with a field ``answer``, and what that holds."""
     body = said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
-    if not body.startswith("{"):
-        return False, None
     try:
-        value = json.loads(body)
+        value = json.loads(body) if body.startswith("{") else {}
     except (ValueError, RecursionError):
         return False, None
-    if not isinstance(value, dict):
-        return False, None
     named = {str(k).strip().casefold(): v for k, v in value.items()}
-    names = [k for k in ("answer", "final_answer", "final answer", "choice") if k in named]
-    if not names:
-        return False, None
-    found = named[names[0]]
-    return True, str(found) if isinstance(found, (str, int, float)) and not isinstance(
-        found, bool
-    ) else None
+    for name in ("answer", "final_answer", "final answer", "choice"):
+        if name in named:
+            found = named[name]
+            plain = isinstance(found, (str, int, float)) and not isinstance(found, bool)
+            return True, str(found) if plain else None
+    return False, None
 
 
 def _number(text: str) -> float | None:
@@ -345,27 +319,26 @@ def _bare(text: str) -> str:
     return folded.strip(" \"'`*_.,;:!?。")
 
 
+def _only(found: set[int]) -> int | None:
+    """The place, if there is one; several are unclear."""
+    return None if not found else found.pop() if len(found) == 1 else _UNCLEAR
+
+
+def _places_of_unique(values: Sequence[_T | None]) -> dict[_T, int]:
+    """The places of the values that are there once."""
+    times = Counter(values)
+    return {v: place for place, v in enumerate(values) if v is not None and times[v] == 1}
+
+
 class _Reader:
     """Reads pieces of a reply to one question; a place, None (nothing here) or ``_UNCLEAR``."""
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = [_bare(option) for option in options]
-        self.longest = (
-            2 * max(map(len, options), default=0) + 200
-        )  # longer texts are no option, whatever stands around it
-        times = Counter(self.options)
-        self.unique = {
-            option: place
-            for place, option in enumerate(self.options)
-            if option and times[option] == 1
-        }
-        numbers = [_number(option) for option in self.options]
-        often = Counter(numbers)
-        self.numbers = {
-            number: place
-            for place, number in enumerate(numbers)
-            if number is not None and often[number] == 1
-        }
+        # Longer texts are no option, whatever stands around it.
+        self.longest = 2 * max(map(len, options), default=0) + 200
+        self.unique = _places_of_unique([option or None for option in self.options])
+        self.numbers = _places_of_unique([_number(option) for option in self.options])
 
     def place(self, letter: str) -> int | None:
         return place_of_letter(letter, len(self.options))
@@ -402,20 +375,10 @@ class _Reader:
 
     def claim(self, text: str) -> int | None:
         """What stands after ``ANSWER:`` and the like."""
-        text = (
-            text.strip().rstrip("}").strip() if text.count("}") > text.count("{") else text.strip()
-        )
-        place = self.letter(text)
-        if place is not None:
-            return place
-        place = self.option(text)
-        if place is not None:
-            return place
-        place = self.begins(text)
-        if place is not None:
-            return place
-        place = self.lead(text)
-        return self._many(text) if place is None else place
+        text = text.strip()
+        text = text.rstrip("}").strip() if text.count("}") > text.count("{") else text
+        ways = (self.letter, self.option, self.begins, self.lead, self._many)
+        return next((place for way in ways if (place := way(text)) is not None), None)
 
     def lead(self, text: str) -> int | None:
         """The letter that the text begins with, unless it is a word of a sentence or a second
@@ -441,13 +404,9 @@ class _Reader:
     def _many(self, text: str) -> int | None:
         """Letters without anything between them, as in ``AB``, are several answers."""
         match = _SEVERAL.match(text)
-        if (
-            match
-            and len(set(match[1])) == len(match[1])
-            and all(self.place(c) is not None for c in match[1])
-        ):
-            return _UNCLEAR
-        return None
+        letters = match[1] if match else ""
+        places = {self.place(c) for c in letters}
+        return _UNCLEAR if letters and len(places - {None}) == len(letters) else None
 
     def line(self, said: str) -> int | None:
         """Rule 4: lines that are a letter, with or without the option, or an option."""
@@ -468,10 +427,7 @@ class _Reader:
             if place is not None:
                 listed.add(place)
         # Two options or more with their letters are the question once more, not the answer.
-        found = alone if alone and len(listed) > 1 else alone | listed
-        if not found:
-            return None
-        return found.pop() if len(found) == 1 else _UNCLEAR
+        return _only(alone if alone and len(listed) > 1 else alone | listed)
 
     def conclusion(self, said: str) -> int | None:
         """Rule 5 for the last line of a longer reply, where it begins as a conclusion does."""
@@ -488,18 +444,12 @@ class _Reader:
         letters = {
             self.place(m[1])
             for m in _ALONE.finditer(rest)
-            if not (
-                m[1] in "AI"
-                and re.match(r"\s+(?!(?:or|and|is|but|because)\b)[a-z]", rest[m.end() :])
-            )
+            if m[1] not in "AI" or not _A_WORD.match(rest, m.end())
         }
         # "no idea" does not say no, and "2 doubts" does not say 2: only longer options count where
         # they are quoted in passing.
         told = {place for place in quoted if len(self.options[place]) >= _LONG}
-        found = told | {place for place in letters if place is not None}
-        if not found:
-            return None
-        return found.pop() if len(found) == 1 else _UNCLEAR
+        return _only(told | {place for place in letters if place is not None})
 
     def _without_options(self, said: str) -> tuple[str, set[int]]:
         """The reply without the options that it quotes, longest first, and which these are."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 
 import narwhals as nw
 
-from noracle.errors import EvidenceError, fault, known_names
+from noracle.errors import EvidenceError, fault, known_names, raise_faults, require_evidence
 from noracle.evidence.frames import (
     Frame,
     engine_of,
@@ -32,6 +33,7 @@ from noracle.evidence.frames import (
     keeps_order,
     number_rows,
     open_frames,
+    quoted,
 )
 from noracle.evidence.tables import GRADE_COLUMNS, TABLES, TableRules, kind_of, shown
 
@@ -85,49 +87,17 @@ ALIASES: dict[str, tuple[str, ...]] = {
 itself is missing.
 """
 
-KEYS = (
-    "answer",
-    "label",
-    "class",
-    "key",
-    "truth",
-    "target",
-    "gold",
-    "correct",
-    "correct_answer",
-    "answer_key",
-    "answer_index",
-    "gold_label",
+_KEY = re.compile(
+    "answer|label|class|key|truth|target|gold|correct|correct_answer|answer_key|answer_index|gold_label"
 )
 """Names that an answer key has; such a column of a wide table is nobody's answer."""
-_ABOUT = (
-    "n_options",
-    "num_options",
-    "question",
-    "prompt",
-    "input",
-    "context",
-    "choices",
-    "category",
-    "subject",
-    "topic",
-    "difficulty",
-    "split",
-    "source",
-    "src",
-    "language",
-    "date",
-    "time",
-    "timestamp",
-    "at",
-    "cost",
-    "note",
-    "notes",
-    "comment",
-    "comments",
+_NO_SYSTEM = re.compile(
+    f"{_KEY.pattern}|n_options|num_options|question|prompt|input|context|choices|category|subject|topic"
+    "|difficulty|split|source|src|language|date|time|timestamp|at|cost|notes?|comments?"
 )
+"""Names of keys, and of columns that are about the item."""
 _PLACES = ("n_classes", "stratum", "cluster", "weight", "options")
-_ROW = "_noracle_row"
+ROW = "_noracle_row"
 _SHOWN = 5
 _PEEKED = 2_000
 
@@ -194,12 +164,10 @@ def shape_of(
             remedy = f"Known are {', '.join(sorted(names or TABLES))}."
             faults.append(fault("columns", rule, f"{name}={column}", remedy=remedy))
     for name, given in (("systems", systems), ("raters", raters)):
-        if isinstance(given, str) or (
-            given is not None and (not given or len(set(given)) != len(given))
-        ):
+        differ = given is None or (bool(given) and len(set(given)) == len(given))
+        if isinstance(given, str) or not differ:
             faults.append(fault(name, "must be a list of different columns", repr(given)[:80]))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     if item is not None:
         flat |= {f"{table}.item": item for table in WIDE}
     return Shape(
@@ -250,8 +218,7 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
     told = shape.wide and wide and not faults
     if told and all(is_long(frames[name], name, shape) for name in wide):
         faults.append(long_fault(wide[0]))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     return found
 
 
@@ -274,8 +241,7 @@ def rename(frame: Frame, table: TableRules, columns: Mapping[str, str], notes: l
         rule = f"must have columns {', '.join(table.names(required=True))}"
         came = f"no {', '.join(missing)} in {shown(frame.columns)}"
         faults.append(fault(table.name, rule, came, remedy=_remedy(table, missing, frame)))
-    if faults:
-        raise EvidenceError(*faults)
+    raise_faults(faults)
     notes += lines
     return renamed(frame, names)
 
@@ -400,21 +366,17 @@ def _roles(frames: Mapping[str, Frame], shape: Shape) -> list[str]:
                 what = f"{name} and {other}"
                 faults.append(fault(what, "must not be swapped", came, remedy=remedy))
             continue
-        needed = ", ".join(TABLES[other].names(required=True))
         rule = f"must have columns {', '.join(TABLES[name].names(required=True))}"
-        faults.append(
-            fault(name, rule, f"those of {other} ({needed})", remedy=f"Pass this table as {other}.")
-        )
+        came = f"those of {other} ({', '.join(TABLES[other].names(required=True))})"
+        faults.append(fault(name, rule, came, remedy=f"Pass this table as {other}."))
     return faults
 
 
 def _graded(given: Sequence[str]) -> bool:
     """Whether a table says of answers of systems that they are right or wrong."""
     plain = {c.strip().lower() for c in given}
-    says = {"verdict", *ALIASES["grades.verdict"]}
-    return (
-        bool(plain & {"system", *ALIASES["system"]}) and bool(plain & says) and "class" not in plain
-    )
+    said = plain & {"verdict", *ALIASES["grades.verdict"]}
+    return bool(plain & {"system", *ALIASES["system"]} and said) and "class" not in plain
 
 
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
@@ -431,7 +393,8 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
     if shape.wide or (named and set(named) <= set(frame.columns)):
         return False
     who, what = WIDE[name]
-    if faults or "item" not in found or who in found or (what in found and found[what] not in KEYS):
+    spoken = what in found and not _KEY.fullmatch(found[what])
+    if faults or "item" not in found or who in found or spoken:
         return True  # part of the long form is there: what lacks is named
     columns, _ = wide_columns(frame, name, shape, found["item"])
     return len(columns) < 2  # one column alone can be anything
@@ -477,8 +440,9 @@ def wide_among(
             came = f"no {', '.join(missing[:6])}"
             raise EvidenceError.of(what, f"must be columns of {name}", came, remedy=near)
         return list(named), [c for c in given if c not in named and c not in said]
-    about = {*_ABOUT, *KEYS, *(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
-    others = [c for c in given if c not in said and c.strip().lower() in about]
+    items = {*(c.name for c in TABLES["items"].columns), *ALIASES["item"]}
+    plain = {c: c.strip().lower() for c in given if c not in said}
+    others = [c for c, n in plain.items() if n in items or _NO_SYSTEM.fullmatch(n)]
     taken = {*said, *others, *(shape.systems if what == "raters" else ())}
     rest = [c for c in given if c not in taken and not c.startswith("_noracle")]
     groups: dict[str, list[str]] = {}
@@ -503,40 +467,43 @@ def _mostly_numbers(frame: Frame, column: str, no_answer: Sequence[str]) -> bool
     """Whether the first values of a column of text are whole numbers or stand for no answer."""
     texts = frame.select(nw.col(column).cast(nw.String)).filter(is_there(column))
     plain = {str(row[0]).strip().lower() for row in fetch(texts.head(_PEEKED))}
-    return all(
-        not v or v in no_answer or v.lstrip("+-").replace(".0", "").isdecimal() for v in plain
-    )
+    told = plain - {"", *no_answer}
+    return all(v.lstrip("+-").replace(".0", "").isdecimal() for v in told)
+
+
+def item_column(frame: Frame, name: str, shape: Shape) -> tuple[str | None, list[str]]:
+    """The column of a wide table that names its items, and the choice that was made."""
+    only_item = TableRules(name=name, columns=TABLES[name].columns[:1])
+    names, lines, faults = resolve(frame.columns, only_item, shape.columns)
+    raise_faults(faults)
+    return names.get("item"), lines
+
+
+def rows_as_items(frame: Frame) -> Frame:
+    """The frame with the numbers of its rows, from 0, in column :data:`ROW`."""
+    rule, remedy = f"must name a column of {engine_of(frame)} frames", "Rows have no order there."
+    require_evidence(keeps_order(frame), "item", rule, None, remedy=remedy)
+    return number_rows(frame, ROW)
 
 
 def _unfold(found: Shaped, name: str, shape: Shape) -> None:
     """Put a wide table into its long form; its columns about items are the items, if none are."""
     frame = found.frames[name]
-    only_item = TableRules(name=name, columns=TABLES[name].columns[:1])
-    names, lines, faults = resolve(frame.columns, only_item, shape.columns)
-    if faults:
-        raise EvidenceError(*faults)
-    item = names.get("item")
+    given = f"{shown(frame.columns)}"
+    item, lines = item_column(frame, name, shape)
     columns, others = wide_columns(frame, name, shape, item)
     who, what = WIDE[name]
-    if not columns:
-        rule = f"must have a column for each {who}"
-        raise EvidenceError.of(
-            name, rule, f"{shown(frame.columns)}", remedy=f"Name them: {who}s=[…]."
-        )
+    rule, remedy = f"must have a column for each {who}", f"Name them: {who}s=[…]."
+    require_evidence(columns, name, rule, given, remedy=remedy)
     told = [(c, v) for c, v in ((shape.label, "yes"), (shape.ruled_out, "no")) if c is not None]
     missing = [c for c, _ in told if c not in frame.columns]
-    if missing:
-        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
-        raise EvidenceError.of(name, "must have the columns that are named", came)
+    came = f"no {', '.join(missing)} in {given}"
+    require_evidence(not missing, name, "must have the columns that are named", came)
     if item is None:
-        if len(found.frames) > 1:
-            remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
-            rule = "must be a column, to meet the other tables"
-            raise EvidenceError.of(f"{name}.item", rule, f"{shown(frame.columns)}", remedy=remedy)
-        if not keeps_order(frame):
-            rule = f"must name a column of {engine_of(frame)} frames"
-            raise EvidenceError.of("item", rule, None, remedy="Rows have no order there.")
-        frame, item = number_rows(frame, _ROW), _ROW
+        remedy = f"Say which: {_line(name, 'item', frame.columns[0])}."
+        rule, alone = "must be a column, to meet the other tables", len(found.frames) == 1
+        require_evidence(alone, f"{name}.item", rule, given, remedy=remedy)
+        frame, item = rows_as_items(frame), ROW
         lines = [*lines, f"{name}: rows are items, numbered from 0"]
     found.notes += lines
     found.frames[name] = unpivot(frame, item, columns, (who, what))
@@ -545,8 +512,8 @@ def _unfold(found: Shaped, name: str, shape: Shape) -> None:
         found.notes.append(wide_note(name, who, columns, [c for c in others if c != item]))
     said = [(item, v, c) for c, v in told]
     if said and name == "answers":
-        if "judgements" in found.frames:
-            raise EvidenceError.of("label and ruled_out", "must come without judgements", "both")
+        alone = "judgements" not in found.frames
+        require_evidence(alone, "label and ruled_out", "must come without judgements", "both")
         found.frames["judgements"] = _stacked(frame, said)
         found.sets = True
     meant = ((p, resolve_one(frame.columns, p, shape.columns)) for p in _PLACES)
@@ -592,21 +559,19 @@ def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str
     who, what = into
     schema = wide.collect_schema()
     types = [schema[column] for column in columns]
+    cast = [nw.col(c) for c in columns]
     if len({str(t) for t in types}) > 1 or types[0] == nw.Unknown:
         common = _common(types)
         cast = [_as(nw.col(c), schema[c], common).alias(c) for c in columns]
-    else:
-        cast = [nw.col(c) for c in columns]
-    wide = wide.select(nw.col(item).alias("item") if item != "item" else nw.col("item"), *cast)
+    wide = wide.select(nw.col(item).alias("item"), *cast)
     if wide.implementation.is_duckdb():
-        listed = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
+        listed = ", ".join(quoted(c) for c in columns)
         # narwhals leaves nulls out here, and a null is "no answer"
-        query = (
-            f'SELECT * FROM noracle_wide UNPIVOT INCLUDE NULLS ("{what}" FOR "{who}" IN ({listed}))'  # noqa: S608 (names are quoted)
-        )
+        how = f'UNPIVOT INCLUDE NULLS ("{what}" FOR "{who}" IN ({listed}))'
+        query = f"SELECT * FROM noracle_wide {how}"  # noqa: S608 (names are quoted)
         long: Frame = nw.from_native(wide.to_native().query("noracle_wide", query))
-        return long.select("item", who, what)
-    long = wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what)
+    else:
+        long = wide.unpivot(on=list(columns), index="item", variable_name=who, value_name=what)
     return long.select("item", who, what)
 
 
@@ -643,6 +608,7 @@ def _stacked(wide: Frame, parts: Sequence[tuple[str, str, str]]) -> Frame:
 
 def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Judgements and items of a file ``Question, A, B, …, Answer, Comp_label``."""
+    what = f"file {str(path)!r}"
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = importlib.import_module("csv").DictReader(file)
@@ -651,16 +617,13 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
         came = f"{str(path)!r} ({error.strerror})"
         raise EvidenceError.of("path", "must be a readable file", came) from None
     except UnicodeDecodeError:
-        raise EvidenceError.of(
-            f"file {str(path)!r}", "must be UTF-8 text", "other bytes", remedy="Save it as UTF-8."
-        ) from None
+        rule, remedy = "must be UTF-8 text", "Save it as UTF-8."
+        raise EvidenceError.of(what, rule, "other bytes", remedy=remedy) from None
     letters = [c for c in string.ascii_uppercase if c in header]
     missing = [c for c in ("Question", "A", "B", "Answer", "Comp_label") if c not in header]
-    if missing:
-        rule = "must have columns Question, A, B, …, Answer, Comp_label"
-        raise EvidenceError.of(f"file {str(path)!r}", rule, f"no {', '.join(missing)}")
-    if not rows:
-        raise EvidenceError.of(f"file {str(path)!r}", "must have rows", "a header only")
+    rule = "must have columns Question, A, B, …, Answer, Comp_label"
+    require_evidence(not missing, what, rule, f"no {', '.join(missing)}")
+    require_evidence(rows, what, "must have rows", "a header only")
     judgements: dict[str, list[Any]] = {"item": [], "class": [], "verdict": []}
     items: dict[str, list[Any]] = {"item": [], "n_classes": [], "text": [], "options": []}
     wrong: dict[str, list[int]] = {"Answer": [], "Comp_label": []}
@@ -678,20 +641,14 @@ def read_paper_csv(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, li
         about = (number, len(options), row["Question"], [option for _, option in options])
         for values, value in zip(items.values(), about, strict=True):
             values.append(value)
-    faults = [
-        fault(
-            column,
-            "must be the letter of a filled option",
-            "other text",
-            where=where,
-            total=len(where),
-            remedy="Correct it.",
-        )
-        for column, where in wrong.items()
-        if where
-    ]
-    if faults:
-        raise EvidenceError(*faults)
+    rule, remedy = "must be the letter of a filled option", "Correct it."
+    told = {column: where for column, where in wrong.items() if where}
+    raise_faults(
+        [
+            fault(column, rule, "other text", where=where, total=len(where), remedy=remedy)
+            for column, where in told.items()
+        ]
+    )
     return judgements, items
 
 
@@ -700,31 +657,19 @@ def answers_as_classes(answers: object) -> Mapping[str, list[Any]]:
     frames, _ = open_frames({"answers": answers})
     frame = frames["answers"]
     missing = [c for c in ("item", "system", "answer") if c not in frame.columns]
-    if missing:
-        came = f"no {', '.join(missing)} in {shown(frame.columns)}"
-        raise EvidenceError.of("answers", "must have columns item, system, answer", came)
+    came = f"no {', '.join(missing)} in {shown(frame.columns)}"
+    require_evidence(not missing, "answers", "must have columns item, system, answer", came)
     rows = fetch(frame.select("item", "system", "answer"))
-    faults = [
-        item
-        for item, _, answer in rows
-        if isinstance(answer, str) and answer.strip().upper() not in (*string.ascii_uppercase, "")
-    ]
-    if faults:
-        remedy = "Use null for no answer."
-        rule = "must be option letters or classes"
-        what = "answers.answer"
-        raise EvidenceError.of(
-            what, rule, "other text", where=faults, total=len(faults), remedy=remedy
-        )
+    places = {letter: place for place, letter in enumerate(string.ascii_uppercase)} | {"": None}
+    plain = [a.strip().upper() if isinstance(a, str) else None for _, _, a in rows]
+    odd = [row[0] for row, a in zip(rows, plain, strict=True) if a is not None and a not in places]
+    if odd:
+        rule, remedy = "must be option letters or classes", "Use null for no answer."
+        where: dict[str, Any] = {"where": odd, "total": len(odd)}
+        raise EvidenceError.of("answers.answer", rule, "other text", **where, remedy=remedy)
+    answered = zip(rows, plain, strict=True)
     return {
         "item": [item for item, _, _ in rows],
         "system": [str(system) for _, system, _ in rows],
-        "answer": [_place(answer) for _, _, answer in rows],
+        "answer": [row[2] if a is None else places[a] for row, a in answered],
     }
-
-
-def _place(answer: Any) -> Any:
-    if not isinstance(answer, str):
-        return answer
-    letter = answer.strip().upper()
-    return string.ascii_uppercase.index(letter) if letter else None

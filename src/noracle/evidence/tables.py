@@ -16,13 +16,13 @@ import dataclasses
 import functools
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals as nw
 
 from noracle.errors import fault
-from noracle.evidence.frames import Frame, fetch
+from noracle.evidence.frames import Frame, cases, has_rows
 
 Kind = Literal["id", "name", "class", "count", "number", "verdict", "grade", "state", "any"]
 
@@ -86,90 +86,53 @@ class TableRules:
         return [c.name for c in self.columns if c.required is required]
 
 
-_ITEM = Column(name="item", kind="id")
+def _optional(name: str, kind: Kind, **range_: Any) -> Column:
+    return Column(name=name, kind=kind, required=False, nullable=True, **range_)
+
+
+_ITEM, _SYSTEM = Column(name="item", kind="id"), Column(name="system", kind="name")
 _RATER = Column(name="rater", kind="name")
+_SAID = (  # what may be known of a judgement or a grade
+    _optional("rater", "name"),
+    _optional("propensity", "number", low=0, high=1, above=True),
+    _optional("cost", "number", low=0),
+    _optional("at", "any"),
+)
+_COLUMNS: dict[str, tuple[Column, ...]] = {
+    "answers": (
+        _SYSTEM,
+        Column(name="answer", kind="class", nullable=True),
+        _optional("guess", "number", low=0, high=1),
+        _optional("state", "state"),
+        Column(name="repeat", kind="number", required=False, low=0),
+    ),
+    "judgements": (
+        Column(name="class", kind="class"),
+        Column(name="verdict", kind="verdict"),
+        *_SAID,
+    ),
+    "grades": (
+        _SYSTEM,
+        Column(name="verdict", kind="grade"),
+        *_SAID,
+        _optional("cluster", "name"),
+    ),
+    "items": (
+        Column(name="n_classes", kind="count", required=False),
+        _optional("stratum", "name"),
+        _optional("cluster", "name"),
+        Column(name="weight", kind="number", required=False, low=0, above=True),
+        *(_optional(name, "any") for name in ("text", "options", "image")),
+    ),
+    "ratings": (_RATER, Column(name="label", kind="class", nullable=True)),
+    "scores": (_RATER, Column(name="value", kind="number", nullable=True)),
+}
+_ONCE = {"answers": ("item", "system"), "items": ("item",)}
+_ONCE |= dict.fromkeys(("ratings", "scores"), ("item", "rater"))
 
 TABLES: dict[str, TableRules] = {
-    table.name: table
-    for table in (
-        TableRules(
-            name="answers",
-            columns=(
-                _ITEM,
-                Column(name="system", kind="name"),
-                Column(name="answer", kind="class", nullable=True),
-                Column(name="guess", kind="number", required=False, nullable=True, low=0, high=1),
-                Column(name="state", kind="state", required=False, nullable=True),
-                Column(name="repeat", kind="number", required=False, low=0),
-            ),
-            key=("item", "system"),
-        ),
-        TableRules(
-            name="judgements",
-            columns=(
-                _ITEM,
-                Column(name="class", kind="class"),
-                Column(name="verdict", kind="verdict"),
-                Column(name="rater", kind="name", required=False, nullable=True),
-                Column(
-                    name="propensity",
-                    kind="number",
-                    required=False,
-                    nullable=True,
-                    low=0,
-                    high=1,
-                    above=True,
-                ),
-                Column(name="cost", kind="number", required=False, nullable=True, low=0),
-                Column(name="at", kind="any", required=False, nullable=True),
-            ),
-        ),
-        TableRules(
-            name="grades",
-            columns=(
-                _ITEM,
-                Column(name="system", kind="name"),
-                Column(name="verdict", kind="grade"),
-                Column(name="rater", kind="name", required=False, nullable=True),
-                Column(
-                    name="propensity",
-                    kind="number",
-                    required=False,
-                    nullable=True,
-                    low=0,
-                    high=1,
-                    above=True,
-                ),
-                Column(name="cost", kind="number", required=False, nullable=True, low=0),
-                Column(name="at", kind="any", required=False, nullable=True),
-                Column(name="cluster", kind="name", required=False, nullable=True),
-            ),
-        ),
-        TableRules(
-            name="items",
-            columns=(
-                _ITEM,
-                Column(name="n_classes", kind="count", required=False),
-                Column(name="stratum", kind="name", required=False, nullable=True),
-                Column(name="cluster", kind="name", required=False, nullable=True),
-                Column(name="weight", kind="number", required=False, low=0, above=True),
-                Column(name="text", kind="any", required=False, nullable=True),
-                Column(name="options", kind="any", required=False, nullable=True),
-                Column(name="image", kind="any", required=False, nullable=True),
-            ),
-            key=("item",),
-        ),
-        TableRules(
-            name="ratings",
-            columns=(_ITEM, _RATER, Column(name="label", kind="class", nullable=True)),
-            key=("item", "rater"),
-        ),
-        TableRules(
-            name="scores",
-            columns=(_ITEM, _RATER, Column(name="value", kind="number", nullable=True)),
-            key=("item", "rater"),
-        ),
-    )
+    name: TableRules(name=name, columns=(_ITEM, *columns), key=_ONCE.get(name, ()))
+    for name, columns in _COLUMNS.items()
 }
 """The six tables by name."""
 
@@ -216,24 +179,16 @@ def normalise(frame: Frame, table: TableRules) -> tuple[Frame, list[str]]:
     columns: list[nw.Expr] = []
     for column in table.columns:
         if column.name in schema:
-            kind = kind_of(schema[column.name])
-            if (
-                kind == "text"
-                and column.kind in {"number", "count"}
-                and _without_values(frame, column.name)
-            ):
+            kind, counts = kind_of(schema[column.name]), column.kind in {"number", "count"}
+            if kind == "text" and counts and _without_values(frame, column.name):
                 kind = "null"
             exprs, problem = _canonical(column, schema[column.name], kind, table.name)
             columns.extend(exprs)
             faults.extend(problem)
     if missing or not columns:
         return frame, faults
-    frame = frame.select(*columns)
-    if table.name == "judgements":
-        frame = frame.with_columns(said=_said())
-    if table.name == "grades":
-        frame = frame.with_columns(said=_graded())
-    return frame, faults
+    frame, words = frame.select(*columns), _WORDS.get(table.name)
+    return (frame if words is None else frame.with_columns(said=_said(words))), faults
 
 
 def verdict_column(columns: Iterable[str]) -> str | None:
@@ -260,63 +215,48 @@ def shown(columns: Iterable[str]) -> list[str]:
 def _canonical(
     column: Column, dtype: Any, kind: str, table: str
 ) -> tuple[list[nw.Expr], list[str]]:
-    name, col = column.name, nw.col(column.name)
-    if column.kind == "any":
+    name, col, wanted = column.name, nw.col(column.name), column.kind
+    kinds, rule = _HOLDS.get(wanted, ({"whole", "float", "text", "null"}, "whole numbers or text"))
+    if wanted == "any":
         return [col], []
-    if column.kind == "number":
-        if kind == "null":
-            return [nw.lit(None, dtype=nw.Float64).alias(name)], []
-        if kind not in {"whole", "float"}:
-            return [col], [
-                fault(f"{table}.{name}", "must hold numbers", kind, remedy="Convert the column.")
-            ]
-        return [col if dtype == nw.Float64 else col.cast(nw.Float64)], []
-    if column.kind in {"verdict", "grade"}:
-        return _verdict(column, dtype, kind, table)
-    if kind not in {"whole", "float", "text", "null"}:
-        return [col], [
-            fault(
-                f"{table}.{name}",
-                "must hold whole numbers or text",
-                kind,
-                remedy="Convert the column.",
-            )
-        ]
-    if column.kind in {"name", "state"}:
-        return [col if dtype == nw.String else col.cast(nw.String)], []
-    if column.kind == "count" and kind == "text":
-        return [col], [
-            fault(f"{table}.{name}", "must hold whole numbers", kind, remedy="Convert the column.")
-        ]
-    if kind == "whole":
-        return [col if dtype == nw.Int64 else col.cast(nw.Int64)], []
-    if kind == "float":
-        return _whole(col if dtype == nw.Float64 else col.cast(nw.Float64), name), []
-    if kind == "null":
-        return [
-            nw.lit(None, dtype=nw.Int64 if column.kind == "count" else nw.String).alias(name)
-        ], []
-    return [col if dtype == nw.String else col.cast(nw.String)], []
-
-
-def _verdict(column: Column, dtype: Any, kind: str, table: str) -> tuple[list[nw.Expr], list[str]]:
-    name, col = column.name, nw.col(column.name)
-    if dtype == nw.Boolean:
-        return [nw.when(col).then(nw.lit("yes")).when(~col).then(nw.lit("no")).alias(name)], []
-    if kind not in {"whole", "float", "text", "null"}:
-        return [col], [
-            fault(
-                f"{table}.{name}", "must hold words or numbers", kind, remedy="Convert the column."
-            )
-        ]
-    if column.kind == "grade" and kind in {
-        "whole",
-        "float",
-    }:  # 1 and 0, also as 1.0 and 0.0; NaN is null
-        given = nw.when(col == 1).then(nw.lit("yes")).when(col == 0).then(nw.lit("no"))
+    if wanted in {"verdict", "grade"} and dtype == nw.Boolean:
+        return [cases([(col, "yes"), (~col, "no")]).alias(name)], []
+    if kind not in kinds:
+        numbers = "whole numbers" if wanted == "count" and kind == "text" else rule
+        what, remedy = f"{table}.{name}", "Convert the column."
+        return [col], [fault(what, f"must hold {numbers}", kind, remedy=remedy)]
+    if wanted == "grade" and kind in {"whole", "float"}:
+        # 1 and 0, also as 1.0 and 0.0; NaN is null.
         missing = col.is_null() | col.is_nan() if dtype.is_float() else col.is_null()
-        return [given.when(~missing).then(col.cast(nw.String)).alias(name)], []
-    return [col if dtype == nw.String else col.cast(nw.String)], []
+        text = col.cast(nw.String)
+        return [cases([(col == 1, "yes"), (col == 0, "no"), (~missing, text)]).alias(name)], []
+    if kind == "null" and wanted in _EMPTY:
+        return [nw.lit(None, dtype=_EMPTY[wanted]).alias(name)], []
+    if wanted == "number" or (kind == "float" and wanted in {"id", "class", "count"}):
+        number = col if dtype == nw.Float64 else col.cast(nw.Float64)
+        return ([number] if wanted == "number" else _whole(number, name)), []
+    to: Any = nw.Int64 if kind == "whole" and wanted in {"id", "class", "count"} else nw.String
+    return [col if dtype == to else col.cast(to)], []
+
+
+_HOLDS: dict[str, tuple[set[str], str]] = {
+    "number": ({"whole", "float", "null"}, "numbers"),
+    "count": ({"whole", "float", "null"}, "whole numbers or text"),
+    **dict.fromkeys(("verdict", "grade"), ({"whole", "float", "text", "null"}, "words or numbers")),
+}
+"""What columns may hold, by kind, and how a message says it."""
+_EMPTY: dict[str, Any] = {
+    "number": nw.Float64,
+    "count": nw.Int64,
+    "id": nw.String,
+    "class": nw.String,
+}
+"""The type of a column without a value."""
+_WORDS: dict[str, Mapping[str, Sequence[str]]] = {
+    "judgements": {"yes": ("yes", "true"), "no": ("no", "false"), "unsure": ("unsure",)},
+    "grades": GRADES,
+}
+"""The words of verdicts, by table."""
 
 
 def _whole(col: nw.Expr, name: str) -> list[nw.Expr]:
@@ -324,68 +264,20 @@ def _whole(col: nw.Expr, name: str) -> list[nw.Expr]:
     broken = (col != col.floor()) | (col.abs() > 2.0**53)
     given = ~col.is_null() & ~col.is_nan()
     safe = nw.when(given & ~broken).then(col).otherwise(nw.lit(None, dtype=nw.Float64))
-    return [
-        safe.cast(nw.Int64).alias(name),
-        (given & broken).fill_null(value=False).alias(odd(name)),
-    ]
+    is_odd = (given & broken).fill_null(value=False)
+    return [safe.cast(nw.Int64).alias(name), is_odd.alias(odd(name))]
 
 
-def _said() -> nw.Expr:
+def _said(words: Mapping[str, Sequence[str]]) -> nw.Expr:
     verdict = nw.col("verdict")
     plain = verdict.str.strip_chars().str.to_lowercase()
-    chain = nw.when(verdict == "yes").then(nw.lit(YES)).when(verdict == "no").then(nw.lit(NO))
-    for words, code in ((("yes", "true"), YES), (("no", "false"), NO), (("unsure",), UNSURE)):
-        chain = chain.when(plain.is_in(words)).then(nw.lit(code))
-    return chain.otherwise(nw.lit(UNKNOWN))
-
-
-def _graded() -> nw.Expr:
-    plain = nw.col("verdict").str.strip_chars().str.to_lowercase()
-    codes = {"yes": YES, "no": NO, "unsure": UNSURE}
-    chain: Any = nw.when(plain.is_in(GRADES["yes"])).then(nw.lit(YES))
-    for word in ("no", "unsure"):
-        chain = chain.when(plain.is_in(GRADES[word])).then(nw.lit(codes[word]))
-    found: nw.Expr = chain.otherwise(nw.lit(UNKNOWN))
-    return found
-
-
-def agree(
-    frames: dict[str, Frame], pairs: Iterable[tuple[str, str]], what: str
-) -> tuple[dict[str, Frame], str, list[str]]:
-    """Make columns of several tables comparable; they must be all whole numbers or all text.
-
-    A column without any value takes the type of the others. Returns the frames, the common kind and
-    the faults.
-    """
-    kinds: dict[tuple[str, str], str] = {}
-    for table, column in pairs:
-        if table in frames:
-            kinds[table, column] = (
-                "whole" if frames[table].collect_schema()[column] == nw.Int64 else "text"
-            )
-    if len(set(kinds.values())) > 1:
-        for (table, column), kind in list(kinds.items()):
-            if kind == "text" and _without_values(frames[table], column):
-                frames[table] = frames[table].with_columns(
-                    nw.lit(None, dtype=nw.Int64).alias(column)
-                )
-                kinds[table, column] = "whole"
-    if len(set(kinds.values())) > 1:
-        words = {"whole": "whole numbers", "text": "text"}
-        found = ", ".join(
-            f"{words[kind]} in {table}.{column}" for (table, column), kind in kinds.items()
-        )
-        remedy = "Write all as text or all as whole numbers."
-        return (
-            frames,
-            "text",
-            [fault(what, "must have one type in all tables", found, remedy=remedy)],
-        )
-    return frames, next(iter(kinds.values()), "text"), []
+    quick = [(verdict == "yes", YES), (verdict == "no", NO)]
+    named = [(plain.is_in(words[word]), code) for code, word in VERDICTS.items()]
+    return cases([*quick, *named], UNKNOWN)
 
 
 def _without_values(frame: Frame, column: str) -> bool:
-    return not fetch(frame.filter(~nw.col(column).is_null()).select(column).head(1))
+    return not has_rows(frame.filter(~nw.col(column).is_null()).select(column))
 
 
 def either(exprs: Sequence[nw.Expr]) -> nw.Expr:
