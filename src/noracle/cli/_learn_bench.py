@@ -14,7 +14,7 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
 from noracle.cli._output import bar, check_target, say, say_card, say_json, working
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.report import plots
+from noracle.report import plots, words
 from noracle.report.content import Content, ContentTable, content, labelled
 from noracle.results.base import Result
 
@@ -157,7 +157,7 @@ def _(table: StudyTable) -> Content:
     main = _table(caption, header, rows)
     done = sum(row.n_seeds for row in table.rows)
     noise = {name: _noise(table, name) for name in table.labels}
-    wrong = "; ".join(f"{name} {100 * n:.2f} %" for name, n in noise.items() if n is not None)
+    wrong = "; ".join(f"{name} {words.percent(n, 2)}" for name, n in noise.items() if n is not None)
     counts, rates = table.counts, ", ".join(f"{r:g}" for r in table.rates)
     oracle = table.rule == "accuracy" or (table.rule == "last" and len(table.rates) > 1)
     runs = f"{done} of {len(table.rows) * table.n_seeds} runs"

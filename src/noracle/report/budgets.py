@@ -253,7 +253,7 @@ def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
     if isinstance(ratio, (int, float)) and math.isfinite(ratio) and ratio > 0:
         worth = "no help: the variance is that of the labels alone"
         if ratio < 0.995:
-            worth = f"they leave {100 * ratio:.0f} % of the classical variance"
+            worth = f"they leave {words.percent(ratio, 0)} of the classical variance"
     return (("classical", text), ("raters", worth))
 
 

@@ -123,9 +123,17 @@ def p_value(p: float) -> str:
     return "p undefined" if math.isnan(p) else f"p = {p:.2g}"
 
 
-def percent(share: float) -> str:
-    """Write a confidence as in ``95 %``."""
-    return f"{round(100 * share, 10):g} %"
+def percent(share: float, digits: int | None = None) -> str:
+    """Write a share in percent: with so many decimals, or by default with those that it has.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.9875), percent(0.9, 1), percent(float("nan"), 0)
+    ('95 %', '98.75 %', '90.0 %', '–')
+    """
+    if digits is None:
+        return f"{round(100 * share, 10):g} %"
+    return "–" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
