@@ -239,20 +239,14 @@ def _noise(table: StudyTable, labels: str) -> float | None:
     return next((noise for noise in found if noise is not None), None)
 
 
-EXAMPLE = """Labels: WAY[:OPTION]…
-
+EXAMPLE = opt.paragraphs("""Labels: WAY[:OPTION]…
 WAY is uniform, noisy:SHARE (so many rule out the truth), weak or strong (biased), people (four classes are shown and one is ruled out that
-the annotator did not name) or given (those of the file).
-
+ the annotator did not name) or given (those of the file).
 OPTION is iid (drawn anew from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (an item).
-
 Example:
-
 noracle learn bench digits.npz --labels uniform --labels noisy:0.1 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
-
 noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --labels people:iid --rule accuracy --rule scel --seeds 3
-
-True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was."""
+True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was.""")
 
 TEN = (
     *("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW", "PC-sigmoid"),

@@ -12,6 +12,7 @@ import functools
 import inspect
 import logging
 import operator
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +128,13 @@ def _named(field: dataclasses.Field[Any], kind: Any) -> Any:
     if kind is bool and info.default is ...:
         info.default = f"--{field.name.replace('_', '-')}"
     return info
+
+
+def paragraphs(text: str) -> str:
+    """An epilog for typer, which knows paragraphs only: each line becomes one; a line that begins
+    with a space goes on with the one before.
+    """
+    return re.sub(r"\n(?! )", "\n\n", text).replace("\n ", "\n")
 
 
 def confidence(default: float = 0.95) -> Any:

@@ -13,11 +13,9 @@ from noracle.errors import ArgumentError
 from noracle.results import choose
 from noracle.superhuman.agreement import STATISTICS, Metric, Statistic, estimate_agreement
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle agreement --ratings ratings.csv --statistic krippendorff --metric ordinal --labels bad,fair,good
-
-noracle agreement --ratings wide.csv --wide --raters ann,bob,eve --item question --json"""
+noracle agreement --ratings wide.csv --wide --raters ann,bob,eve --item question --json""")
 
 
 _how = panel("How to estimate")

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from noracle.cli._options import Output, option, with_options
+from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
 from noracle.errors import ArgumentError
@@ -16,11 +16,9 @@ from noracle.logic.spec import Linear, Spec, Statement
 from noracle.logic.trace import threshold as find_threshold
 from noracle.logic.trace import trace as find_trace
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --prevalence spam=200..260 --time-limit 30
-
-Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided."""
+Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided.""")
 
 EXIT = {"consistent": 0, "alarm": 1, "undecided": 3}
 

@@ -18,11 +18,9 @@ from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
 from noracle.superhuman.difference import CeilingName, Ties
 from noracle.superhuman.statement import Trained
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
-
-Exit code 0 says certified, 1 not certified."""
+Exit code 0 says certified, 1 not certified.""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

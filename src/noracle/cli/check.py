@@ -25,13 +25,10 @@ from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Ranges
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle check --answers answers.csv --judgements judgements.csv --n-classes 10 --at-least 0.7 --system agent-7
-
 noracle check --answers answers.csv --grades grades.csv
-
-Exit code 1 says that a check failed."""
+Exit code 1 says that a check failed.""")
 
 By = Literal["all", "rater", "time"]
 

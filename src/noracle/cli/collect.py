@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     from noracle.collect.service.projects import SealPreview
     from noracle.collect.store.base import Row, Store, Work
 
-DEMO_EXAMPLE = """Example:
-
+DEMO_EXAMPLE = opt.paragraphs("""Example:
 noracle collect demo
-
-noracle collect demo --n-items 200 --exit --out demo"""
+noracle collect demo --n-items 200 --exit --out demo""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,22 +150,16 @@ def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) 
     }
 
 
-IMPORT_EXAMPLE = """Example:
-
+IMPORT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect import abstracts --items items.csv --gold gold.csv
-
 noracle collect import pictures --items items.jsonl --images pictures/
-
 noracle collect import abstracts --system agent-7=answers.csv (after sealing)
+items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer.""")
 
-items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer."""
-
-EXPORT_EXAMPLE = """Example:
-
+EXPORT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect export abstracts --out abstracts.zip; noracle verify abstracts.zip
-
 noracle collect export abstracts --format csv --out tables; noracle estimate --answers tables/answers.csv --judgements tables/judgements.csv
---items tables/items.csv"""
+ --items tables/items.csv""")
 
 Format = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 
@@ -311,21 +303,15 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
         say(f"wrote {path} ({len(data):,} bytes)")
 
 
-INVITE_EXAMPLE = """Example:
-
+INVITE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect invite abstracts --class lung --url https://labels.example.org
-
 noracle collect invite abstracts --each 2 (two links for every class)
-
 noracle collect invite abstracts --role auditor
+A link works once, and is shown once: only its SHA-256 is stored.""")
 
-A link works once, and is shown once: only its SHA-256 is stored."""
-
-FORGET_EXAMPLE = """Example:
-
+FORGET_EXAMPLE = opt.paragraphs("""Example:
 noracle collect forget ann@example.org
-
-The answers stay under the alias of the project, and noracle verify still passes."""
+The answers stay under the alias of the project, and noracle verify still passes.""")
 
 Role = Literal["owner", "manager", "annotator", "auditor"]
 
@@ -421,31 +407,22 @@ def forget(own: _ForgetOptions) -> None:
     say("forgotten; copies that were made before still hold the person")
 
 
-PROJECT_EXAMPLE = """Example:
-
+PROJECT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect project abstracts --spec project.toml
-
 noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
-
 noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
+project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline.""")
 
-project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline."""
-
-SEAL_EXAMPLE = """Example:
-
+SEAL_EXAMPLE = opt.paragraphs("""Example:
 noracle collect seal abstracts
+Everything random is drawn now, from a seed whose SHA-256 is published. Nothing of the project can be changed afterwards.""")
 
-Everything random is drawn now, from a seed whose SHA-256 is published. Nothing of the project can be changed afterwards."""
+OPEN_EXAMPLE = opt.paragraphs("""Example:
+noracle collect open abstracts""")
 
-OPEN_EXAMPLE = """Example:
-
-noracle collect open abstracts"""
-
-CLOSE_EXAMPLE = """Example:
-
+CLOSE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect close abstracts
-
-The seed is revealed: anybody can draw the routes again, with noracle verify on the export."""
+The seed is revealed: anybody can draw the routes again, with noracle verify on the export.""")
 
 ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
 _SPEC = "Without --spec"
@@ -737,27 +714,20 @@ def _turn(at: common.ProjectAt, way: Literal["open", "close"]) -> None:
     say(f"{at.slug} is {found['state']}; {answered}")
 
 
-INIT_EXAMPLE = """Example:
-
+INIT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect init --db sqlite:///labels.db --email ann@example.org --name Ann
+printf '%s' "$PASSWORD" | noracle collect init --db postgresql://db.example.org/labels --email ann@example.org --name Ann""")
 
-printf '%s' "$PASSWORD" | noracle collect init --db postgresql://db.example.org/labels --email ann@example.org --name Ann"""
-
-SERVE_EXAMPLE = """Example:
-
+SERVE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect serve --db sqlite:///labels.db
+noracle collect serve --db postgresql://db.example.org/labels --workers 4 --host 0.0.0.0 --behind-proxy https://labels.example.org""")
 
-noracle collect serve --db postgresql://db.example.org/labels --workers 4 --host 0.0.0.0 --behind-proxy https://labels.example.org"""
-
-BACKUP_EXAMPLE = """Example:
-
+BACKUP_EXAMPLE = opt.paragraphs("""Example:
 noracle collect backup monday.backup --db sqlite:///labels.db
+The server may go on serving meanwhile.""")
 
-The server may go on serving meanwhile."""
-
-RESTORE_EXAMPLE = """Example:
-
-noracle collect restore monday.backup --db sqlite:///again.db"""
+RESTORE_EXAMPLE = opt.paragraphs("""Example:
+noracle collect restore monday.backup --db sqlite:///again.db""")
 
 _WHERE, _TLS = "Where to listen", "TLS"
 
@@ -927,11 +897,9 @@ def restore(own: _RestoreOptions) -> None:
     say(f"key      {key}")
 
 
-SIMULATE_EXAMPLE = """Example:
-
+SIMULATE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect simulate --runs 50 --html protocol.html
-
-Bias is in points: +4.1 says that an accuracy of 0.800 would be shown as 0.841."""
+Bias is in points: +4.1 says that an accuracy of 0.800 would be shown as 0.841.""")
 
 _HEADS = ("complementary", "ordinary", "ml", "shown", "± s.e.", "missed", "alarm", "yes rate")
 _NOTE = (
@@ -1022,12 +990,10 @@ def page(title: str, table: Sequence[ProtocolRow]) -> str:
     )
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle collect demo shows the whole loop in a minute.
-
 noracle collect init; noracle collect project abstracts --spec project.toml; noracle collect import abstracts --items items.csv;
-noracle collect seal abstracts; noracle collect invite abstracts; noracle collect open abstracts; noracle collect serve"""
+ noracle collect seal abstracts; noracle collect invite abstracts; noracle collect open abstracts; noracle collect serve""")
 
 app = typer.Typer(
     name="collect",

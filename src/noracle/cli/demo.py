@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from noracle.oversight.oversight import Oversight
     from noracle.simulate import World
 
-EXAMPLE = """Example:
-
-noracle demo --seed 7 --out noracle-demo"""
+EXAMPLE = opt.paragraphs("""Example:
+noracle demo --seed 7 --out noracle-demo""")
 
 _CLASSES = 10
 _SYSTEMS = {"agent-1": 0.95, "agent-2": 0.80, "agent-3": 0.72}

@@ -21,13 +21,10 @@ from noracle.cli import _options as opt
 from noracle.cli._options import option, with_options
 from noracle.cli._output import say, say_json, working
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle doctor
-
 noracle doctor --full --json
-
-Exit code 1 says that something is broken that every verb needs."""
+Exit code 1 says that something is broken that every verb needs.""")
 
 Health = Literal["fine", "absent", "broken"]
 

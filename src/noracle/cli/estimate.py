@@ -25,15 +25,11 @@ from noracle.counts import count_accuracy, count_judgements
 from noracle.errors import ArgumentError
 from noracle.results import Check, Side
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10 --html report.html
-
 noracle estimate --grades grades.csv
-
 noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json
-
-noracle estimate --project noracle.db#survey"""
+noracle estimate --project noracle.db#survey""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,9 @@ from noracle.errors import ArgumentError
 if TYPE_CHECKING:
     from noracle.simulate import World
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle init my-project
-
-noracle report my-project"""
+noracle report my-project""")
 
 _TABLES = ("answers.csv", "judgements.csv", "items.csv", "ratings.csv")
 FILES = (*_TABLES, "prices.toml", "noracle.toml", "README.md")

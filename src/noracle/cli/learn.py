@@ -433,23 +433,17 @@ def _validated(
     return found, ""
 
 
-FIT = """Example:
-
+FIT = opt.paragraphs("""Example:
 noracle learn fit notes.csv --items text --ruled-out not_class --out notes-model --html training.html
-
 noracle learn fit images.npz --model resnet18 --recipe consistency --epochs 100 --transition counted.json --out image-model
+Run the same command again after an interruption: it goes on where it was.""")
 
-Run the same command again after an interruption: it goes on where it was."""
-
-PREDICT = """Example:
-
+PREDICT = opt.paragraphs("""Example:
 noracle learn predict notes-model new.csv --out answers.csv
+noracle estimate --answers answers.csv --judgements judgements.csv --classes news,sport,law""")
 
-noracle estimate --answers answers.csv --judgements judgements.csv --classes news,sport,law"""
-
-ANALYSE = """Example:
-
-noracle learn analyse labels.csv --ruled-out not_class --label truth --trusted checked --annotator who --html labels.html"""
+ANALYSE = opt.paragraphs("""Example:
+noracle learn analyse labels.csv --ruled-out not_class --label truth --trusted checked --annotator who --html labels.html""")
 
 app = typer.Typer(
     help="Train a classifier on what items are not, without an answer key (extra learn)."

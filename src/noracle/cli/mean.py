@@ -11,11 +11,9 @@ from noracle.cli._output import working
 from noracle.errors import ArgumentError, EvidenceError, fault
 from noracle.results import Plan, Side
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle mean --data scores.csv --target human
-
-noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html"""
+noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html""")
 
 
 _data = panel("Data")

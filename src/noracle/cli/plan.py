@@ -282,21 +282,14 @@ def assign_items(
     return columns
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle plan evidence --half-width 0.02 --out plan.json
-
 noracle plan --grades grades.csv --half-width 0.02
-
 Example without evidence:
-
 noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500
-
 Example with raters:
-
 noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json
-
-noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
+noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300""")
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "grades", "cheapest"]
 

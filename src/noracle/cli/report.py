@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from noracle.oversight.model import Inventory
     from noracle.oversight.oversight import Oversight
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle report evidence
-
-noracle report answers.csv judgements.csv --n-classes 10 --out review.html"""
+noracle report answers.csv judgements.csv --n-classes 10 --out review.html""")
 
 PAGE = "noracle-report.html"
 _MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED = 12, 3, 8

@@ -10,13 +10,10 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, Sources, only, option, read_plan, values, with_options
 from noracle.cli._output import check_format, check_target, working, write_table
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv
-
 noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv
-
-noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv"""
+noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

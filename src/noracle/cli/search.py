@@ -108,15 +108,11 @@ def _race_truths(
 # ----------------------------------------------------------------------------
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle search --items items.csv --judgements judgements.csv --model my-model --base-url http://127.0.0.1:8080/v1 --budget 5000
-
 noracle search --items test.parquet --preset mmlu-pro --judgements no.csv --model small --designer large --strategy adas --budget 20000
-
 noracle search --answers answers.csv --judgements judgements.csv --strategy halving
-
-Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command."""
+Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command.""")
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
 _GOES_ON = "The same command with a larger cap goes on."

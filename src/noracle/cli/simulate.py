@@ -16,11 +16,9 @@ from noracle.results import Assumption, Guarantee, Kind, Range, Ranges
 from noracle.simulate import World, rehearse, simulate_world
 from noracle.simulate.rehearsal import Protocol
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle simulate --n-items 2000 --n-classes 10 --system agent-7=0.8 --system agent-8=0.7 --no-answer 0.05 --seed 1 --out world
-
-noracle simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --protocol question --n 500 --worlds 50"""
+noracle simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --protocol question --n 500 --worlds 50""")
 
 Format = Literal["csv", "jsonl", "parquet"]
 _SYSTEMS = {"agent-1": 0.8, "agent-2": 0.7}

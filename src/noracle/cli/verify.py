@@ -16,13 +16,10 @@ from noracle.cli._output import read_json, say, say_json, working
 from noracle.errors import EvidenceError, NoracleError, fault
 from noracle.results import RESULT_TYPES, Result, read_result
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
-
 noracle verify export.zip --published 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
-
-Exit code 0: every result holds. 1: one does not, or has nothing to check."""
+Exit code 0: every result holds. 1: one does not, or has nothing to check.""")
 
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 

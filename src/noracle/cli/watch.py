@@ -20,13 +20,10 @@ from noracle.errors import ArgumentError, EvidenceError
 if TYPE_CHECKING:
     from noracle.oversight.watch import Look, Watch
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle watch evidence --every 10
-
 noracle watch evidence --once --json
-
-Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was."""
+Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
 
 PAGE = "watch.html"
 

@@ -13,13 +13,10 @@ from noracle.errors import ArgumentError
 from noracle.search.drawing import describe_calls, draw_workflow, workflow_svg
 from noracle.search.workflow import load_workflow, workflow_names
 
-SHOW = """Example:
-
+SHOW = opt.paragraphs("""Example:
 noracle workflow show
-
 noracle workflow show debate --svg debate.svg
-
-noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)"""
+noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)""")
 
 app = typer.Typer(
     help="Workflows as data: what they do, and the most calls they take.", no_args_is_help=True
