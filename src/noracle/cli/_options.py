@@ -15,7 +15,7 @@ import operator
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -209,6 +209,14 @@ class Output:
             say(f"seed {seed}")
         if self.html is not None:
             say(f"report {self.html}")
+
+    def tell(self, found: dict[str, Any], lines: Iterable[str], *, bold: bool = False) -> None:
+        """Print one JSON value, or lines of text of which the first may stand out."""
+        if self.as_json:
+            say_json(found)
+            return
+        for i, line in enumerate(lines):
+            say(line, style="bold" if bold and not i else "")
 
 
 JsonOutput = Annotated[Output, without("html")]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, fault, require
 
 Columns = Mapping[str, Sequence[Any]]
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -211,10 +211,14 @@ def check_target(option: str, path: str | None) -> None:
     name = f"--{option}"
     if Path(path).is_dir():
         raise ArgumentError(f"{name} must name a file; got the folder {path!r}. Add a file name.")
-    if not Path(path).parent.is_dir():
-        raise ArgumentError(
-            f"{name} must lie in a folder that exists; got {path!r}. Make the folder {str(Path(path).parent)!r} first."
-        )
+    check_folder(name, path)
+
+
+def check_folder(name: str, path: str | Path) -> None:
+    """Refuse a file in a folder that is not there."""
+    folder = Path(path).parent
+    rule = f"{name} must lie in a folder that exists; got {str(path)!r}"
+    require(folder.is_dir(), f"{rule}. Make the folder {str(folder)!r} first.")
 
 
 def say(text: str, *, style: str = "") -> None:
