@@ -31,7 +31,14 @@ from noracle.cli._output import (
     working,
 )
 from noracle.counts import AccuracyCounts, check_n_classes
-from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, NoracleError, fault
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    GuaranteeWarning,
+    NoracleError,
+    fault,
+    require,
+)
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
 from noracle.results import Check, Plan, Result, read_result
@@ -88,21 +95,19 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
     def expand(function: Callable[..., None]) -> Callable[..., None]:
         shown: dict[str, inspect.Parameter] = {}
         groups: dict[str, tuple[Any, list[str]]] = {}
-        hints = get_type_hints(function, include_extras=True)
-        for name in inspect.signature(function).parameters:
-            kind, *marks = get_args(hints[name]) or (hints[name],)
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            if name == "return":
+                continue
+            kind, *marks = get_args(hint) or (hint,)
             left_out: frozenset[str] = frozenset().union(*marks)
             fields = [f for f in dataclasses.fields(kind) if f.name not in left_out]
             groups[name] = kind, [f.name for f in fields]
             types = get_type_hints(kind)
             for f in fields:
-                default = inspect.Parameter.empty if f.default is dataclasses.MISSING else f.default
-                shown[f.name] = inspect.Parameter(
-                    f.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=Annotated[types[f.name], _named(f, types[f.name])],
-                )
+                annotation = Annotated[types[f.name], _named(f, types[f.name])]
+                about: Any = {} if f.default is dataclasses.MISSING else {"default": f.default}
+                by_name = inspect.Parameter.KEYWORD_ONLY
+                shown[f.name] = inspect.Parameter(f.name, by_name, annotation=annotation, **about)
         order = list(shown)
         for name, other in after.items():
             order.remove(name)
@@ -110,10 +115,11 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
 
         @functools.wraps(function)
         def verb(**values: Any) -> None:
-            made = {}
-            for name, (kind, fields) in groups.items():
-                made[name] = kind(**{field: values[field] for field in fields})
-            function(**made)
+            filled = {
+                name: kind(**{field: values[field] for field in fields})
+                for name, (kind, fields) in groups.items()
+            }
+            function(**filled)
 
         verb.__signature__ = inspect.Signature([shown[name] for name in order])  # type: ignore[attr-defined]
         verb.__annotations__ = {name: shown[name].annotation for name in order}
@@ -288,7 +294,7 @@ def whole_numbers(text: str, rule: str, least: int | None = None) -> list[int]:
 
 def flags(given: Mapping[str, object]) -> list[str]:
     """The flags of the options that have a value."""
-    return [f"--{name}" for name, value in given.items() if value]
+    return [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
 
 
 def add_up(parts: Sequence[_T]) -> _T:
@@ -380,31 +386,24 @@ class Sources:
         """
         started = time.perf_counter()
         stray = flags({"item": self.item, "label": self.label, "ruled-out": self.ruled_out})
-        if self.answers is None and (stray or (self.wide and self.grades is None)):
-            raise ArgumentError(
-                f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers."
-            )
-        if self.answers is None and self.judgements is None and self.grades is None:
-            raise ArgumentError(
-                "evidence must be given: --answers and --judgements, or --grades, or --counts where the verb takes it; got none."
-            )
+        alone = self.answers is None and (stray or (self.wide and self.grades is None))
+        rule = "must go with --answers, a file with one row per item; got no --answers."
+        require(not alone, f"{', '.join(stray or ['--wide'])} {rule}")
+        rule = "--answers and --judgements, or --grades, or --counts where the verb takes it; got none."
+        require(self.answers or self.judgements or self.grades, f"evidence must be given: {rule}")
         columns = column_names(self.columns)
         columns |= {} if self.item is None else {"answers.item": self.item}
+        same = ("grades", "n_classes", "conflicts", "label", "ruled_out", "invalid")
         evidence = Evidence.from_tables(
             self.answers,
             self.judgements,
             self.items,
-            grades=self.grades,
-            n_classes=self.n_classes,
             classes=class_names(self.classes),
-            conflicts=self.conflicts,
             columns=columns,
             wide=self.wide or None,
             systems=self.chosen,
-            label=self.label,
-            ruled_out=self.ruled_out,
             no_answer=names(self.no_answer) or (),
-            invalid=self.invalid,
+            **{name: getattr(self, name) for name in same},
         ).with_repeats(self.repeats)
         settings.notes += evidence.inferred
         if labels and evidence.judgements is None and evidence.grades is None:
@@ -443,8 +442,7 @@ class Stored:
             return None
         from noracle.cli._collect import look_alone
 
-        more = {name.replace("_", "-"): value for name, value in others.items()}
-        return look_alone(self.project, {**given.tables, "counts": self.counts, **more})
+        return look_alone(self.project, {**given.tables, "counts": self.counts, **others})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,23 +461,14 @@ class Policy:
 
         evidence = given.load(labels=True)
         about: Any = {"clusters": given.clusters, "population": self.population}
+        about["systems"] = given.chosen
         checks: list[Check] = []
         if self.check:
-            protocol = given.known_protocol
-            checks = policy_checks(
-                evidence, systems=given.chosen, protocol=protocol, seed=self.seed, **about
-            )
-        return (
-            evidence,
-            checks,
-            {
-                "systems": given.chosen,
-                "confidence": self.confidence,
-                "checks": for_comparison(checks) if self.check else "none",
-                "strict": self.strict,
-                **about,
-            },
-        )
+            how: Any = {"protocol": given.known_protocol, "seed": self.seed}
+            checks = policy_checks(evidence, **how, **about)
+        about |= {"confidence": self.confidence, "strict": self.strict}
+        about["checks"] = for_comparison(checks) if self.check else "none"
+        return evidence, checks, about
 
 
 def policy_checks(

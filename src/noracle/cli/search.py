@@ -13,16 +13,9 @@ import typer
 from noracle.accuracy import race_systems
 from noracle.cli import _options as opt
 from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, call_bar, interruptibly
-from noracle.cli._options import Output, Sources, only, panel, with_options
-from noracle.cli._output import (
-    check_target,
-    complain,
-    replacing,
-    settings,
-    working,
-    write_json,
-)
-from noracle.errors import ArgumentError
+from noracle.cli._options import Output, Sources, flags, only, panel, with_options
+from noracle.cli._output import check_target, complain, replacing, settings, working, write_json
+from noracle.errors import ArgumentError, require
 from noracle.evidence import Evidence
 from noracle.results import Comparison
 from noracle.search.model import BudgetReached
@@ -52,11 +45,9 @@ def race_answers(given: Sources, own: _SearchOptions, output: Output) -> None:
             about |= {"budget": own.budget, "seed": own.seed}
             result, line = _race_truths(evidence, truth, about)
             spent.append(line)
-        elif own.budget is not None:
-            raise ArgumentError(
-                "--budget must go with labels that say what an item is (yes); got others, which are all read. Leave it out."
-            )
         else:
+            rule = "--budget must go with labels that say what an item is (yes)"
+            require(own.budget is None, f"{rule}; got others, which are all read. Leave it out.")
             result = race_systems(evidence, **about)
     decided = len(result.leaders) == 1
     after = spent if decided else [*spent, f"not separable: {', '.join(result.leaders)}"]
@@ -175,17 +166,12 @@ def command(
         _fit_pool(by, own)
         race_answers(dataclasses.replace(given, items=by.items), own, output)
         return
-    needed = {
-        "--items": by.items,
-        "--judgements": given.judgements,
-        "--model": by.model,
-        "--budget": own.budget,
-    }
-    missing = [name for name, value in needed.items() if value is None]
-    if missing:
-        raise ArgumentError(
-            f"{', '.join(missing)} must be given; got none. Without a model pass --answers and --strategy halving."
-        )
+    needed = {"items": by.items, "judgements": given.judgements, "model": by.model}
+    missing = flags(
+        {name: value is None for name, value in (needed | {"budget": own.budget}).items()}
+    )
+    remedy = "Without a model pass --answers and --strategy halving."
+    require(not missing, f"{', '.join(missing)} must be given; got none. {remedy}")
     folder = Path(own.out)
     check_target("out", str(folder / "journal.jsonl") if folder.exists() else own.out)
     job = _prepare(by, given, own)
@@ -237,36 +223,26 @@ def _prepare(by: ModelOptions, given: Sources, own: _SearchOptions) -> _Job:
     made = make_strategy(own.strategy, task=task, workflows=pool, **about)
     again = own.repeats if own.repeats is not None else int(getattr(made, "repeats", 1))
     unique = {w.digest: w for w in (first if halving else [*first, *more])}
-    return _Job(
-        by=by,
-        own=own,
-        task=task,
-        vault=vault,
-        strategy=made,
-        baselines=tuple(unique.values()),
-        generations=rounds,
-        repeats=again,
-    )
+    about = {"strategy": made, "generations": rounds, "repeats": again}
+    about |= {"task": task, "vault": vault, "baselines": tuple(unique.values())}
+    return _Job(by=by, own=own, **about)
 
 
 def _fit_pool(by: ModelOptions, own: _SearchOptions) -> None:
-    if by.model is not None or own.designer is not None:
-        raise ArgumentError(
-            "--answers must come without --model and --designer; got both. Leave one out."
-        )
-    if own.strategy != "halving":
-        raise ArgumentError(
-            f"--answers must come with --strategy halving; got {own.strategy!r}. There is nothing to propose among systems that exist."
-        )
+    alone = by.model is None and own.designer is None
+    rule = "--answers must come without --model and --designer; got both. Leave one out."
+    require(alone, rule)
+    rule = f"--answers must come with --strategy halving; got {own.strategy!r}."
+    why = "There is nothing to propose among systems that exist."
+    require(own.strategy == "halving", f"{rule} {why}")
 
 
 def _shares(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ArgumentError(
-            f"--shares must be three numbers separated by commas; got {text!r}."
-        ) from None
+        rule = "--shares must be three numbers separated by commas"
+        raise ArgumentError(f"{rule}; got {text!r}.") from None
 
 
 def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | None]:
@@ -275,10 +251,8 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
 
     answering = by.open()
     if own.strategy not in _NEED_DESIGNER:
-        if own.designer is not None:
-            raise ArgumentError(
-                f"--designer must go with --strategy adas or aflow; got {own.strategy!r}, which needs none. Leave it out."
-            )
+        got = f"got {own.strategy!r}, which needs none. Leave it out."
+        require(own.designer is None, f"--designer must go with --strategy adas or aflow; {got}")
         return answering, None
     if own.designer is None:
         return answering, answering
@@ -320,22 +294,11 @@ async def _work(
         callers = job.by.callers(stack, folder / CALLS, caps, prices, *wanted)
         step = stack.enter_context(call_bar())
         try:
-            return await search_workflows(
-                job.task,
-                job.vault,
-                strategy=job.strategy,
-                calls=callers[0],
-                designer=None if designing is None else callers[-1],
-                generations=job.generations,
-                repeats=job.repeats,
-                seed=job.own.seed,
-                folder=folder,
-                shuffle=job.by.shuffle,
-                confidence=job.own.confidence,
-                baselines=job.baselines,
-                budget=job.own.budget,
-                progress=step,
-            )
+            about = opt.values(job, "by", "own", "task", "vault")
+            about |= {name: getattr(job.own, name) for name in ("seed", "confidence", "budget")}
+            about |= {"designer": None if designing is None else callers[-1], "folder": folder}
+            about |= {"calls": callers[0], "shuffle": job.by.shuffle, "progress": step}
+            return await search_workflows(job.task, job.vault, **about)
         finally:
             for one in callers:
                 await one.close()
