@@ -305,19 +305,19 @@ class _BenchOptions:
     files: list[str] = argument(
         "Items to train on with true labels; several are several data sets.", "FILE…", ...
     )
-    test: list[str] | None = _reading("Test items of each FILE, in the same order.", "FILE")
+    test: opt.Files = _reading("Test items of each FILE, in the same order.")
     test_share: float = _reading(
         "Without --test: share of the items that is set aside.", default=0.2
     )
-    items: list[str] | None = _reading("Columns or array of the items.", "COL")
-    ruled_out: list[str] | None = _reading("Labels of 'given'.", "COL")
-    label: str | None = _reading("True classes.", "COL")
-    people: list[str] | None = _reading(
-        "Ordinary labels of several people, for 'people'; default the array annotators.", "COL"
+    items: opt.Columns = _reading("Columns or array of the items.")
+    ruled_out: opt.Columns = _reading("Labels of 'given'.")
+    label: opt.Column = _reading("True classes.")
+    people: opt.Columns = _reading(
+        "Ordinary labels of several people, for 'people'; default the array annotators."
     )
     classes: str | None = _reading("All classes; default those in the file.", "A,B,C")
-    algorithm: list[str] | None = _tried(
-        "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all.", "A,B"
+    algorithm: opt.Names = _tried(
+        "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all."
     )
     labels: list[str] | None = _tried(
         "Columns, as described below; default uniform.", "WAY[:OPTION]…"
@@ -349,9 +349,7 @@ class _BenchOptions:
     max_words: int = _training("Most frequent words of texts.", default=50_000, min=1)
     shared: int = _training("Trials that share a GPU at a time.", default=1, min=1, max=32)
     device: str = _training("auto, cpu, cuda or cuda:1.", default="auto")
-    journal: str | None = option(
-        "Trials that ended; default study.jsonl beside --html, or here.", "FILE"
-    )
+    journal: opt.File = option("Trials that ended; default study.jsonl beside --html, or here.")
 
 
 @with_options()

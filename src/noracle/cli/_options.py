@@ -17,7 +17,16 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
@@ -54,6 +63,13 @@ Repeats = Literal["mean", "all", "any"]
 Conflicts = Literal["error", "drop"]
 Population = Literal["answers", "beyond"]
 Clusters = Literal["auto", "ignore"]
+File = Annotated[str | None, "FILE"]
+Files = Annotated[list[str] | None, "FILE"]
+Column = Annotated[str | None, "COL"]
+Columns = Annotated[list[str] | None, "COL"]
+Names = Annotated[list[str] | None, "A,B"]
+Count = Annotated[int | None, "N"]
+"""Types of options, with what their help calls a value."""
 EVIDENCE, READING, OUTPUT = "Evidence", "Reading the evidence", "Output"
 
 
@@ -102,9 +118,9 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
             left_out: frozenset[str] = frozenset().union(*marks)
             fields = [f for f in dataclasses.fields(kind) if f.name not in left_out]
             groups[name] = kind, [f.name for f in fields]
-            types = get_type_hints(kind)
+            types = get_type_hints(kind, include_extras=True)
             for f in fields:
-                annotation = Annotated[types[f.name], _named(f, types[f.name])]
+                annotation = _named(f, types[f.name])
                 about: Any = {} if f.default is dataclasses.MISSING else {"default": f.default}
                 by_name = inspect.Parameter.KEYWORD_ONLY
                 shown[f.name] = inspect.Parameter(f.name, by_name, annotation=annotation, **about)
@@ -128,12 +144,14 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
     return expand
 
 
-def _named(field: dataclasses.Field[Any], kind: Any) -> Any:
-    """What typer shows of a field; a switch has no opposite unless it is named."""
-    info = field.metadata["typer"]
+def _named(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The type of a field, and what typer shows of it; a switch has no opposite unless it is named."""
+    info, kind = field.metadata["typer"], hint
+    if get_origin(hint) is Annotated:
+        kind, info.metavar = get_args(hint)
     if kind is bool and info.default is ...:
         info.default = f"--{field.name.replace('_', '-')}"
-    return info
+    return Annotated[kind, info]
 
 
 def paragraphs(text: str) -> str:
@@ -173,7 +191,7 @@ class Output:
     """Where the results of a verb go; checked before the work, so that a wrong path is found first."""
 
     as_json: bool = _output("Print JSON and nothing else.", None, False, "--json")
-    html: str | None = _output("Also write a self-contained report.", "FILE")
+    html: File = _output("Also write a self-contained report.")
 
     def __post_init__(self) -> None:
         check_target("html", self.html)
@@ -306,37 +324,31 @@ def add_up(parts: Sequence[_T]) -> _T:
 class Sources:
     """Where the evidence is, and how to read it."""
 
-    answers: str | None = _evidence(
+    answers: File = _evidence(
         "item, system, answer (CSV, JSONL, Parquet; globs); or one row per item with a column for each system; or logs of Inspect, "
-        "lm-eval.",
-        "FILE",
+        "lm-eval."
     )
-    judgements: str | None = _evidence(
-        "item, class, verdict (yes, no, unsure); rater, propensity, cost, at.", "FILE"
+    judgements: File = _evidence(
+        "item, class, verdict (yes, no, unsure); rater, propensity, cost, at."
     )
-    grades: str | None = _evidence(
+    grades: File = _evidence(
         "item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
-        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
-        "FILE",
+        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric."
     )
-    items: str | None = _evidence("item; n_classes, stratum, cluster, weight.", "FILE")
+    items: File = _evidence("item; n_classes, stratum, cluster, weight.")
     wide: bool = _evidence(
         "The answers have one row per item; needed only where their columns do not tell.",
         default=False,
     )
-    systems: list[str] | None = _evidence(
-        "The systems, separated by commas; of a wide file their columns.", "A,B"
-    )
-    item: str | None = _evidence("Of a wide file: the column that names items.", "COL")
-    label: str | None = _evidence("Of a wide file: the column with the true class.", "COL")
-    ruled_out: str | None = _evidence("Of a wide file: the column with a class ruled out.", "COL")
+    systems: Names = _evidence("The systems, separated by commas; of a wide file their columns.")
+    item: Column = _evidence("Of a wide file: the column that names items.")
+    label: Column = _evidence("Of a wide file: the column with the true class.")
+    ruled_out: Column = _evidence("Of a wide file: the column with a class ruled out.")
     columns: list[str] | None = _reading(
         "Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
         "NAME=COL",
     )
-    no_answer: list[str] | None = _reading(
-        "What stands for no answer, as -1,N/A; empty always does.", "A,B"
-    )
+    no_answer: Names = _reading("What stands for no answer, as -1,N/A; empty always does.")
     invalid: Invalid = _reading(
         "An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
         default="wrong",
@@ -424,9 +436,7 @@ def only(*names: str) -> frozenset[str]:
 class Stored:
     """Evidence that was counted before, or that a project collects."""
 
-    counts: list[str] | None = _evidence(
-        "Counts of --save-counts (counts/1 JSON); several are added.", "FILE"
-    )
+    counts: Files = _evidence("Counts of --save-counts (counts/1 JSON); several are added.")
     project: str | None = _evidence(
         "A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
         "DB#SLUG",

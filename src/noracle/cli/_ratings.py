@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from noracle.cli._options import (
+    Column,
+    File,
+    Files,
+    Names,
     add_up,
     class_names,
     column_names,
@@ -30,29 +34,18 @@ _ratings = panel("Ratings")
 class RatingSources:
     """Where the ratings are, and how to read them."""
 
-    answers: str | None = _ratings(
-        "item, system, answer: what systems said of these items.", "FILE"
+    answers: File = _ratings("item, system, answer: what systems said of these items.")
+    ratings: File = _ratings(
+        "item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts."
     )
-    ratings: str | None = _ratings(
-        "item, rater, label, or one row per item (CSV, JSONL, Parquet; globs); see --votes, --cuts.",
-        "FILE",
-    )
-    items: str | None = _ratings(
-        "item, cluster: items of one cluster may depend on each other.", "FILE"
-    )
+    items: File = _ratings("item, cluster: items of one cluster may depend on each other.")
     wide: bool = _ratings(
         "Ratings have one row per item; needed only where columns do not tell.", default=False
     )
     votes: bool = _ratings("The ratings are counts: item, label, n; raters unknown.", default=False)
-    raters: list[str] | None = _ratings(
-        "Of a wide file: the columns of the raters, separated by commas.", "A,B"
-    )
-    item: str | None = _ratings(
-        "Of a wide file: the column with items; else the row number.", "COL"
-    )
-    systems: list[str] | None = _ratings(
-        "Columns of the wide file with the answers of systems.", "A,B"
-    )
+    raters: Names = _ratings("Of a wide file: the columns of the raters, separated by commas.")
+    item: Column = _ratings("Of a wide file: the column with items; else the row number.")
+    systems: Names = _ratings("Columns of the wide file with the answers of systems.")
     labels: str | None = _ratings(
         "All labels, in their order; with --cuts the label of each band (empty: leave it out).",
         "A,B,C",
@@ -64,14 +57,12 @@ class RatingSources:
         "Use only the first M ratings of each item, by the column at or by the order of the rows.",
         "M",
     )
-    counts: list[str] | None = _ratings(
-        "Stored counts of ratings (rating-counts/1 JSON); several are added.", "FILE"
-    )
+    counts: Files = _ratings("Stored counts of ratings (rating-counts/1 JSON); several are added.")
     columns: list[str] | None = _ratings(
         "Your names of columns: item=question_id,rater=worker; for one file ratings.item=id.",
         "NAME=COL",
     )
-    no_answer: list[str] | None = _ratings("What stands for no label or answer, as -1,N/A.", "A,B")
+    no_answer: Names = _ratings("What stands for no label or answer, as -1,N/A.")
 
     @property
     def whole(self) -> bool:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from noracle.cli._options import (
     EVIDENCE,
     OUTPUT,
+    File,
+    Files,
     Sources,
     add_up,
     log,
@@ -39,11 +41,9 @@ def spec() -> Any:
 class Sketches:
     """Sketches of answers, what is known of the items, and how long a proof may take."""
 
-    sketch: list[str] | None = panel(EVIDENCE)(
-        "A sketch that was saved; several are added.", "FILE"
-    )
-    save_sketch: str | None = panel(OUTPUT)("Write the sketch, to be added later.", "FILE")
-    known: str | None = _known("item, label: true labels (CSV, JSONL, Parquet).", "FILE")
+    sketch: Files = panel(EVIDENCE)("A sketch that was saved; several are added.")
+    save_sketch: File = panel(OUTPUT)("Write the sketch, to be added later.")
+    known: File = _known("item, label: true labels (CSV, JSONL, Parquet).")
     prevalence: list[str] | None = _known(
         "Least and most items of a label; again for others.", "A=LOW..HIGH"
     )

@@ -42,15 +42,15 @@ class _AskOptions:
     seed: int = opt.seed()
     system: str | None = WHAT("How the answers are signed; default model and workflow.", "NAME")
     judge: bool = _grading("Grade the answers of --answers: yes, no or uncertain.", default=False)
-    answers: str | None = _grading("With --judge: item, system, answer of other systems.", "FILE")
-    scores: str | None = _grading("With --judge: also write item, rater, value alone.", "FILE")
+    answers: opt.File = _grading("With --judge: item, system, answer of other systems.")
+    scores: opt.File = _grading("With --judge: also write item, rater, value alone.")
     repeats: int = _grading("With --judge: grade so often; values are means.", default=1, min=1)
-    max_calls: int | None = CAPS("Most calls of this run.", "N")
+    max_calls: opt.Count = CAPS("Most calls of this run.")
     purge_cache: bool = KEEP(
         "First empty that cache, of --model where it is given; alone: nothing else.", default=False
     )
-    out: str | None = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", "FILE")
-    save_items: str | None = KEEP("Also write item, n_classes, stratum, text, options.", "FILE")
+    out: opt.File = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.")
+    save_items: opt.File = KEEP("Also write item, n_classes, stratum, text, options.")
     run: str | None = KEEP("What is done so far, to go on from; default beside --out.", "FOLDER")
 
 

@@ -31,9 +31,7 @@ class _CertifyOptions:
         "Was the system trained on labels of these annotators? It must be stated.",
         default="unknown",
     )
-    known: str | None = option(
-        "item, label: true labels of some items, to check assumption (6).", "FILE"
-    )
+    known: opt.File = option("item, label: true labels of some items, to check assumption (6).")
     test: Test = option("How the claim is tested.", default="betting")
     aggregate: Aggregate = option(
         "The label of an item that answers are compared with.", default="plurality"

@@ -174,9 +174,9 @@ Format = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ImportOptions:
-    items: str | None = option("Items: .csv, .jsonl, .json, .parquet, a folder or a zip.", "FILE")
+    items: opt.File = option("Items: .csv, .jsonl, .json, .parquet, a folder or a zip.")
     images: str | None = option("The folder in which images of the items lie.", "DIR")
-    gold: str | None = option("item, label: the known class of some items.", "FILE")
+    gold: opt.File = option("item, label: the known class of some items.")
     system: list[str] | None = option(
         "item, answer (and system): answers of a system; repeat.", "[NAME=]FILE"
     )
@@ -321,7 +321,7 @@ class _InviteOptions:
     class_name: str | None = option(
         "The class that an annotator is asked about.", "NAME", None, "--class"
     )
-    place: int | None = option("The place of an annotator (ordinary protocol).", "N", min=0)
+    place: opt.Count = option("The place of an annotator (ordinary protocol).", min=0)
     each: int = option(
         "Links of each kind; without --class, for every class.", "N", 1, min=1, max=1000
     )
@@ -424,7 +424,7 @@ class _ProjectOptions:
         "Its short name, as in its address; left out: list all.", "[PROJECT]"
     )
     db: str = common.db_option()
-    spec: str | None = option("What is asked and how (TOML or JSON).", "FILE")
+    spec: opt.File = option("What is asked and how (TOML or JSON).")
     name: str | None = option("A name for people; default the short name.", "NAME")
     owner: str | None = option("E-mail of the owner; default the first account.", "ADDRESS")
     change: bool = option("Change the project, which must be a draft.", default=False)
@@ -435,13 +435,13 @@ class _ProjectOptions:
     protocol: ProtocolName | None = _plain("Who is asked what.")
     classes: str | None = _plain("Names of the classes.", "A,B,C")
     question: str | None = _plain("What is asked.", "TEXT")
-    draws: int | None = _plain("Questions an item.", "N")
+    draws: opt.Count = _plain("Questions an item.")
     shown: int | None = _plain("Classes that are shown at a time.", "M")
-    annotators: int | None = _plain("Places of the ordinary design.", "N")
-    panel_items: int | None = _plain("Items that are put to all classes.", "N")
+    annotators: opt.Count = _plain("Places of the ordinary design.")
+    panel_items: opt.Count = _plain("Items that are put to all classes.")
     gold_rate: float | None = _plain("Share of questions with a known answer.", "P")
-    reasks: int | None = _plain('Others who are asked after "not sure".', "N")
-    planned_n: int | None = _plain("Declared number of main answers.", "N")
+    reasks: opt.Count = _plain('Others who are asked after "not sure".')
+    planned_n: opt.Count = _plain("Declared number of main answers.")
 
 
 @with_options()
@@ -586,8 +586,8 @@ def _list(db: str, output: Output) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _SealOptions:
-    chances: str | None = option(
-        "Targeted routing: item, class, propensity, a row for each class; default uniform.", "FILE"
+    chances: opt.File = option(
+        "Targeted routing: item, class, propensity, a row for each class; default uniform."
     )
     yes: bool = common.yes_option()
 
@@ -762,12 +762,12 @@ class _ServeOptions:
         "The https address of a proxy that speaks TLS for this server.", "URL"
     )
     trust_proxy: str = _tls("Proxies whose X-Forwarded-For is believed.", "ADDRESSES", "127.0.0.1")
-    tls_cert: str | None = _tls("Certificate (PEM).", "FILE")
-    tls_key: str | None = _tls("Its private key (PEM).", "FILE")
+    tls_cert: opt.File = _tls("Certificate (PEM).")
+    tls_key: opt.File = _tls("Its private key (PEM).")
     public_url: str | None = _tls("With --tls-cert: the https address that people use.", "URL")
     workers: int = option("Server processes; more than one needs PostgreSQL.", "N", 1)
-    answers_per_minute: int | None = option(
-        "Most questions and answers of one session in a minute; default 300, for people.", "N"
+    answers_per_minute: opt.Count = option(
+        "Most questions and answers of one session in a minute; default 300, for people."
     )
     key_file: str | None = common.key_option()
     unsafe: bool = option(

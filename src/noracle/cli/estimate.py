@@ -34,7 +34,7 @@ noracle estimate --project noracle.db#survey""")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _EstimateOptions:
-    save_counts: str | None = option("Write the counts, to be added later.", "FILE")
+    save_counts: opt.File = option("Write the counts, to be added later.")
     system: str | None = option("One system only; default all.", "S")
     method: Method | None = option("Default ml; scores where labels were not uniform.")
     interval: Interval = option(
@@ -48,9 +48,7 @@ class _EstimateOptions:
         "Accuracy on these items, or on more of their kind.", default="answers"
     )
     weight: float = option("For method weighted: the ordinary share.", "W", 0.5)
-    transition: str | None = option(
-        "Matrix P(ruled out | true class), CSV or JSON; rows true.", "FILE"
-    )
+    transition: opt.File = option("Matrix P(ruled out | true class), CSV or JSON; rows true.")
     false_no: float = option("Known rate of no to a right answer.", "P", 0.0)
     false_yes: float = option("Known rate of yes to a wrong answer.", "P", 0.0)
     guess: Literal["leave-one-out", "column"] = option(

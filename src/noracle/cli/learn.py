@@ -482,8 +482,8 @@ class _FitOptions:
     out: str = option("Folder of the model; holds the checkpoint too.", "MODEL_DIR", ...)
     items: list[str] | None = _items()
     ruled_out: list[str] | None = _ruled_out()
-    label: str | None = _reading(
-        "Also train on true labels in this column; without it none is used.", "COL"
+    label: opt.Column = _reading(
+        "Also train on true labels in this column; without it none is used."
     )
     classes: str | None = _classes()
     loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
@@ -631,11 +631,11 @@ def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
 class _AnalyseOptions:
     file: str = _file()
     ruled_out: list[str] | None = _ruled_out()
-    label: str | None = _reading("True classes; they are marked oracle.", "COL")
-    trusted: str | None = _reading("Where true, the label counts; default everywhere.", "COL")
-    annotator: list[str] | None = _reading("Who ruled the class out.", "COL")
-    features: list[str] | None = _reading(
-        "Number columns: do labels depend on the item beyond its class?", "COL"
+    label: opt.Column = _reading("True classes; they are marked oracle.")
+    trusted: opt.Column = _reading("Where true, the label counts; default everywhere.")
+    annotator: opt.Columns = _reading("Who ruled the class out.")
+    features: opt.Columns = _reading(
+        "Number columns: do labels depend on the item beyond its class?"
     )
     classes: str | None = _classes()
     confidence: float = opt.confidence()

@@ -32,14 +32,12 @@ class _MeanOptions:
     target: str | None = _data(
         "The gold rater; or a combination, as in a=1,b=-1. A plan knows it.", "NAME"
     )
-    plan: str | None = _data(
-        "The plan that the data were collected by (JSON of 'noracle plan').", "FILE"
-    )
-    raters: list[str] | None = _data("The columns to use; default all that hold numbers.", "A,B")
+    plan: opt.File = _data("The plan that the data were collected by (JSON of 'noracle plan').")
+    raters: opt.Names = _data("The columns to use; default all that hold numbers.")
     same_mean: list[str] | None = _data(
         "A column that has the mean of another, as scores of labels do; repeat.", "COL=NAME"
     )
-    strata: str | None = _data("The column that names strata.", "COL")
+    strata: opt.Column = _data("The column that names strata.")
     share: list[str] | None = _data("Share of a stratum in the population; repeat.", "STRATUM=P")
     columns: list[str] | None = _data(
         "Your names of columns, as item=question_id,rater=judge,value=score.", "NAME=COL"

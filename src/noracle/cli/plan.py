@@ -299,7 +299,7 @@ class _PlanOptions:
         "budgets, as in money=500 and minutes=300; repeat.",
         "B|NAME=B",
     )
-    match: int | None = _goal("Complementary labels worth N ordinary ones.", "N")
+    match: opt.Count = _goal("Complementary labels worth N ordinary ones.")
     difference: float | None = _goal("Find a system that is better by D.", "D")
     disagreement: float | None = option(
         "Share of items on which exactly one of the two is right.", "P"
@@ -308,19 +308,14 @@ class _PlanOptions:
     kind: Kind | None = option(
         "Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."
     )
-    systems: list[str] | None = option(
-        "With a folder: whose intervals are wanted; default all.", "A,B"
+    systems: opt.Names = option("With a folder: whose intervals are wanted; default all.")
+    grades: opt.File = option("Grades (item, system, verdict), beside a folder or without one.")
+    n_items: opt.Count = option(
+        "Without a folder: how many items there are, where these are all.", min=1
     )
-    grades: str | None = option(
-        "Grades (item, system, verdict), beside a folder or without one.", "FILE"
-    )
-    n_items: int | None = option(
-        "Without a folder: how many items there are, where these are all.", "N", min=1
-    )
-    pilot: list[str] | None = _across(
+    pilot: opt.Files = _across(
         "Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for several "
-        "files.",
-        "FILE",
+        "files."
     )
     target: str | None = _across(
         "The rater whose mean is wanted; or a combination, as in a=1,b=-1.", "NAME"
@@ -329,7 +324,7 @@ class _PlanOptions:
         "What is paid already and will be used: the pilot, or counts such as human+judge=250; repeat.",
         "pilot|SET=N",
     )
-    strata: str | None = _across("The column of the pilot that names strata.", "COL")
+    strata: opt.Column = _across("The column of the pilot that names strata.")
     share: list[str] | None = _across(
         "Share of a stratum, where the pilot does not have it; repeat.", "STRATUM=P"
     )
@@ -354,13 +349,12 @@ class _PlanOptions:
         "Check the plan in another way; exit code 1 if it does not hold.", default=False
     )
     seed: int = opt.seed()
-    out: str | None = _output(
-        "Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'.", "FILE"
+    out: opt.File = _output(
+        "Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'."
     )
-    items: str | None = _across("Items that could be looked at, for --assign.", "FILE")
-    assign: str | None = _across(
-        "Draw items at random and write who looks at which: item, rater, value (to be filled in).",
-        "FILE",
+    items: opt.File = _across("Items that could be looked at, for --assign.")
+    assign: opt.File = _across(
+        "Draw items at random and write who looks at which: item, rater, value (to be filled in)."
     )
 
 
@@ -447,8 +441,9 @@ def _from_nothing(asked: PlanRequest) -> Plan:
     if own.n_classes is None or own.accuracy is None:
         others = "or a folder with evidence, or --pilot for raters; got none of them"
         raise ArgumentError(f"{' and '.join(missing)} must be given, {others}.")
-    rule = "--kind grades must come with a folder or --grades; got neither."
-    require(own.kind != "grades", f"{rule} A grade counts as an ordinary label.")
+    if own.kind == "grades":
+        rule = "--kind grades must come with a folder or --grades; got neither."
+        raise ArgumentError(f"{rule} A grade counts as an ordinary label.")
     return plan_labels(
         n_classes=own.n_classes,
         accuracy=own.accuracy,

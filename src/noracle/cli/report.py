@@ -52,10 +52,8 @@ class _ReportOptions:
     places: list[str] = argument(
         "A folder with evidence, or its files.", "PLACE...", ..., show_default=False
     )
-    out: str | None = _output("The page. Default noracle-report.html.", "FILE", show_default=False)
-    save_json: str | None = _output(
-        "The same as JSON. Default beside the page.", "FILE", show_default=False
-    )
+    out: opt.File = _output("The page. Default noracle-report.html.", show_default=False)
+    save_json: opt.File = _output("The same as JSON. Default beside the page.", show_default=False)
     as_json: bool = _output(
         "Print JSON and nothing else; files are written only where named.", None, False, "--json"
     )
@@ -64,9 +62,7 @@ class _ReportOptions:
     )
     confidence: float | None = option("Of everything that is said, together. Default 0.95.", "P")
     seed: int | None = option("Makes everything random reproducible. Default 0.", min=0)
-    grades: str | None = _reading(
-        "A file of grades (item, system, verdict), there or elsewhere.", "FILE"
-    )
+    grades: opt.File = _reading("A file of grades (item, system, verdict), there or elsewhere.")
     conflicts: opt.Conflicts | None = _reading(
         "Items whose labels contradict each other: refuse or leave out."
     )

@@ -129,7 +129,7 @@ class _SearchOptions:
     baseline: list[str] | None = _search(
         "Begin with these instead; the first is compared with.", "W"
     )
-    generations: int | None = _search("Most proposals; default 30, aflow 20.", "N", min=0)
+    generations: opt.Count = _search("Most proposals; default 30, aflow 20.", min=0)
     repeats: int | None = _search("Answers to each item; default 1, aflow 3.", "R", min=1)
     shares: str = _search(
         "Shares of labelled items: validation, confirm, final.", "V,C,F", "0.5,0.2,0.3"

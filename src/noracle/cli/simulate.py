@@ -51,9 +51,7 @@ class _SimulateOptions:
     system: list[str] | None = option(
         "A system and its accuracy; repeat. Default agent-1=0.8, agent-2=0.7.", "NAME=A"
     )
-    n_questions: int | None = _labels(
-        "Items with one random question each; default all.", "N", min=0
-    )
+    n_questions: opt.Count = _labels("Items with one random question each; default all.", min=0)
     n_ordinary: int = _labels("Instead: items with the true class.", "N", 0, min=0)
     n_complementary: int = _labels("Instead: items with ruled-out classes.", "N", 0, min=0)
     n_ruled_out: int = _labels("Ruled-out classes of such an item.", "M", 1, min=1)
@@ -66,13 +64,13 @@ class _SimulateOptions:
     bias: float = _faults(
         "Share of questions about the class after the true one.", "P", 0.0, min=0, max=1
     )
-    transition: str | None = _faults("Matrix P(ruled out | true class), CSV or JSON.", "FILE")
-    answers: str | None = _with_key("Real answers: item, system, answer.", "FILE")
-    key: str | None = _with_key("Their key: item, label (or answer, gold, …).", "FILE")
-    key_column: str | None = _with_key("The column with the true class.", "COL")
-    items: str | None = _with_key("item; n_classes, stratum, weight.", "FILE")
+    transition: opt.File = _faults("Matrix P(ruled out | true class), CSV or JSON.")
+    answers: opt.File = _with_key("Real answers: item, system, answer.")
+    key: opt.File = _with_key("Their key: item, label (or answer, gold, …).")
+    key_column: opt.Column = _with_key("The column with the true class.")
+    items: opt.File = _with_key("item; n_classes, stratum, weight.")
     classes: str | None = _with_key("All classes, if not 0 to K - 1.", "A,B,C")
-    systems: list[str] | None = _with_key("These systems only.", "A,B")
+    systems: opt.Names = _with_key("These systems only.")
     protocol: Protocol = _with_key(
         "One random class asked about, one ruled out, or answers graded right or wrong.",
         default="question",
@@ -80,7 +78,7 @@ class _SimulateOptions:
     design: Literal["uniform", "targeted"] = _with_key(
         "Questions about any class, or aimed at the systems' answers.", default="uniform"
     )
-    n: int | None = _with_key("Items that get a label; default all with a key.", "N", min=1)
+    n: opt.Count = _with_key("Items that get a label; default all with a key.", min=1)
     worlds: int = _with_key("Rehearse so often; how often is the key covered?", "W", 1, min=1)
     confidence: float = opt.confidence()
     seed: int = opt.seed()

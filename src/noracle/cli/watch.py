@@ -40,8 +40,8 @@ class _WatchOptions:
     ratings_per_item: int | None = option(
         "Ratings that an item must have. Default: the usual number at first.", "M", min=1
     )
-    grades: str | None = option(
-        "A file of grades (item, system, verdict) to follow, if it lies elsewhere.", "FILE"
+    grades: opt.File = option(
+        "A file of grades (item, system, verdict) to follow, if it lies elsewhere."
     )
     alarm_from: int = option(
         "Test the claim from so many items on: of very few, one disagreement breaks it.",

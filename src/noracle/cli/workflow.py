@@ -33,7 +33,7 @@ class _ShowOptions:
     name: str | None = argument(
         "A workflow that comes with noracle, or a JSON file; without: a list.", "[NAME|FILE]"
     )
-    svg: str | None = option("Also write the drawing as SVG.", "FILE")
+    svg: opt.File = option("Also write the drawing as SVG.")
 
 
 @app.command("show", epilog=SHOW)
