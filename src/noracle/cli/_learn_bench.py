@@ -13,9 +13,9 @@ from noracle._version import __version__
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
 from noracle.cli._output import bar, check_target, say, say_card, say_json, working
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, fault, require, require_evidence
 from noracle.report import plots, words
-from noracle.report.content import Content, ContentTable, content, labelled
+from noracle.report.content import Content, ContentTable, content, labelled, table
 from noracle.results.base import Result
 
 if TYPE_CHECKING:
@@ -121,59 +121,44 @@ def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[S
     return ax
 
 
-def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> ContentTable:
-    """A table whose first column holds names and the others numbers; all rows are shown."""
-    return ContentTable(
-        caption=caption,
-        header=tuple(header),
-        rows=tuple(map(tuple, rows)),
-        numeric=(False, *[True] * (len(header) - 1)),
-        shown=tuple(range(len(rows))),
-    )
-
-
 @content.register
-def _(table: StudyTable) -> Content:
-    paper = {
-        name: any(table.cell(a, name).paper is not None for a in table.algorithms)
-        for name in table.labels
-    }
+def _(study: StudyTable) -> Content:
+    paper = {row.labels for row in study.rows if row.paper is not None}
     header = ["algorithm"]
-    for name in table.labels:
-        header += [
-            name,
-            *(["paper"] if paper[name] else []),
-            f"lr {name}" if len(table.labels) > 1 else "lr",
-        ]
+    for name in study.labels:
+        rate = f"lr {name}" if len(study.labels) > 1 else "lr"
+        header += [name, *(["paper"] if name in paper else []), rate]
     rows = []
-    for algorithm in table.algorithms:
+    for algorithm in study.algorithms:
         line = [_named(algorithm)]
-        for name in table.labels:
-            cell = table.cell(algorithm, name)
-            published = ["—" if cell.paper is None else f"{cell.paper:.2f}"] if paper[name] else []
+        for name in study.labels:
+            cell = study.cell(algorithm, name)
+            published = (
+                ["—" if cell.paper is None else f"{cell.paper:.2f}"] if name in paper else []
+            )
             line += [figure(cell), *published, "—" if cell.lr is None else f"{cell.lr:g}"]
         rows.append(line)
-    caption = f"Test accuracy on {table.data} in percent, mean ± standard deviation over {table.n_seeds} seeds; {RULES[table.rule]}"
-    main = _table(caption, header, rows)
-    done = sum(row.n_seeds for row in table.rows)
-    noise = {name: _noise(table, name) for name in table.labels}
+    caption = f"Test accuracy on {study.data} in percent, mean ± standard deviation over {study.n_seeds} seeds; {RULES[study.rule]}"
+    main = table(caption, header, rows, shown=range(len(rows)))
+    done = sum(row.n_seeds for row in study.rows)
+    noise = {name: _noise(study, name) for name in study.labels}
     wrong = "; ".join(f"{name} {words.percent(n, 2)}" for name, n in noise.items() if n is not None)
-    counts, rates = table.counts, ", ".join(f"{r:g}" for r in table.rates)
-    oracle = table.rule == "accuracy" or (table.rule == "last" and len(table.rates) > 1)
-    runs = f"{done} of {len(table.rows) * table.n_seeds} runs"
+    counts, rates = study.counts, ", ".join(f"{r:g}" for r in study.rates)
+    oracle = study.rule == "accuracy" or (study.rule == "last" and len(study.rates) > 1)
+    runs = f"{done} of {len(study.rows) * study.n_seeds} runs"
     evidence = f"{counts['items']} items, {counts['test']} test items, {counts['classes']} classes"
-    trials = f"{table.epochs} epochs; learning rates {rates}; {table.n_seeds} seeds"
-    seen = any(_is_oracle(a) for a in table.algorithms)
+    trials = f"{study.epochs} epochs; learning rates {rates}; {study.n_seeds} seeds"
+    seen = any(_is_oracle(a) for a in study.algorithms)
     return Content(
-        headline=(f"study of {table.data!r} by {table.rule}", runs),
+        headline=(f"study of {study.data!r} by {study.rule}", runs),
         alerts=("ORACLE: the rule looks at true labels",) if oracle else (),
         lines=labelled(
-            ("rule", RULES[table.rule]),
+            ("rule", RULES[study.rule]),
             ("evidence", evidence),
             ("trials", trials),
             ("noise", f"wrong labels among those trained on: {wrong}" if wrong else ""),
         ),
-        tables=(main, *_differences(table)),
+        tables=(main, *_differences(study)),
         notes=("oracle: true labels were seen in training or in T",) if seen else (),
     )
 
@@ -181,18 +166,18 @@ def _(table: StudyTable) -> Content:
 @content.register
 def _(result: RuleTable) -> Content:
     first = result.tables[0]
-    columns = [(table, name) for name in first.labels for table in result.tables]
-    header = ("algorithm", *(f"{name} · {table.rule}" for table, name in columns))
+    columns = [(each, name) for name in first.labels for each in result.tables]
+    header = ("algorithm", *(f"{name} · {each.rule}" for each, name in columns))
     rows = [
-        (_named(a), *(figure(table.cell(a, name)) for table, name in columns))
+        (_named(a), *(figure(each.cell(a, name)) for each, name in columns))
         for a in first.algorithms
     ]
     caption = f"Test accuracy on {first.data} in percent by selection rule; all rules select from the same trials"
-    rules = [table.rule for table in result.tables]
+    rules = [each.rule for each in result.tables]
     return Content(
         headline=(f"selection rules on {first.data!r}", ", ".join(rules)),
         lines=labelled(*((rule, RULES[rule]) for rule in rules)),
-        tables=(_table(caption, header, rows),),
+        tables=(table(caption, header, rows, shown=range(len(rows))),),
     )
 
 
@@ -204,23 +189,23 @@ def figure(row: StudyRow) -> str:
     return (f"{row.mean:.2f}" if row.sd is None else f"{row.mean:.2f} ± {row.sd:.2f}") + failed
 
 
-def _differences(table: StudyTable) -> tuple[ContentTable, ...]:
+def _differences(study: StudyTable) -> tuple[ContentTable, ...]:
     """What labels that depend on the class alone change: a column for every pair NAME:iid and NAME."""
     pairs = [
         (name, base)
-        for name in table.labels
-        if (base := name.replace(":iid", "")) != name and base in table.labels
+        for name in study.labels
+        if (base := name.replace(":iid", "")) != name and base in study.labels
     ]
     if not pairs:
         return ()
     rows = []
-    for a in table.algorithms:
-        cells = [(table.cell(a, name).mean, table.cell(a, base).mean) for name, base in pairs]
+    for a in study.algorithms:
+        cells = [(study.cell(a, name).mean, study.cell(a, base).mean) for name, base in pairs]
         said = ("—" if None in pair else f"{pair[0] - pair[1]:+.2f}" for pair in cells)  # type: ignore[operator]
         rows.append((_named(a), *said))
     caption = "Difference in points when labels are drawn anew from the counted T: what dependence on the item costs"
     header = ("algorithm", *(f"{name} − {base}" for name, base in pairs))
-    return (_table(caption, header, rows),)
+    return (table(caption, header, rows, shown=range(len(rows))),)
 
 
 def _is_oracle(algorithm: str) -> bool:
@@ -284,19 +269,16 @@ def parse_labels(text: str) -> LabelSetting:
         except ValueError:
             known = None
         if known is None or known in said:
-            raise ArgumentError(
-                f"--labels must be WAY[:iid|:evened][:removed=SHARE][:labels=N], as noisy:0.1:removed=0.5; got {text!r}."
-            )
+            rule = "--labels must be WAY[:iid|:evened][:removed=SHARE][:labels=N]"
+            raise ArgumentError(f"{rule}, as noisy:0.1:removed=0.5; got {text!r}.")
         said[known] = made
-    if way not in WAYS or (way == "noisy") != ("noise" in said and way in ("noisy", "uniform")):
-        raise ArgumentError(
-            f"--labels must begin with {', '.join(WAYS)} (noisy with its share, as noisy:0.1); got {text!r}."
-        )
+    noisy = "noise" in said and way in ("noisy", "uniform")
+    rule = f"--labels must begin with {', '.join(WAYS)} (noisy with its share, as noisy:0.1)"
+    require(way in WAYS and (way == "noisy") == noisy, f"{rule}; got {text!r}.")
     return LabelSetting(name=text, way=way, **said)  # type: ignore[arg-type]
 
 
-_reading = panel("Reading the files")
-_tried = panel("What is tried")
+_reading, _tried = panel("Reading the files"), panel("What is tried")
 _training = panel("Training")
 
 
@@ -367,10 +349,9 @@ def bench(own: _BenchOptions, output: Output) -> None:
     book = beside / "study.jsonl" if own.journal is None else Path(own.journal)
     check_target("journal", str(book))
     tests: list[str | None] = [*own.test] if own.test else [None] * len(own.files)
-    if len(tests) != len(own.files):
-        raise ArgumentError(
-            f"--test must be given once for each FILE or not at all; got {len(tests)} for {len(own.files)}."
-        )
+    got = f"got {len(tests)} for {len(own.files)}."
+    rule = "--test must be given once for each FILE or not at all"
+    require(len(tests) == len(own.files), f"{rule}; {got}")
     rules = _rules(own.rule)
     plan = StudyPlan(
         algorithms=tuple(opt.names(own.algorithm) or TEN),
@@ -392,6 +373,7 @@ def bench(own: _BenchOptions, output: Output) -> None:
         sets = _distinct([reader.read(file, other) for file, other in pairs])
     tables: list[StudyTable] = []
     results: list[Any] = []
+    given: Any = {"journal": book, "device": own.device, "shared": own.shared}
     with _bar() as shows:
         for data in sets:
             usual: Any = "linear" if hasattr(data.items, "tocsr") else "mlp"
@@ -401,31 +383,18 @@ def bench(own: _BenchOptions, output: Output) -> None:
             for rule in rules:
                 training = dataclasses.replace(plan.training, model=model)
                 each = dataclasses.replace(plan, rule=rule, training=training)
-                rows = run_study(
-                    data,
-                    each,
-                    journal=book,
-                    device=own.device,
-                    shared=own.shared,
-                    progress=shows(f"{data.name}, {rule}", each),
-                )
-                found = StudyTable(
-                    data=data.name,
-                    counts={**sizes, "classes": data.n_classes},
-                    rule=rule,
-                    rates=each.rates,
-                    epochs=each.epochs,
-                    n_seeds=len(each.seeds),
-                    rows=tuple(rows),
-                )
-                mine.append(found)
+                shown = shows(f"{data.name}, {rule}", each)
+                rows = tuple(run_study(data, each, progress=shown, **given))
+                about: Any = {"rule": rule, "rates": each.rates, "epochs": each.epochs}
+                about |= {"data": data.name, "counts": {**sizes, "classes": data.n_classes}}
+                mine.append(StudyTable(rows=rows, n_seeds=len(each.seeds), **about))
             tables += mine
             results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
     output.page("Learning from ruled-out labels", results)
     if output.as_json:
-        about = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
+        trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
         head = {"schema": "study/1", "version": __version__, "journal": str(book)}
-        say_json({**head, "settings": about, "tables": [table.to_dict() for table in tables]})
+        say_json({**head, "settings": trained, "tables": [one.to_dict() for one in tables]})
         return
     for result in results:
         say_card(str(result))
@@ -436,9 +405,8 @@ def bench(own: _BenchOptions, output: Output) -> None:
 
 def _rules(values: list[str] | None) -> list[Rule]:
     said = opt.names(values) or ["accuracy"]
-    strange = [name for name in said if name not in RULES]
-    if strange:
-        raise ArgumentError(f"--rule must be {', '.join(RULES)}; got {strange[0]!r}.")
+    for name in said:
+        require(name in RULES, f"--rule must be {', '.join(RULES)}; got {name!r}.")
     return [cast("Rule", name) for name in dict.fromkeys(said)]
 
 
@@ -458,24 +426,21 @@ class _BenchReader:
         from noracle.learn.readers import read_items
 
         share = self.own.test_share
-        about: Any = {
-            "items": opt.names(self.own.items),
-            "label": self.own.label,
-            "annotator": (),
-        }
+        items = opt.names(self.own.items)
+        about: Any = {"items": items, "label": self.own.label, "annotator": ()}
         given = () if "given" not in self.ways else opt.names(self.own.ruled_out)
         read = read_items(file, ruled_out=given, classes=opt.names(self.own.classes), **about)
         known = _known(read, file)
         votes = self._votes(file, read)
         if test is None:
-            if not 0 < share < 1:
-                raise ArgumentError(f"--test-share must be in (0, 1); got {share}.")
+            require(0 < share < 1, f"--test-share must be in (0, 1); got {share}.")
             order = np.random.default_rng(0).permutation(known)
             n_test = round(share * len(order))
-            if not 0 < n_test < len(order):
-                rule = "must hold items to train on and to test"
-                came = f"{len(order)} items with a true label"
-                raise EvidenceError(fault("FILE", rule, came))
+            rule, came = (
+                "must hold items to train on and to test",
+                f"{len(order)} items with a true label",
+            )
+            require_evidence(0 < n_test < len(order), "FILE", rule, came)
             rows, test_rows, other = np.sort(order[n_test:]), np.sort(order[:n_test]), read
         else:
             other = read_items(test, ruled_out=(), classes=list(read.classes), **about)
@@ -503,10 +468,8 @@ class _BenchReader:
 
             about: Any = {"items": (), "label": (), "annotator": (), "classes": list(read.classes)}
             return read_items(file, ruled_out=people, **about).ruled_out
-        if read.votes is None:
-            raise ArgumentError(
-                "--labels people must come with --people, the ordinary labels of several people; got none in the file."
-            )
+        rule = "--labels people must come with --people, the ordinary labels of several people"
+        require(read.votes is not None, f"{rule}; got none in the file.")
         return read.votes
 
 

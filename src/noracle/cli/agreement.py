@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
+from typing import Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, panel, with_options
 from noracle.cli._output import working
 from noracle.cli._ratings import Rated
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import choose
 from noracle.superhuman.agreement import STATISTICS, Metric, Statistic, estimate_agreement
 
@@ -43,42 +43,30 @@ def command(given: Rated, own: _AgreementOptions, output: Output) -> None:
 
     Agreement does not say how often the raters are right: raters who err together agree.
     """
-    chosen = _chosen(own.statistic)
-    if own.metric != "nominal" and "krippendorff" not in chosen:
-        raise ArgumentError(
-            f"--metric must go with --statistic krippendorff; got {own.metric!r} without it."
-        )
+    named = dict.fromkeys(opt.names(own.statistic) or ("pairwise",))
+    chosen: list[Any] = [choose("--statistic", name, STATISTICS) for name in named]
+    fits = own.metric == "nominal" or "krippendorff" in chosen
+    got = f"got {own.metric!r} without it."
+    require(fits, f"--metric must go with --statistic krippendorff; {got}")
     two = _two(own.pair, chosen)
     with working("counting"):
         loaded = given.load() if given.whole else None
         counted = given.count(loaded, systems=())
+    about: Any = {"confidence": own.confidence, "n_boot": own.n_boot, "seed": own.seed}
+    results = []
     with working("estimating"):
-        results = [
-            estimate_agreement(
-                loaded if name == "cohen" and loaded is not None else counted,
-                statistic=name,
-                metric=own.metric if name == "krippendorff" else "nominal",
-                raters=two if name == "cohen" else None,
-                confidence=own.confidence,
-                n_boot=own.n_boot,
-                seed=own.seed,
-            )
-            for name in chosen
-        ]
+        for name in chosen:
+            evidence = loaded if name == "cohen" and loaded is not None else counted
+            about["metric"] = own.metric if name == "krippendorff" else "nominal"
+            about["raters"] = two if name == "cohen" else None
+            results.append(estimate_agreement(evidence, statistic=name, **about))
     output.emit("Agreement of raters", results, single=len(results) == 1, seed=own.seed)
-
-
-def _chosen(names: list[str] | None) -> list[Statistic]:
-    return [
-        cast("Statistic", choose("--statistic", name, STATISTICS))
-        for name in dict.fromkeys(opt.names(names) or ("pairwise",))
-    ]
 
 
 def _two(pair: str | None, statistics: list[Statistic]) -> tuple[str, str] | None:
     named = opt.names(pair)
     if named is None:
         return None
-    if len(named) != 2 or "cohen" not in statistics:
-        raise ArgumentError(f"--pair must be two raters with --statistic cohen; got {pair!r}.")
+    fits = len(named) == 2 and "cohen" in statistics
+    require(fits, f"--pair must be two raters with --statistic cohen; got {pair!r}.")
     return named[0], named[1]

@@ -10,7 +10,7 @@ import typer
 from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.spec import Linear, Spec, Statement
 from noracle.logic.trace import threshold as find_threshold
@@ -55,12 +55,9 @@ def command(given: Answers, own: _AlarmOptions, sketched: Sketches, output: Outp
         if own.threshold:
             kinds = {s.kind for s in claim.statements if not isinstance(s, Linear)}
             kind = "grade" if kinds == {"grade"} else "accuracy"
-            results.append(
-                find_threshold(gathered, kind=kind, **limits)  # type: ignore[arg-type]
-            )
+            results.append(find_threshold(gathered, kind=kind, **limits))  # type: ignore[arg-type]
     output.emit("Can all be as good as claimed?", results, single=len(results) == 1)
-    if EXIT[proof.status]:
-        raise typer.Exit(EXIT[proof.status])
+    raise typer.Exit(EXIT[proof.status])
 
 
 def _read(text: str, *, per_label: bool) -> Spec:
@@ -70,11 +67,8 @@ def _read(text: str, *, per_label: bool) -> Spec:
     changed: list[Statement | Linear] = []
     for s in spec.statements:
         if not isinstance(s, Linear) and s.kind == "accuracy":
-            if s.on is not None:
-                raise ArgumentError(
-                    f"--overall must come without a claim about one label; got '{s}'."
-                )
-            changed.append(dataclasses.replace(s, kind="grade"))
-        else:
-            changed.append(s)
+            rule = f"--overall must come without a claim about one label; got '{s}'."
+            require(s.on is None, rule)
+            s = dataclasses.replace(s, kind="grade")
+        changed.append(s)
     return Spec(statements=tuple(changed))

@@ -13,9 +13,9 @@ import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, call_bar, interruptibly
-from noracle.cli._options import flags, panel, with_options
-from noracle.cli._output import check_format, check_target, complain, say, say_json, write_table
-from noracle.errors import ArgumentError
+from noracle.cli._options import Output, flags, panel, with_options
+from noracle.cli._output import check_format, check_target, complain, write_table
+from noracle.errors import require
 
 if TYPE_CHECKING:
     from noracle.search.ask import Asked, Claim, RunFolder
@@ -103,13 +103,9 @@ class Job:
 
         done = done_before(self.questions, self.own.repeats, folder)
         left = len(self.questions) * self.own.repeats - len(done)
-        projection = budget.project(
-            left,
-            calls_per_item=self.workflow.most_calls,
-            tokens_per_call=expected_usage(self.questions, self.workflow),
-            prices=prices,
-            model=model,
-        )
+        usage = expected_usage(self.questions, self.workflow)
+        about: Any = {"calls_per_item": self.workflow.most_calls, "tokens_per_call": usage}
+        projection = budget.project(left, prices=prices, model=model, **about)
         before = f" ({len(done):,} done before)" if done else ""
         what = "items" if self.claims is None else "answers"
         line = f"{left:,} {what} to {self.workflow.name}{before}: {projection}"
@@ -168,10 +164,8 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         _purge(by)
         if by.items is None:
             return
-    needed = {"--items": by.items, "--model": by.model}
-    if None in needed.values():
-        missing = " and ".join(name for name, value in needed.items() if value is None)
-        raise ArgumentError(f"{missing} must be given; got none.")
+    missing = flags({"items": by.items is None, "model": by.model is None})
+    require(not missing, f"{' and '.join(missing)} must be given; got none.")
     _fit_judge(own)
     target = _target(own)
     for option, path in (("scores", own.scores), ("save-items", own.save_items)):
@@ -189,12 +183,11 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         job.project(folder, budget, prices, opened.name)
         asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
         _write(job, asked, name, target)
-    _report(job, asked, ledger, about, target, folder.path, as_json=output.as_json)
+    _report(job, asked, ledger, about, target, folder.path, output)
     errored = asked.states["errored"]
     if errored and ledger.failure:
-        complain(
-            f"{errored:,} errored, the last because: {ledger.failure} The same command tries them again."
-        )
+        why = f"the last because: {ledger.failure}"
+        complain(f"{errored:,} errored, {why} The same command tries them again.")
     if asked.stopped:
         complain(f"stopped: {asked.stopped}")
     if asked.stopped or (errored and errored == len(asked.lines)):
@@ -202,13 +195,11 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
 
 
 def _fit_judge(own: _AskOptions) -> None:
-    if own.judge and own.answers is None:
-        raise ArgumentError(
-            "--judge must come with --answers, the table of answers to grade; got none."
-        )
+    rule = "--judge must come with --answers, the table of answers to grade; got none."
+    require(own.answers is not None or not own.judge, rule)
     stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
-    if stray and not own.judge:
-        raise ArgumentError(f"{', '.join(stray)} must go with --judge; got no --judge.")
+    rule = "must go with --judge; got no --judge."
+    require(own.judge or not stray, f"{', '.join(stray)} {rule}")
 
 
 def _run_of(target: str) -> str:
@@ -221,10 +212,8 @@ def _target(own: _AskOptions) -> str:
     check_format("out", own.out)
     default = "ratings.csv" if own.judge else "answers.csv"
     mine = Path(own.run or _run_of(default)).exists()
-    if own.out is None and Path(default).exists() and not mine:
-        raise ArgumentError(
-            f"--out must be given where {default} exists already and is not of this run; got none."
-        )
+    rule = f"--out must be given where {default} exists already and is not of this run; got none."
+    require(own.out is not None or mine or not Path(default).exists(), rule)
     return own.out or default
 
 
@@ -255,38 +244,35 @@ def _report(
     about: Mapping[str, Any],
     target: str,
     folder: Path,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     labels, scores = _labels(job, asked), job.own.scores
-    if as_json:
-        found = {
-            "schema": SCHEMA,
-            "kind": about["kind"],
-            "task": job.task.name,
-            **{name: about[name] for name in ("model", "system", "workflow", "seed")},
-            "questions": asked.total,
-            "done": len(asked.lines),
-            "states": dict(asked.states),
-            **({"labels": labels} if labels is not None else {}),
-            "ledger": ledger.to_dict(),
-            "out": target,
-            **({"scores": scores} if scores is not None else {}),
-            "run": str(folder),
-            "stopped": asked.stopped or None,
-        }
-        say_json(found)
-        return
+    found = {
+        "schema": SCHEMA,
+        "kind": about["kind"],
+        "task": job.task.name,
+        **{name: about[name] for name in ("model", "system", "workflow", "seed")},
+        "questions": asked.total,
+        "done": len(asked.lines),
+        "states": dict(asked.states),
+        **({"labels": labels} if labels is not None else {}),
+        "ledger": ledger.to_dict(),
+        "out": target,
+        **({"scores": scores} if scores is not None else {}),
+        "run": str(folder),
+        "stopped": asked.stopped or None,
+    }
     states = ", ".join(f"{n:,} {state}" for state, n in asked.states.items())
-    head = f"{about['system']}: {len(asked.lines):,} of {asked.total:,} asked; {states}"
-    say(head, style="bold")
-    if labels is not None:
-        say(", ".join(f"{n:,} {label}" for label, n in labels.items()))
-    say(str(ledger))
-    say(f"{'answers' if job.claims is None else 'ratings'} {target}")
-    if scores is not None:
-        say(f"scores {scores}")
-    say(f"run {folder}")
+    verdicts = ", ".join(f"{n:,} {label}" for label, n in (labels or {}).items())
+    lines = (
+        f"{about['system']}: {len(asked.lines):,} of {asked.total:,} asked; {states}",
+        verdicts,
+        str(ledger),
+        f"{'answers' if job.claims is None else 'ratings'} {target}",
+        "" if scores is None else f"scores {scores}",
+        f"run {folder}",
+    )
+    output.tell(found, filter(None, lines), bold=True)
 
 
 def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:

@@ -11,7 +11,7 @@ from noracle.cli._options import Output, option, values, with_options
 from noracle.cli._output import working
 from noracle.cli._ratings import RatingSources
 from noracle.counts.ratings import count_ratings
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Certificate, Check
 from noracle.superhuman.assumptions import check_assumptions
 from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
@@ -47,17 +47,13 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
     """Certify that a system is more accurate than the average annotation, or say why not."""
     checks: list[Check] = []
     with working("certifying"):
-        if own.known is not None and not given.whole:
-            raise ArgumentError(
-                "--known must come with --ratings and without --counts; got no items."
-            )
+        rule = "--known must come with --ratings and without --counts; got no items."
+        require(own.known is None or given.whole, rule)
         loaded = given.load() if given.whole else None
         counted = given.count() if loaded is None else count_ratings(loaded)
         names = sorted(counted.answers) if own.system is None else [own.system]
-        if not names:
-            raise ArgumentError(
-                "--answers must be given (or --systems, columns of the ratings); got no system to judge."
-            )
+        rule = "--answers must be given (or --systems, columns of the ratings)"
+        require(names, f"{rule}; got no system to judge.")
         simple = given.items is None and own.aggregate in ("plurality", "majority")
         evidence = counted if loaded is None or simple else loaded
         results: list[Certificate] = []
@@ -71,5 +67,4 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
             results.append(certify_superhuman(evidence, system=name, check=check, **about))
     one = len(results) == 1
     output.emit("Better than the annotators?", results, single=one, seed=own.seed, more=checks)
-    if not all(r.certified for r in results):
-        raise typer.Exit(1)
+    raise typer.Exit(0 if all(r.certified for r in results) else 1)

@@ -42,5 +42,4 @@ def command(given: Answers, own: _ConflictOptions, sketched: Sketches, output: O
         if own.check_next:
             results.append(range_checks(gathered, own.spec, **limits))
     output.emit("Who cannot all be right?", results, single=len(results) == 1)
-    if EXIT[proof.status]:
-        raise typer.Exit(EXIT[proof.status])
+    raise typer.Exit(EXIT[proof.status])

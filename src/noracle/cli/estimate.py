@@ -8,21 +8,10 @@ from typing import Literal
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracy
 from noracle.cli import _options as opt
-from noracle.cli._options import (
-    Output,
-    Sources,
-    Stored,
-    add_up,
-    log,
-    option,
-    policy_checks,
-    read_matrix,
-    values,
-    with_options,
-)
+from noracle.cli._options import Output, Sources, Stored, option, values, with_options
 from noracle.cli._output import check_target, working, write_json
 from noracle.counts import count_accuracy, count_judgements
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Check, Side
 
 EXAMPLE = opt.paragraphs("""Example:
@@ -78,15 +67,11 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
     )
     if view is not None:
         found = [s.estimate for s in view.systems if own.system in (None, s.name)]
-        if not found:
-            raise ArgumentError(
-                f"--system must be a system of the project; got {own.system!r}."
-                if own.system
-                else "the project must have a system."
-            )
+        require(found or own.system, "the project must have a system.")
+        require(found, f"--system must be a system of the project; got {own.system!r}.")
         output.emit(title, found, single=own.system is not None, more=list(view.checks))
         return
-    matrix = read_matrix(own.transition)
+    matrix = opt.read_matrix(own.transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts
     # hold all systems.
     wanted = [own.system] if own.system is not None else given.chosen
@@ -105,15 +90,14 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
                 by_cluster=given.clusters == "auto" and "cluster" in columns,
             )
             parts.append(counted)
-            log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
+            opt.log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if own.check and evidence.judgements is not None:
                 asked = count_judgements(evidence, by_rater=False, counts=counted)
-    total = add_up(parts)
-    if not total.systems:
-        raise ArgumentError("evidence must hold at least one system; got none.")
+    total = opt.add_up(parts)
+    require(total.systems, "evidence must hold at least one system; got none.")
     checks: list[Check] = []
     if own.check:
-        checks = policy_checks(
+        checks = opt.policy_checks(
             total if evidence is None else evidence,
             counts=total,
             judgements=asked,

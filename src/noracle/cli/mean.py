@@ -8,7 +8,7 @@ from typing import Literal
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, panel, read_plan, values, with_options
 from noracle.cli._output import working
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import require, require_evidence
 from noracle.results import Plan, Side
 
 EXAMPLE = opt.paragraphs("""Example:
@@ -71,10 +71,8 @@ def command(own: _MeanOptions, output: Output) -> None:
 
     known = None if own.plan is None else _read_plan(own.plan)
     wanted = opt.combination("target", own.target)
-    if wanted is None and known is None:
-        raise ArgumentError(
-            "--target must name the gold rater, or --plan must be given; got neither."
-        )
+    rule = "--target must name the gold rater, or --plan must be given; got neither."
+    require(wanted is not None or known is not None, rule)
     sets = opt.names(own.measurements)
     with working("estimating"):
         result = estimate_mean(
@@ -95,7 +93,7 @@ def _read_plan(path: str) -> Plan:
     """A plan that ``noracle plan`` wrote for several raters."""
     how = "--pilot … --out FILE"
     plan = read_plan(path, how)
-    if "problem" not in plan.diagnostics:
-        rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
-        raise EvidenceError(fault("--plan", rule, f"another result in {path!r}", remedy=remedy))
+    rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
+    got, fits = f"another result in {path!r}", "problem" in plan.diagnostics
+    require_evidence(fits, "--plan", rule, got, remedy=remedy)
     return plan

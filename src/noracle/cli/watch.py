@@ -138,10 +138,8 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         names = ", ".join(look.proof.sketch["classifiers"])
         since = "" if look.new_alarm else " (raised before)"
         n = look.proof.counts["items"]
-        say(
-            f"  ALARM{since}: on {n:,} items not all of {names} can keep '{look.proof.claim}', whatever the key is.",
-            style="bold red",
-        )
+        told = f"not all of {names} can keep '{look.proof.claim}', whatever the key is."
+        say(f"  ALARM{since}: on {n:,} items {told}", style="bold red")
         if look.n_items > n and look.verdict_now == "consistent":
             say(f"        over all {look.n_items:,} items so far they could keep it")
         say(f"        check it: noracle verify {shlex.quote(str(proof))}")
