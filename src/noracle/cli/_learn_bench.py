@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.cli import _options as opt
@@ -21,7 +21,7 @@ from noracle.results.base import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from noracle.learn.bench.study import Rule, StudyRow
+    from noracle.learn.bench.study import StudyRow
     from noracle.learn.bench.trial import LabelSetting, TrialData
     from noracle.learn.readers import LabelledItems
 
@@ -141,8 +141,9 @@ def _(study: StudyTable) -> Content:
     caption = f"Test accuracy on {study.data} in percent, mean ± standard deviation over {study.n_seeds} seeds; {RULES[study.rule]}"
     main = table(caption, header, rows, shown=range(len(rows)))
     done = sum(row.n_seeds for row in study.rows)
-    noise = {name: _noise(study, name) for name in study.labels}
-    wrong = "; ".join(f"{name} {words.percent(n, 2)}" for name, n in noise.items() if n is not None)
+    noise = {row.labels: row.noise for row in reversed(study.rows) if row.noise is not None}
+    told = (f"{name} {words.percent(noise[name], 2)}" for name in study.labels if name in noise)
+    wrong = "; ".join(told)
     counts, rates = study.counts, ", ".join(f"{r:g}" for r in study.rates)
     oracle = study.rule == "accuracy" or (study.rule == "last" and len(study.rates) > 1)
     runs = f"{done} of {len(study.rows) * study.n_seeds} runs"
@@ -217,11 +218,6 @@ def _is_oracle(algorithm: str) -> bool:
 
 def _named(algorithm: str) -> str:
     return f"{algorithm} (oracle)" if _is_oracle(algorithm) else algorithm
-
-
-def _noise(table: StudyTable, labels: str) -> float | None:
-    found = (row.noise for row in table.rows if row.labels == labels)
-    return next((noise for noise in found if noise is not None), None)
 
 
 EXAMPLE = opt.paragraphs("""Labels: WAY[:OPTION]…
@@ -352,7 +348,9 @@ def bench(own: _BenchOptions, output: Output) -> None:
     got = f"got {len(tests)} for {len(own.files)}."
     rule = "--test must be given once for each FILE or not at all"
     require(len(tests) == len(own.files), f"{rule}; {got}")
-    rules = _rules(own.rule)
+    rules: list[Any] = list(dict.fromkeys(opt.names(own.rule) or ["accuracy"]))
+    for name in rules:
+        require(name in RULES, f"--rule must be {', '.join(RULES)}; got {name!r}.")
     plan = StudyPlan(
         algorithms=tuple(opt.names(own.algorithm) or TEN),
         labels=tuple(parse_labels(text) for text in opt.names(own.labels) or ["uniform"]),
@@ -403,13 +401,6 @@ def bench(own: _BenchOptions, output: Output) -> None:
         say(f"report {output.html}")
 
 
-def _rules(values: list[str] | None) -> list[Rule]:
-    said = opt.names(values) or ["accuracy"]
-    for name in said:
-        require(name in RULES, f"--rule must be {', '.join(RULES)}; got {name!r}.")
-    return [cast("Rule", name) for name in dict.fromkeys(said)]
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchReader:
     """Files as the data of a study."""
@@ -446,10 +437,10 @@ class _BenchReader:
             other = read_items(test, ruled_out=(), classes=list(read.classes), **about)
             rows, test_rows = known, _known(other, test)
         made = fit_input(read, rows, scale=True, max_words=self.own.max_words)
-        truth: Any = read.label
-        test_truth: Any = other.label
+        truth, test_truth = (np.asarray(one.label) for one in (read, other))
+        stem = Path(file).resolve().name.split(".")[0]
         return TrialData(
-            name=_name(file),
+            name=stem.removesuffix("_train").removesuffix("-train") or stem,
             items=_pick(made.prepare(read.items), rows),
             truth=truth[rows],
             test_items=_pick(made.prepare(other.items), test_rows),
@@ -484,12 +475,6 @@ def _known(read: LabelledItems, file: str) -> Any:
 
 def _pick(items: Any, rows: Any) -> Any:
     return items if len(rows) == items.shape[0] else items[rows]
-
-
-def _name(file: str) -> str:
-    """The name of a file without what says that it is the part to train on."""
-    stem = Path(file).resolve().name.split(".")[0]
-    return stem.removesuffix("_train").removesuffix("-train") or stem
 
 
 def _distinct(sets: list[TrialData]) -> list[TrialData]:

@@ -166,7 +166,11 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
             return
     missing = flags({"items": by.items is None, "model": by.model is None})
     require(not missing, f"{' and '.join(missing)} must be given; got none.")
-    _fit_judge(own)
+    rule = "--judge must come with --answers, the table of answers to grade; got none."
+    require(own.answers is not None or not own.judge, rule)
+    stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
+    rule = "must go with --judge; got no --judge."
+    require(own.judge or not stray, f"{', '.join(stray)} {rule}")
     target = _target(own)
     for option, path in (("scores", own.scores), ("save-items", own.save_items)):
         check_target(option, path)
@@ -192,14 +196,6 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         complain(f"stopped: {asked.stopped}")
     if asked.stopped or (errored and errored == len(asked.lines)):
         raise typer.Exit(3)
-
-
-def _fit_judge(own: _AskOptions) -> None:
-    rule = "--judge must come with --answers, the table of answers to grade; got none."
-    require(own.answers is not None or not own.judge, rule)
-    stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
-    rule = "must go with --judge; got no --judge."
-    require(own.judge or not stray, f"{', '.join(stray)} {rule}")
 
 
 def _run_of(target: str) -> str:

@@ -9,7 +9,7 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, panel, read_plan, values, with_options
 from noracle.cli._output import working
 from noracle.errors import require, require_evidence
-from noracle.results import Plan, Side
+from noracle.results import Side
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle mean --data scores.csv --target human
@@ -69,7 +69,13 @@ def command(own: _MeanOptions, output: Output) -> None:
     """
     from noracle.ppi import estimate_mean
 
-    known = None if own.plan is None else _read_plan(own.plan)
+    known = None
+    if own.plan is not None:
+        how = "--pilot … --out FILE"
+        known = read_plan(own.plan, how)
+        rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
+        got, fits = f"another result in {own.plan!r}", "problem" in known.diagnostics
+        require_evidence(fits, "--plan", rule, got, remedy=remedy)
     wanted = opt.combination("target", own.target)
     rule = "--target must name the gold rater, or --plan must be given; got neither."
     require(wanted is not None or known is not None, rule)
@@ -87,13 +93,3 @@ def command(own: _MeanOptions, output: Output) -> None:
             **values(own, *_READ),
         )
     output.emit("Mean across raters", [result], single=True, seed=own.seed)
-
-
-def _read_plan(path: str) -> Plan:
-    """A plan that ``noracle plan`` wrote for several raters."""
-    how = "--pilot … --out FILE"
-    plan = read_plan(path, how)
-    rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
-    got, fits = f"another result in {path!r}", "problem" in plan.diagnostics
-    require_evidence(fits, "--plan", rule, got, remedy=remedy)
-    return plan

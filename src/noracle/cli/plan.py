@@ -76,14 +76,6 @@ def budgets_of(values: Sequence[str] | None) -> dict[str, float]:
     return found
 
 
-def one_budget(budgets: Mapping[str, float]) -> float | None:
-    """The one budget of a plan without raters."""
-    told = ", ".join(f"{name}={n:g}" for name, n in list(budgets.items())[:1])
-    named = any(name for name in budgets)
-    require(not named, f"--budget must be a number without --pilot; got {told}.")
-    return budgets.get("")
-
-
 def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
     """The best plan within the budget, or the smallest budget for the half-width; with both, the
     latter if it is within the former. Also whether the plan misses the half-width.
@@ -444,10 +436,13 @@ def _from_nothing(asked: PlanRequest) -> Plan:
     if own.kind == "grades":
         rule = "--kind grades must come with a folder or --grades; got neither."
         raise ArgumentError(f"{rule} A grade counts as an ordinary label.")
+    budgets = asked.budgets
+    told = ", ".join(f"{name}={n:g}" for name, n in list(budgets.items())[:1])
+    require(not any(budgets), f"--budget must be a number without --pilot; got {told}.")
     return plan_labels(
         n_classes=own.n_classes,
         accuracy=own.accuracy,
-        budget=one_budget(asked.budgets),
+        budget=budgets.get(""),
         kind=own.kind or "cheapest",
         costs=asked.label_costs or None,
         caps=asked.whole_caps or None,

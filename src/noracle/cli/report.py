@@ -159,8 +159,10 @@ def report(
         say_json(oversight.to_dict())
     else:
         _say_report(oversight, after(oversight), page, saved)
-    if speaks_against(oversight):
-        raise typer.Exit(1)
+    from noracle.oversight.page import fired_alarm
+
+    contradicted = any(not f.agrees for f in oversight.findings)
+    raise typer.Exit(1 if contradicted or fired_alarm(oversight.steps) is not None else 0)
 
 
 def _check_store(store: str | None, place: str | Sequence[str]) -> None:
@@ -186,13 +188,6 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
     elif "n_classes" in given:
         given["classes"] = None
     return given
-
-
-def speaks_against(oversight: Oversight) -> bool:
-    """Whether parts contradict each other, or an alarm fired."""
-    from noracle.oversight.page import fired_alarm
-
-    return fired_alarm(oversight.steps) is not None or any(not f.agrees for f in oversight.findings)
 
 
 def found_lines(inventory: Inventory) -> list[str]:

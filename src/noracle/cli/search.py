@@ -163,7 +163,12 @@ def command(
     label. With --answers and no model: the best of systems that exist.
     """
     if given.answers is not None:
-        _fit_pool(by, own)
+        alone = by.model is None and own.designer is None
+        rule = "--answers must come without --model and --designer; got both. Leave one out."
+        require(alone, rule)
+        rule = f"--answers must come with --strategy halving; got {own.strategy!r}."
+        why = "There is nothing to propose among systems that exist."
+        require(own.strategy == "halving", f"{rule} {why}")
         race_answers(dataclasses.replace(given, items=by.items), own, output)
         return
     needed = {"items": by.items, "judgements": given.judgements, "model": by.model}
@@ -226,15 +231,6 @@ def _prepare(by: ModelOptions, given: Sources, own: _SearchOptions) -> _Job:
     about = {"strategy": made, "generations": rounds, "repeats": again}
     about |= {"task": task, "vault": vault, "baselines": tuple(unique.values())}
     return _Job(by=by, own=own, **about)
-
-
-def _fit_pool(by: ModelOptions, own: _SearchOptions) -> None:
-    alone = by.model is None and own.designer is None
-    rule = "--answers must come without --model and --designer; got both. Leave one out."
-    require(alone, rule)
-    rule = f"--answers must come with --strategy halving; got {own.strategy!r}."
-    why = "There is nothing to propose among systems that exist."
-    require(own.strategy == "halving", f"{rule} {why}")
 
 
 def _shares(text: str) -> tuple[float, ...]:

@@ -120,7 +120,8 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         say(json.dumps(look.to_dict(), allow_nan=False, ensure_ascii=False))
         return
     if first and not settings.quiet:
-        say(f"all of it together: {_promise(look)}")
+        wrong = f"wrong with probability at most {look.guarantee.error_rate:.3g}"
+        say(f"all of it together: {look.guarantee.kind.label}, at every look, {wrong}")
     say(f"look {look.number}: {look.n_rows:,} new rows", style="bold")
     width = max((len(e.subject) for e in look.accuracy), default=0)
     for e in look.accuracy:
@@ -147,8 +148,3 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         say(f"  waiting: {n:,} {reason}")
     for note in look.notes:
         say(f"  note: {note}")
-
-
-def _promise(look: Look) -> str:
-    rate = look.guarantee.error_rate
-    return f"{look.guarantee.kind.label}, at every look, wrong with probability at most {rate:.3g}"

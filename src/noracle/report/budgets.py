@@ -236,11 +236,6 @@ def _lines(
 # the mean
 
 
-def is_mean(estimate: Estimate) -> bool:
-    """Whether the estimate is a mean across raters."""
-    return estimate.quantity == "mean"
-
-
 def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
     """The classical interval beside, and what the raters were worth."""
     beside = estimate.diagnostics.get("classical")

@@ -35,22 +35,20 @@ def describe(result: Certificate) -> Content:
     limit = f"{words.percent(result.confidence)} lower limit {signed(result.low)}"
     verdict = "CERTIFIED" if result.certified else "NOT certified"
     difference = f"difference {signed(result.value)}, {limit}"
+    p, attained = result.diagnostics.get("p_value"), ""
+    if not math.isnan(result.attained):
+        tail = f" ({words.p_value(p)})" if isinstance(p, float) else ""
+        attained = f"confidence {result.attained:.4g}{tail}"
     return guaranteed(
         result,
         (f"certificate: {result.claim}", verdict, difference),
         *(("because", reason) for reason in result.reasons),
-        ("attained", _attained(result)),
+        ("attained", attained),
         ("test", TESTS.get(result.test, result.test)),
         ("method", result.method),
         ("evidence", words.evidence(result.counts)),
         tables=(_figures(result),),
     )
-
-
-def _attained(result: Certificate) -> str:
-    p = result.diagnostics.get("p_value")
-    said = f"confidence {result.attained:.4g}" if not math.isnan(result.attained) else ""
-    return f"{said} ({words.p_value(p)})" if said and isinstance(p, float) else said
 
 
 def _ceilings(result: Certificate) -> dict[str, float]:

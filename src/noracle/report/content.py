@@ -179,7 +179,7 @@ def _(result: Estimate) -> Content:
     )
     said = f"undefined ({result.reason})" if unknown and result.reason else value
     how, evidence = method_and_evidence(result)
-    if budgets.is_mean(result):
+    if result.quantity == "mean":
         tables = budgets.mean_tables(result, digits)
         lines = (*budgets.mean_lines(result), how, ("evidence", budgets.mean_evidence(result)))
     else:

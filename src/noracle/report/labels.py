@@ -34,7 +34,11 @@ def describe(result: LabelAnalysis) -> Content:
         value = words.number(noise.value, digits)
         known = words.bound(noise.low, noise.high, noise.confidence, digits=digits)
     failed = [f"the evidence speaks against: {c.assumption}" for c in result.checks if not c.passed]
-    verdicts = (f"{c.name}: {_verdict(c.passed, c.p_value)}. {c.finding}" for c in result.checks)
+    verdicts = []
+    for c in result.checks:
+        verdict = f"{'passed' if c.passed else 'FAILED'}, {words.p_value(c.p_value)}"
+        verdict = "undecided" if math.isnan(c.p_value) else verdict
+        verdicts.append(f"{c.name}: {verdict}. {c.finding}")
     maps = [_matrix_table(result, t) for t in result.transitions if t.matrix]
     people = [_annotators_table(result)] if result.annotators else []
     return guaranteed(
@@ -49,11 +53,6 @@ def describe(result: LabelAnalysis) -> Content:
         tables=(*maps, _classes_table(result), *people),
         alarms=tuple(dict.fromkeys(failed)),
     )
-
-
-def _verdict(passed: bool, p_value: float) -> str:
-    said = f"{'passed' if passed else 'FAILED'}, {words.p_value(p_value)}"
-    return "undecided" if math.isnan(p_value) else said
 
 
 def _transition_line(t: TransitionTable) -> str:

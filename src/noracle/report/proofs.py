@@ -49,23 +49,18 @@ def describe(proof: Proof) -> Content:
     unsure = proof.diagnostics.get("undecided") or ()
     if conflict and unsure:
         conflict += f" (undecided without {', '.join(unsure)})"
-    uses = uses_of(proof)
+    uses, given = uses_of(proof), (proof.spec.get("prevalence") or {}).items()
     return guaranteed(
         proof,
         (f"{status.upper() if status == 'alarm' else status}: {proof.claim}", said),
         ("claim", proof.claim),
-        ("prevalence", _prevalence(proof)),
+        ("prevalence", ", ".join(f"{label} {low} to {high}" for label, (low, high) in given)),
         ("proved by", _how(proof)),
         ("conflict", conflict),
         ("evidence", words.evidence(proof.counts)),
         ("cannot see", _UNSEEN[status]),
         tables=() if uses is None else (_uses_table(proof, uses),),
     )
-
-
-def _prevalence(proof: Proof) -> str:
-    given = proof.spec.get("prevalence") or {}
-    return ", ".join(f"{label} {low} to {high}" for label, (low, high) in given.items())
 
 
 def _how(proof: Proof) -> str:
@@ -167,22 +162,15 @@ def _trace_content(result: Ranges) -> Content:
     text = ", ".join(a if a == b else f"{a} to {b}" for a, b in windows) or "none"
     rows = [(a, b, status) for status in ("possible", "undecided") for a, b in said[status]]
     rows.sort(key=lambda row: row[0])
+    shown = ((words.count(a), words.count(b), what) for a, b, what in rows)
+    caption = f"Numbers of items that can have label {said['trace']}"
+    name, n = f"prevalence of {said['trace']} if {said['claim']}", words.count(said["items"])
     return guaranteed(
         result,
-        (
-            f"prevalence of {said['trace']} if {said['claim']}",
-            f"{text} of {words.count(said['items'])} items",
-        ),
+        (name, f"{text} of {n} items"),
         ("claim", said["claim"]),
         *method_and_evidence(result),
-        tables=[
-            table(
-                f"Numbers of items that can have label {said['trace']}",
-                ("from", "to", ""),
-                ((words.count(a), words.count(b), what) for a, b, what in rows),
-                text=(-1,),
-            )
-        ],
+        tables=[table(caption, ("from", "to", ""), shown, text=(-1,))],
     )
 
 
