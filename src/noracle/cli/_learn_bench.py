@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from noracle._version import __version__
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
-from noracle.cli._output import bar, check_target, say, say_card, say_json, working
+from noracle.cli._output import bar, check_target, working
 from noracle.errors import ArgumentError, EvidenceError, fault, require, require_evidence
 from noracle.report import plots, words
 from noracle.report.content import Content, ContentTable, content, labelled, table
@@ -388,17 +388,11 @@ def bench(own: _BenchOptions, output: Output) -> None:
                 mine.append(StudyTable(rows=rows, n_seeds=len(each.seeds), **about))
             tables += mine
             results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
-    output.page("Learning from ruled-out labels", results)
-    if output.as_json:
-        trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
-        head = {"schema": "study/1", "version": __version__, "journal": str(book)}
-        say_json({**head, "settings": trained, "tables": [one.to_dict() for one in tables]})
-        return
-    for result in results:
-        say_card(str(result))
-    say(f"journal {book}")
-    if output.html is not None:
-        say(f"report {output.html}")
+    trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
+    head = {"schema": "study/1", "version": __version__, "journal": str(book)}
+    found = {**head, "settings": trained, "tables": [one.to_dict() for one in tables]}
+    title = "Learning from ruled-out labels"
+    output.emit(title, results, found=found, after=[f"journal {book}"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

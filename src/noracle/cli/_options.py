@@ -6,6 +6,7 @@ each field, and calls the verb with the dataclasses filled in.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -30,23 +31,15 @@ from typing import (
 
 import typer
 
-from noracle.cli._output import (
-    check_target,
-    read_json,
-    say,
-    say_card,
-    say_json,
-    settings,
-    working,
-)
+from noracle.cli._output import check_target, read_json, say, say_card, say_json, settings, working
 from noracle.counts import AccuracyCounts, check_n_classes
 from noracle.errors import (
     ArgumentError,
     EvidenceError,
     GuaranteeWarning,
     NoracleError,
-    fault,
     require,
+    require_evidence,
 )
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
@@ -213,26 +206,26 @@ class Output:
         seed: int | None = None,
         more: Sequence[Result] = (),
         after: Sequence[str] = (),
+        found: dict[str, Any] | None = None,
     ) -> None:
         """Print the results and write the page.
 
-        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page
-        shows; ``after`` are lines of text below the cards.
+        ``single`` prints one JSON object instead of a list, and ``found`` is what JSON says instead
+        of the results; ``more`` are results that only the page shows; ``after`` are lines of text
+        below the cards.
         """
         self.page(title, [*results, *more], seed)
         if self.as_json:
             from noracle.results import results_dict
 
-            say_json(results[0].to_dict() if single else results_dict(results))
+            told = results[0].to_dict() if single else results_dict(results)
+            say_json(told if found is None else found)
             return
         for result in results:
             say_card(str(result))
-        for line in after:
+        seeds = [] if seed is None else [f"seed {seed}"]
+        for line in (*after, *seeds, *([] if self.html is None else [f"report {self.html}"])):
             say(line)
-        if seed is not None:
-            say(f"seed {seed}")
-        if self.html is not None:
-            say(f"report {self.html}")
 
     def tell(self, found: dict[str, Any], lines: Iterable[str], *, bold: bool = False) -> None:
         """Print one JSON value, or lines of text of which the first may stand out."""
@@ -264,34 +257,29 @@ def class_names(text: str | None) -> list[int | str] | None:
     return [int(c) for c in found] if found is not None and whole else found  # type: ignore[return-value]
 
 
-def column_names(
-    values: Sequence[str] | None,
-    rule: str = "--columns must be name=column, as in item=question_id",
-) -> dict[str, str]:
+_COLUMNS = "--columns must be name=column, as in item=question_id"
+
+
+def column_names(values: Sequence[str] | None, rule: str = _COLUMNS) -> dict[str, str]:
     """``name=column``, by commas or given several times."""
     found: dict[str, str] = {}
     for value in names(values) or ():
         name, mark, column = (part.strip() for part in value.partition("="))
-        if not (name and mark and column):
-            raise ArgumentError(f"{rule}; got {value!r}.")
+        require(name and mark and column, f"{rule}; got {value!r}.")
         found[name] = column
     return found
 
 
 def pairs(flag: str, values: Sequence[str] | None) -> dict[str, float] | None:
     """``name=number``, given several times."""
-    if not values:
-        return None
     found: dict[str, float] = {}
-    for value in names(values) or ():
-        name, mark, number = value.partition("=")
+    rule = f"--{flag} must be name=number"
+    for name, number in column_names(values, rule).items():
         try:
-            found[name.strip()] = float(number)
+            found[name] = float(number)
         except ValueError:
-            mark = ""
-        if not mark or not name.strip():
-            raise ArgumentError(f"--{flag} must be name=number; got {value!r}.")
-    return found
+            raise ArgumentError(f"{rule}; got '{name}={number}'.") from None
+    return found if values else None
 
 
 def combination(flag: str, value: str | None) -> str | dict[str, float] | None:
@@ -305,8 +293,7 @@ def whole_numbers(text: str, rule: str, least: int | None = None) -> list[int]:
         found = [int(part) for part in names(text) or ()]
     except ValueError:
         found = []
-    if not found or (least is not None and min(found) < least):
-        raise ArgumentError(f"{rule}; got {text!r}.")
+    require(found and (least is None or min(found) >= least), f"{rule}; got {text!r}.")
     return found
 
 
@@ -419,10 +406,10 @@ class Sources:
         ).with_repeats(self.repeats)
         settings.notes += evidence.inferred
         if labels and evidence.judgements is None and evidence.grades is None:
-            raise ArgumentError(
-                "--judgements (item, class, verdict) or --grades (item, system, verdict) must be given, or --label or --ruled-out with a "
-                "column of a wide --answers file, or --counts; got answers alone, which say nothing of the truth."
-            )
+            tables = "--judgements (item, class, verdict) or --grades (item, system, verdict)"
+            others = "--label or --ruled-out with a column of a wide --answers file, or --counts"
+            got = "got answers alone, which say nothing of the truth"
+            raise ArgumentError(f"{tables} must be given, or {others}; {got}.")
         log.info("evidence opened in %.2f s", time.perf_counter() - started)
         return evidence
 
@@ -502,19 +489,15 @@ def policy_checks(
     return list(checks)
 
 
-_NO_RESULT = (NoracleError, KeyError, TypeError, ValueError, AttributeError)
-
-
 def read_plan(path: str, how: str) -> Plan:
     """A plan that ``noracle plan`` wrote; ``how`` are the options with which it does."""
     value = read_json(path, "--plan")
-    try:
+    plan = None
+    with contextlib.suppress(NoracleError, KeyError, TypeError, ValueError, AttributeError):
         plan = read_result(value)
-    except _NO_RESULT:
-        plan = None
     if not isinstance(plan, Plan):
         rule, remedy = "must hold a plan (schema plan/1)", f"Write it with 'noracle plan {how}'."
-        raise EvidenceError(fault("--plan", rule, f"something else in {path!r}", remedy=remedy))
+        raise EvidenceError.of("--plan", rule, f"something else in {path!r}", remedy=remedy)
     return plan
 
 
@@ -522,9 +505,8 @@ def read_counts(path: str) -> AccuracyCounts:
     """Counts that ``--save-counts`` wrote, or a file of that shape with published numbers."""
     data = read_json(path, "--counts")
     shape = f"something else in {path!r}"
-    if not isinstance(data, dict):
-        rule = "must hold a JSON object with schema counts/1"
-        raise EvidenceError(fault("--counts", rule, shape))
+    rule = "must hold a JSON object with schema counts/1"
+    require_evidence(isinstance(data, dict), "--counts", rule, shape)
     try:
         counts = AccuracyCounts.from_dict(data)
         _check_counts(counts)
@@ -533,35 +515,32 @@ def read_counts(path: str) -> AccuracyCounts:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{shape} ({type(error).__name__}: {error})"
         rule, remedy = "must have the shape of schema counts/1", "Write it with --save-counts."
-        raise EvidenceError(fault("--counts", rule, why, remedy=remedy)) from None
+        raise EvidenceError.of("--counts", rule, why, remedy=remedy) from None
     return counts
 
 
 def _check_counts(counts: AccuracyCounts) -> None:
-    def refuse(name: str, rule: str, got: object) -> None:
-        raise EvidenceError(fault(f"--counts{name}", rule, got))
+    def hold(ok: bool, name: str, rule: str, got: object) -> None:
+        require_evidence(ok, f"--counts{name}", rule, got)
 
     for tally, n in counts.tallies.items():
-        size, out = tally.n_classes, tally.n_ruled_out
+        size, out, verdict = tally.n_classes, tally.n_ruled_out, tally.verdict
         if size or tally.design == "uniform":  # grades of free text know of no classes
             check_n_classes(size)
-        if tally.verdict not in ("yes", "no", "unsure"):
-            refuse(": verdict", "must be yes, no or unsure", repr(tally.verdict))
-        if tally.verdict == "no" and size and not 1 <= out < size:
-            refuse(": n_ruled_out", f"must be in [1, {size})", repr(out))
-        if n < 0:
-            refuse(": n", "must not be negative", n)
+        known = verdict in ("yes", "no", "unsure")
+        hold(known, ": verdict", "must be yes, no or unsure", repr(verdict))
+        some = verdict != "no" or not size or 1 <= out < size
+        hold(some, ": n_ruled_out", f"must be in [1, {size})", repr(out))
+        hold(n >= 0, ": n", "must not be negative", n)
     for cell, n in counts.items.items():
         if cell.n_classes:
             check_n_classes(cell.n_classes)
-        answered = counts.answered[cell]
-        if not 0 <= answered <= n:
-            refuse(": answered", "must be between 0 and the number of items", answered)
-        if not cell.weight > 0:
-            refuse(": weight", "must be positive", cell.weight)
+        answered, rule = counts.answered[cell], "must be between 0 and the number of items"
+        hold(0 <= answered <= n, ": answered", rule, answered)
+        hold(cell.weight > 0, ": weight", "must be positive", cell.weight)
     found = {cell.system for cell in counts.items} | {tally.system for tally in counts.tallies}
-    if not found or not all(isinstance(name, str) for name in found):
-        refuse("", "must name at least one system", sorted(map(repr, found)))
+    named = bool(found) and all(isinstance(name, str) for name in found)
+    hold(named, "", "must name at least one system", sorted(map(repr, found)))
 
 
 def read_matrix(path: str | None) -> list[list[float]] | None:
@@ -571,9 +550,7 @@ def read_matrix(path: str | None) -> list[list[float]] | None:
     if path is None:
         return None
 
-    def refused(rule: str, got: str, remedy: str = "") -> EvidenceError:
-        return EvidenceError(fault("--transition", rule, got, remedy=remedy))
-
+    refused = functools.partial(EvidenceError.of, "--transition")
     if Path(path).suffix.lower() == ".json":
         rows = read_json(path, "--transition")
     else:

@@ -92,12 +92,12 @@ def draw(result: Certificate, ax: Axes | None = None) -> Axes:
     if math.isfinite(rate) and math.isfinite(used):
         start = max(0.0, used + result.low)
         span(ax, 0, start, rate, colour, linestyle="-" if good else "--")
-        mark(ax, start, 0, "|", colour, size=9, markeredgewidth=2)
-        mark(ax, rate, 0, "o", colour, size=7)
+        mark(ax, (start, 0), "|", colour, markersize=9, markeredgewidth=2)
+        mark(ax, (rate, 0), "o", colour, markersize=7)
         ax.axvline(used + result.margin, color=INK, linestyle="--", linewidth=1)
     for y, value in enumerate(ceilings.values(), start=1):
         if math.isfinite(value):
-            mark(ax, value, y, "D", INK if y == 1 else GREY, hollow=y > 1)
+            mark(ax, (value, y), "D", INK if y == 1 else GREY, hollow=y > 1)
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
     name_rows(ax, ["system matches the vote", *(f"ceiling {name}" for name in ceilings)])

@@ -208,7 +208,7 @@ def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
         colour = ORANGE if r.verdict else BLUE if r.n else GREY
         span(ax, y, r.low, r.high, colour, linestyle="-" if r.n else ":")
         if r.n:
-            mark(ax, r.value, y, "o", colour, hollow=not r.verdict)
+            mark(ax, (r.value, y), "o", colour, hollow=not r.verdict)
     name_rows(ax, [r.name for r in rates])
     if rates and not math.isnan(rates[0].expected):
         ax.axvline(rates[0].expected, color=INK, linestyle="--", linewidth=1)

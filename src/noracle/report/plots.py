@@ -72,8 +72,7 @@ def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes
     """
     ax = new_axes(ax, len(estimates))
     for y, e in enumerate(estimates):
-        dashed = e.guarantee.kind == Kind.HEURISTIC
-        _interval(ax, y, e.value, e.low, e.high, color=ORANGE if dashed else BLUE, dashed=dashed)
+        _interval(ax, y, e, dashed=e.guarantee.kind == Kind.HEURISTIC)
     name_rows(ax, [e.subject for e in estimates])
     if estimates:
         first = estimates[0]
@@ -126,8 +125,7 @@ def _(result: Comparison, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax, len(shown))
     ax.axvline(0, color=GREY, linewidth=1)
     for y, d in enumerate(shown):
-        open_ = d.verdict == "not separable"
-        _interval(ax, y, d.value, d.low, d.high, color=GREY if open_ else BLUE, hollow=open_)
+        _interval(ax, y, d, hollow=d.verdict == "not separable")
     name_rows(ax, [f"{short_name(d.first)} − {short_name(d.second)}" for d in shown])
     ax.set_xlabel(f"difference of accuracy, {words.percent(result.confidence)} simultaneous")
     _limits(ax, [0.0, *(v for d in shown for v in (d.low, d.high, d.value) if math.isfinite(v))])
@@ -264,24 +262,16 @@ def short_name(name: str, most: int = 34) -> str:
 
 
 def _interval(
-    ax: Axes,
-    y: float,
-    value: float,
-    low: float,
-    high: float,
-    *,
-    color: str,
-    dashed: bool = False,
-    hollow: bool = False,
+    ax: Axes, y: float, of: Estimate | Difference, *, dashed: bool = False, hollow: bool = False
 ) -> None:
+    low, high, color = of.low, of.high, ORANGE if dashed else GREY if hollow else BLUE
     bounded = math.isfinite(low) and math.isfinite(high)
     if bounded:
-        dash = "--" if dashed else "-"
-        span(ax, y, low, high, color, linestyle=dash, solid_capstyle="butt")
+        span(ax, y, low, high, color, linestyle="--" if dashed else "-", solid_capstyle="butt")
         ax.plot([low, high], [y, y], "|", color=color, markersize=9, markeredgewidth=2)
-    if math.isfinite(value):
-        form = "o" if bounded else "x"
-        mark(ax, value, y, form, color, size=7, hollow=hollow, markeredgewidth=1.6)
+    if math.isfinite(of.value):
+        look: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.6}
+        mark(ax, (of.value, y), "o" if bounded else "x", color, hollow=hollow, **look)
     else:
         centre = (low + high) / 2 if bounded else 0.5
         note(ax, "estimate undefined", (centre, y), (0, 5), ha="center", va="bottom")
@@ -293,19 +283,11 @@ def span(ax: Axes, y: float, low: float, high: float, color: str, **style: Any) 
 
 
 def mark(
-    ax: Axes,
-    x: float,
-    y: float,
-    form: str,
-    color: str,
-    *,
-    size: float = 6,
-    hollow: bool = False,
-    **style: Any,
+    ax: Axes, at: tuple[float, float], form: str, color: str, *, hollow: bool = False, **style: Any
 ) -> None:
     """Draw one marker; a hollow one has the colour of the ground inside."""
-    face = "white" if hollow else color
-    ax.plot([x], [y], form, color=color, markersize=size, markerfacecolor=face, **style)
+    look = {"markersize": 6, "markerfacecolor": "white" if hollow else color, **style}
+    ax.plot([at[0]], [at[1]], form, color=color, **look)
 
 
 def note(
