@@ -30,16 +30,9 @@ from noracle.cli._output import (
     settings,
     working,
 )
+from noracle.collect import server
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
-from noracle.collect.server import (
-    ServerSettings,
-    database_url,
-    key_path,
-    make_key,
-    read_key,
-    sqlite_path,
-)
 from noracle.errors import ArgumentError, require
 from noracle.report import words
 
@@ -716,15 +709,15 @@ def init(own: _CollectInit) -> None:
     from noracle.collect.service import people
     from noracle.collect.store import open_store
 
-    url = database_url(own.db)
-    file, key = sqlite_path(url), key_path(url, own.key_file)
+    url = server.database_url(own.db)
+    file, key = server.sqlite_path(url), server.key_path(url, own.key_file)
     for path, what in ((file, "the database"), (key, "--key-file")):
         if path is not None:
             check_folder(what, path)
     address = own.email or typer.prompt("E-mail address of the owner", err=True)
     people.normal_email(address)
     if key.exists():
-        read_key(key)
+        server.read_key(key)
     with contextlib.closing(open_store(url)) as store:
         store.read_now(_without_accounts)
         hashed = people.hash_password(common.ask_password(address))
@@ -737,7 +730,7 @@ def init(own: _CollectInit) -> None:
 
         store.write_now(add)
     if not key.exists():
-        make_key(key)
+        server.make_key(key)
     say(f"database {url if file is None else file}")
     say(f"key      {key} (keep it secret; it is not in the database)")
     say(f"owner    {people.normal_email(address)}")
@@ -784,19 +777,17 @@ def serve(own: _ServeOptions) -> None:
     one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
     answers whoever sends it as a bearer token.
     """
-    from noracle.collect.server import serve as run
-
     for name, path in (("--tls-cert", own.tls_cert), ("--tls-key", own.tls_key)):
         if path is not None and not Path(path).is_file():
             raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
-    url = database_url(own.db)
+    url = server.database_url(own.db)
     same = values(own, "db", "key_file", "behind_proxy", "trust_proxy")
     same |= {"proxy": own.behind_proxy, "trusted": own.trust_proxy}
-    settings = ServerSettings(url=url, key_file=key_path(url, own.key_file), **same)
+    settings = server.ServerSettings(url=url, key_file=server.key_path(url, own.key_file), **same)
     # So that a wrong database is one line here, whatever the number of processes.
     with common.opened(own.db, unsafe=own.unsafe):
         pass
-    run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
+    server.serve(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
 
 
@@ -838,16 +829,16 @@ def restore(own: _RestoreOptions) -> None:
 
     if not Path(own.file).is_file():
         raise ArgumentError(f"FILE must be a readable file; got {own.file!r}.")
-    url = database_url(own.db)
-    target = sqlite_path(url)
+    url = server.database_url(own.db)
+    target = server.sqlite_path(url)
     if target is not None and target.exists():
         got = f"got the file {str(target)!r}. Name another, or move it away."
         raise ArgumentError(f"--db must be a new database; {got}")
     with working("restoring"):
         restore_store(Path(own.file), url)
-    key = key_path(url, own.key_file)
+    key = server.key_path(url, own.key_file)
     with contextlib.suppress(ArgumentError):
-        make_key(key)
+        server.make_key(key)
     say(f"restored {url if target is None else target}")
     say(f"key      {key}")
 

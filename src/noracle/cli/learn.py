@@ -17,25 +17,12 @@ from numpy.typing import NDArray
 from noracle._version import __version__
 from noracle.cli import _learn_bench
 from noracle.cli import _options as opt
+from noracle.cli import _output as console
 from noracle.cli._options import Output, argument, option, panel, read_matrix, with_options
-from noracle.cli._output import (
-    check_format,
-    check_target,
-    read_json,
-    replacing,
-    say,
-    say_card,
-    say_json,
-    working,
-    write_json,
-    write_table,
-)
-from noracle.cli._output import settings as flags
 from noracle.errors import (
     ArgumentError,
     EvidenceError,
     SingularTransition,
-    fault,
     require,
     require_evidence,
 )
@@ -105,7 +92,7 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
             vectoriser.fit([read.items[i] for i in rows])
         except ValueError:
             rule = "must have texts with words of two letters or more"
-            raise EvidenceError(fault("items", rule, "none")) from None
+            raise EvidenceError.of("items", rule, "none") from None
         words = tuple(str(word) for word in vectoriser.get_feature_names_out())
         arrays["idf"] = np.asarray(vectoriser.idf_, dtype=np.float64)
     elif kind == "features" and scale and not isinstance(read.items, np.memmap):
@@ -117,10 +104,12 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
 
 def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str]) -> None:
     """Write the folder; ``model.json`` comes last, so that a folder with it is complete."""
-    with replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
+    with console.replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
         np.savez(file, **made.arrays)  # type: ignore[arg-type]
     head = {"schema": SCHEMA, "version": __version__, "kind": made.kind, "columns": made.columns}
-    write_json(folder / "input.json", {**head, "classes": list(classes), "words": made.words})
+    console.write_json(
+        folder / "input.json", {**head, "classes": list(classes), "words": made.words}
+    )
     classifier.save(folder)
 
 
@@ -131,7 +120,7 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
     rule = "MODEL_DIR must be a folder that 'noracle learn fit' finished"
     finished = (folder / "model.json").is_file()
     require(finished, f"{rule}; got {str(folder)!r}. Run fit again to go on.")
-    head = read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
+    head = console.read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
     classifier = ComplementaryClassifier.load(folder)
     classifier.set_params(device=device, verbose=False)
     try:
@@ -262,7 +251,7 @@ _SIZES = "--hidden must be whole numbers of at least 1, as 500,100"
 
 def _no_ruled_out() -> EvidenceError:
     remedy = "Name their column with --ruled-out."
-    return EvidenceError(fault("FILE", "must hold ruled-out classes", "none", remedy=remedy))
+    return EvidenceError.of("FILE", "must hold ruled-out classes", "none", remedy=remedy)
 
 
 def read_transition(value: str, n_classes: int) -> str | Transition:
@@ -273,7 +262,7 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
     rule = "--transition must be uniform, anchors or a JSON, CSV or npy file"
     require(path.is_file(), f"{rule}; got {value!r}. Check the path.")
     kind, oracle = path.suffix.lower(), False
-    stored = read_json(value, "--transition") if kind == ".json" else None
+    stored = console.read_json(value, "--transition") if kind == ".json" else None
     matrix: Any
     if kind == ".npy":
         from noracle.learn.files import read_npy
@@ -313,7 +302,7 @@ def train(
     label = read.label if use_labels and read.label is not None else np.full(len(read), -1)
     some = (ruled_out >= 0).any(axis=1) | (label >= 0)
     rows, held = _split(some, (ruled_out >= 0).any(axis=1) & (label < 0), own)
-    with working("reading words and numbers"):
+    with console.working("reading words and numbers"):
         made = fit_input(read, rows, scale=own.scale, max_words=own.max_words)
         X = made.prepare(read.items)
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
@@ -323,7 +312,7 @@ def train(
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
         validation_share=own.validation_share if own.patience is not None else 0.0,
-        verbose=sys.stderr.isatty() and not flags.quiet,
+        verbose=sys.stderr.isatty() and not console.settings.quiet,
         random_state=own.seed,
         **settings,
     )
@@ -385,7 +374,7 @@ def _validated(
 
     if not len(held):
         return None, "none: no items were held out (--validation-share)"
-    with working("estimating"):
+    with console.working("estimating"):
         predicted = classifier.predict(X[held])
         about: Any = {"transition": classifier.transition_, "confidence": own.confidence}
         try:
@@ -497,10 +486,10 @@ def fit(own: _FitOptions, output: Output) -> None:
     from noracle.learn.readers import read_items
 
     folder = Path(own.out)
-    if folder.is_file() or not folder.parent.is_dir():
-        raise ArgumentError(f"--out must name a folder inside one that exists; got {own.out!r}.")
+    fits = not folder.is_file() and folder.parent.is_dir()
+    require(fits, f"--out must name a folder inside one that exists; got {own.out!r}.")
     hidden = opt.whole_numbers(own.hidden, _SIZES, 1)
-    with working("reading"):
+    with console.working("reading"):
         read = read_items(
             own.file,
             items=opt.names(own.items),
@@ -513,12 +502,12 @@ def fit(own: _FitOptions, output: Output) -> None:
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
     output.page("Training without an answer key", results, own.seed)
     if output.as_json:
-        say_json(done.to_dict())
+        console.say_json(done.to_dict())
         return
     for result in results:
-        say_card(str(result))
+        console.say_card(str(result))
     if output.html is not None:
-        say(f"report {output.html}")
+        console.say(f"report {output.html}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -540,21 +529,21 @@ def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
     An item is named by its column item, by its file, or by its row number from 0.
     """
     _need_learn()
-    check_format("out", own.out)
-    check_target("out", own.out)
+    console.check_format("out", own.out)
+    console.check_target("out", own.out)
     from noracle.learn.files import is_whole
     from noracle.learn.readers import read_items
 
     made, classifier, names = load_model(Path(own.model), device=own.device)
     columns = opt.names(own.items) or list(made.columns) or None
-    with working("reading"):
+    with console.working("reading"):
         read = read_items(own.file, items=columns, ruled_out=(), label=(), annotator=())
     if read.items is None:
         raise EvidenceError.of("FILE", "must hold items", "none", remedy=_NAME)
     repeated = len(read) - len(set(read.ids))
     rule, remedy = "must name each item once", "Number the items, or drop the column."
     require_evidence(not repeated, "item", rule, f"{repeated} repeats", remedy=remedy)
-    with working("answering"):
+    with console.working("answering"):
         found = classifier.predict_proba(made.prepare(read.items))
     answer = found.argmax(axis=1).tolist()
     keys: list[Any] = [int(name) for name in names] if all(map(is_whole, names)) else names
@@ -568,7 +557,7 @@ def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
     if own.chances:
         for k, label in enumerate(names):
             answers[f"chance_{label}"] = [round(float(p), 6) for p in found[:, k]]
-    write_table(own.out, answers)
+    console.write_table(own.out, answers)
     shares = {label: answer.count(k) for k, label in enumerate(names)}
     head = {"schema": "predictions/1", "system": name, "n_items": len(read)}
     told = "  " + ", ".join(f"{label} {n}" for label, n in shares.items())
@@ -604,7 +593,7 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
 
     rule = "--trusted must come with --label, the true classes; got no --label."
     require(own.trusted is None or own.label is not None, rule)
-    with working("reading"):
+    with console.working("reading"):
         read = read_items(
             own.file,
             items=opt.names(own.features) or (),
@@ -621,7 +610,7 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
     features = None
     if read.items is not None:
         features = np.asarray(read.items, dtype=np.float64).reshape(len(read), -1)
-    with working("analysing"):
+    with console.working("analysing"):
         found = analyse_labels(
             read.ruled_out,
             classes=read.classes,
@@ -649,7 +638,7 @@ def _flags(file: str, column: str) -> Any:
     strange = [name for name in read.classes if name.lower() not in meaning]
     if strange or read.label is None:
         rule = "must be a column of true and false, yes and no, or 1 and 0"
-        raise EvidenceError(fault("--trusted", rule, ", ".join(strange[:5])))
+        raise EvidenceError.of("--trusted", rule, ", ".join(strange[:5]))
     values = np.array([*(meaning[name.lower()] for name in read.classes), False])
     return values[read.label]
 
