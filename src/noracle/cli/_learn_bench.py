@@ -142,7 +142,7 @@ def _(study: StudyTable) -> Content:
     main = table(caption, header, rows, shown=range(len(rows)))
     done = sum(row.n_seeds for row in study.rows)
     noise = {row.labels: row.noise for row in reversed(study.rows) if row.noise is not None}
-    told = (f"{name} {words.percent(noise[name], 2)}" for name in study.labels if name in noise)
+    told = (f"{name} {words.percent(noise[name], '.2f')}" for name in study.labels if name in noise)
     wrong = "; ".join(told)
     counts, rates = study.counts, ", ".join(f"{r:g}" for r in study.rates)
     oracle = study.rule == "accuracy" or (study.rule == "last" and len(study.rates) > 1)

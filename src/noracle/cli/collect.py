@@ -889,7 +889,7 @@ def cells(row: ProtocolRow) -> list[str]:
     shown = [
         *((value, f"{value:+.1f}") for value in points),
         (row.se, f"{row.se:.1f}"),
-        *((value, words.percent(value, 0)) for value in (row.missed, row.found)),
+        *((value, words.percent(value, ".0f")) for value in (row.missed, row.found)),
         (row.yes_rate, f"{row.yes_rate:.3f}"),
     ]
     return ["–" if math.isnan(value) else text for value, text in shown]

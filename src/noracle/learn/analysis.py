@@ -62,7 +62,7 @@ def findings(found: LabelAnalysis) -> Iterator[str]:
 
 def percent(share: float) -> str:
     """A share as in ``3.9 %``."""
-    return words.percent(share, 1 if share >= 0.001 or share == 0 else 3)
+    return words.percent(share, ".1f" if share >= 0.001 or share == 0 else ".3f")
 
 
 def named(names: Sequence[str], most: int = 4) -> str:

@@ -102,7 +102,7 @@ def _line(
         first = _next(estimate, first, of, settings.half_width, broken=broken)
     elif possible is not None:
         low, high, guarantee = possible
-        span = f"{words.percent(low, 1)} and {words.percent(high, 1)}"
+        span = f"{words.percent(low, '.1f')} and {words.percent(high, '.1f')}"
         said = f"Without labels: whatever is true, between {span} of the answers that it gave are right."
         if low <= 0 and high >= 1:
             said = "Nothing can be said of its accuracy yet: without labels everything from 0 % to 100 % is possible."
@@ -122,10 +122,9 @@ def _line(
 
 
 def _said(estimate: Estimate, *, broken: bool) -> str:
-    span = f"{words.percent(estimate.low, 1)} and {words.percent(estimate.high, 1)}"
-    value = (
-        "" if math.isnan(estimate.value) else f", best estimate {words.percent(estimate.value, 1)}"
-    )
+    span = f"{words.percent(estimate.low, '.1f')} and {words.percent(estimate.high, '.1f')}"
+    best = words.percent(estimate.value, ".1f")
+    value = "" if math.isnan(estimate.value) else f", best estimate {best}"
     if estimate.guarantee.kind is Kind.HEURISTIC:
         return f"The labels failed a check, so this is a guess and no promise: between {span} of the items are answered right{value}."
     if broken:

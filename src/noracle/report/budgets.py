@@ -63,7 +63,7 @@ def _gap(plan: Plan) -> str:
     what = "more variance than the best real-valued plan"
     if plan.goal == "half-width":
         what = "dearer than the smallest budget"
-    return f"at most {100 * gap:.2g} % {what}, over all sets for sale"
+    return f"at most {words.percent(gap, '.2g')} {what}, over all sets for sale"
 
 
 def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
@@ -248,7 +248,7 @@ def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
     if isinstance(ratio, (int, float)) and math.isfinite(ratio) and ratio > 0:
         worth = "no help: the variance is that of the labels alone"
         if ratio < 0.995:
-            worth = f"they leave {words.percent(ratio, 0)} of the classical variance"
+            worth = f"they leave {words.percent(ratio, '.0f')} of the classical variance"
     return (("classical", text), ("raters", worth))
 
 

@@ -123,17 +123,18 @@ def p_value(p: float) -> str:
     return "p undefined" if math.isnan(p) else f"p = {p:.2g}"
 
 
-def percent(share: float, digits: int | None = None) -> str:
-    """Write a share in percent: with so many decimals, or by default with those that it has.
+def percent(share: float, form: str = "") -> str:
+    """Write a share in percent, in this form or by default with the decimals that it has; a share
+    that is no number is a dash.
 
     Examples
     --------
-    >>> percent(0.95), percent(0.9875), percent(0.9, 1), percent(float("nan"), 0)
+    >>> percent(0.95), percent(0.9875), percent(0.9, ".1f"), percent(float("nan"))
     ('95 %', '98.75 %', '90.0 %', '–')
     """
-    if digits is None:
-        return f"{round(100 * share, 10):g} %"
-    return "–" if math.isnan(share) else f"{100 * share:.{digits}f} %"
+    if not math.isfinite(share):
+        return "–"
+    return f"{100 * share:{form}} %" if form else f"{round(100 * share, 10):g} %"
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:

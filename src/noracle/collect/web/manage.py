@@ -34,6 +34,7 @@ from noracle.collect.web.page import (
     text,
 )
 from noracle.collect.web.pages import may_create
+from noracle.report import words
 
 router = APIRouter(include_in_schema=False)
 
@@ -242,7 +243,7 @@ def _number(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{100 * value:.0f} %"
+    return "–" if value is None else words.percent(value, ".0f")
 
 
 def moment(at: float | None) -> str:
