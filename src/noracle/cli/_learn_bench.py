@@ -383,16 +383,23 @@ def bench(own: _BenchOptions, output: Output) -> None:
                 each = dataclasses.replace(plan, rule=rule, training=training)
                 shown = shows(f"{data.name}, {rule}", each)
                 rows = tuple(run_study(data, each, progress=shown, **given))
-                about: Any = {"rule": rule, "rates": each.rates, "epochs": each.epochs}
-                about |= {"data": data.name, "counts": {**sizes, "classes": data.n_classes}}
-                mine.append(StudyTable(rows=rows, n_seeds=len(each.seeds), **about))
+                found = StudyTable(
+                    data=data.name,
+                    counts={**sizes, "classes": data.n_classes},
+                    rule=rule,
+                    rates=each.rates,
+                    epochs=each.epochs,
+                    n_seeds=len(each.seeds),
+                    rows=rows,
+                )
+                mine.append(found)
             tables += mine
             results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
     trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
     head = {"schema": "study/1", "version": __version__, "journal": str(book)}
-    found = {**head, "settings": trained, "tables": [one.to_dict() for one in tables]}
+    said = {**head, "settings": trained, "tables": [one.to_dict() for one in tables]}
     title = "Learning from ruled-out labels"
-    output.emit(title, results, found=found, after=[f"journal {book}"])
+    output.emit(title, results, found=said, after=[f"journal {book}"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

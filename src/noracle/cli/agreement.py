@@ -52,14 +52,19 @@ def command(given: Rated, own: _AgreementOptions, output: Output) -> None:
     with working("counting"):
         loaded = given.load() if given.whole else None
         counted = given.count(loaded, systems=())
-    about: Any = {"confidence": own.confidence, "n_boot": own.n_boot, "seed": own.seed}
-    results = []
     with working("estimating"):
-        for name in chosen:
-            evidence = loaded if name == "cohen" and loaded is not None else counted
-            about["metric"] = own.metric if name == "krippendorff" else "nominal"
-            about["raters"] = two if name == "cohen" else None
-            results.append(estimate_agreement(evidence, statistic=name, **about))
+        results = [
+            estimate_agreement(
+                loaded if name == "cohen" and loaded is not None else counted,
+                statistic=name,
+                metric=own.metric if name == "krippendorff" else "nominal",
+                raters=two if name == "cohen" else None,
+                confidence=own.confidence,
+                n_boot=own.n_boot,
+                seed=own.seed,
+            )
+            for name in chosen
+        ]
     output.emit("Agreement of raters", results, single=len(results) == 1, seed=own.seed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,29 +44,39 @@ def command(own: _DemoOptions, output: Output) -> None:
     them; key.csv is what you would not have. The report leaves it aside; it is only used here to
     show how close the report came.
     """
-    faults: Any = {"no_answer": 0.03, "unsure": 0.02}
-    about_items: Any = {"n_items": own.n_items, "n_classes": _CLASSES, "seed": own.seed}
-    world = simulate_world(systems=_SYSTEMS, **about_items, **faults)
+    world = simulate_world(
+        n_items=own.n_items,
+        n_classes=_CLASSES,
+        systems=_SYSTEMS,
+        no_answer=0.03,
+        unsure=0.02,
+        seed=own.seed,
+    )
     with working("simulating"):
         write_world(world, own.out)
         write_more(world, Path(own.out))
     if not output.as_json:
-        drawn = (
-            f"{own.n_items:,} items with {_CLASSES} classes, three systems and one question an item"
-        )
-        say(f"simulated {drawn} (seed {own.seed})\n")
+        told = f"{own.n_items:,} items with {_CLASSES} classes, three systems"
+        say(f"simulated {told} and one question an item (seed {own.seed})\n")
     page = output.html or str(Path(own.out) / "report.html")
-    about: Any = {"page": page, "saved": str(Path(page).with_suffix(".json")), "seed": own.seed}
-    about["after"] = lambda oversight: [_against_key(oversight, world)]
-    report(own.out, as_json=output.as_json, **about)
+    report(
+        own.out,
+        seed=own.seed,
+        page=page,
+        saved=str(Path(page).with_suffix(".json")),
+        as_json=output.as_json,
+        after=lambda oversight: [_against_key(oversight, world)],
+    )
 
 
 def write_more(world: World, folder: Path) -> None:
     """Write what goes beyond answers, judgements and items: ratings, scores, prices and settings."""
     n = len(world.key)
     rated = {item: world.key[item] for item in range(min(n, max(100, round(_RATED * n))))}
-    alike: Any = {"correlation": 0.3, "shared": 0.2, "n_classes": _CLASSES, "seed": world.seed}
-    write_table(folder / "ratings.csv", simulate_raters(rated, raters=_PEOPLE, **alike))
+    ratings = simulate_raters(
+        rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed
+    )
+    write_table(folder / "ratings.csv", ratings)
     write_table(folder / "pilot.csv", _scores(world, "agent-1"))
     for name in ("prices.toml", "noracle.toml"):
         (folder / name).write_text(template(f"demo-{name}"), encoding="utf-8", newline="\n")

@@ -145,8 +145,9 @@ def _java(*, full: bool) -> HealthLine:
     if full:
         import subprocess
 
-        how: Any = {"capture_output": True, "text": True, "timeout": 30}
-        done = subprocess.run([found, "-version"], check=False, **how)
+        done = subprocess.run(
+            [found, "-version"], capture_output=True, text=True, check=False, timeout=30
+        )
         told = done.stderr or done.stdout
         said = f"{found}: {told.splitlines()[0] if told else done.returncode}"
     return _machine("java", said, needed=False)
@@ -275,8 +276,8 @@ def self_test() -> tuple[float, float, float]:
     from noracle.accuracy import estimate_accuracy
     from noracle.counts import AccuracyCounts
 
-    labels: Any = {"ordinary": (30, 24), "complementary": (70, 66)}
-    e = estimate_accuracy(AccuracyCounts.from_counts(n_classes=10, **labels))
+    counts = AccuracyCounts.from_counts(n_classes=10, ordinary=(30, 24), complementary=(70, 66))
+    e = estimate_accuracy(counts)
     return e.value, e.low, e.high
 
 

@@ -228,9 +228,16 @@ def _prepare(by: ModelOptions, given: Sources, own: _SearchOptions) -> _Job:
     made = make_strategy(own.strategy, task=task, workflows=pool, **about)
     again = own.repeats if own.repeats is not None else int(getattr(made, "repeats", 1))
     unique = {w.digest: w for w in (first if halving else [*first, *more])}
-    about = {"strategy": made, "generations": rounds, "repeats": again}
-    about |= {"task": task, "vault": vault, "baselines": tuple(unique.values())}
-    return _Job(by=by, own=own, **about)
+    return _Job(
+        by=by,
+        own=own,
+        task=task,
+        vault=vault,
+        strategy=made,
+        baselines=tuple(unique.values()),
+        generations=rounds,
+        repeats=again,
+    )
 
 
 def _shares(text: str) -> tuple[float, ...]:
@@ -290,11 +297,22 @@ async def _work(
         callers = job.by.callers(stack, folder / CALLS, caps, prices, *wanted)
         step = stack.enter_context(call_bar())
         try:
-            about = opt.values(job, "by", "own", "task", "vault")
-            about |= {name: getattr(job.own, name) for name in ("seed", "confidence", "budget")}
-            about |= {"designer": None if designing is None else callers[-1], "folder": folder}
-            about |= {"calls": callers[0], "shuffle": job.by.shuffle, "progress": step}
-            return await search_workflows(job.task, job.vault, **about)
+            return await search_workflows(
+                job.task,
+                job.vault,
+                strategy=job.strategy,
+                calls=callers[0],
+                designer=None if designing is None else callers[-1],
+                generations=job.generations,
+                repeats=job.repeats,
+                seed=job.own.seed,
+                folder=folder,
+                shuffle=job.by.shuffle,
+                confidence=job.own.confidence,
+                baselines=job.baselines,
+                budget=job.own.budget,
+                progress=step,
+            )
         finally:
             for one in callers:
                 await one.close()
