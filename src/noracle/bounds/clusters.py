@@ -83,17 +83,17 @@ def cluster_limits(
     weight, one = m / largest, np.ones(len(m))
     value = weight * total / count
 
-    def limit(sign: int, ends: tuple[float, float], tail: float, *bounds: float) -> float:
-        near, far = (end * one for end in ends)
+    def limit(value: np.ndarray, near: float, far: float, tail: float, a: float, b: float) -> float:
         if anytime:
-            return mixed_limit(sign * value, weight, near, one, tail, *bounds)
-        return fixed_limit(sign * value, weight, near, far, one, tail, *bounds, orders, seed)
+            return mixed_limit(value, weight, near * one, one, tail, a, b)
+        ends = near * one, far * one
+        return fixed_limit(value, weight, *ends, one, tail, a, b, orders, seed)
 
     lower, upper = floor, ceiling
     if below > 0 and len(m) and math.isfinite(low):
-        lower = limit(1, (low, high), below, floor, ceiling)
+        lower = limit(value, low, high, below, floor, ceiling)
     if above > 0 and len(m) and math.isfinite(high):
-        upper = -limit(-1, (-high, -low), above, -ceiling, -floor)
+        upper = -limit(-value, -high, -low, above, -ceiling, -floor)
     return ordered(lower, upper, floor, ceiling)
 
 

@@ -151,18 +151,10 @@ def wanted(arguments: Sequence[str], environment: Mapping[str, str] = os.environ
 
 FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
-_OF_LABELS = {
-    "estimate",
-    "compare",
-    "race",
-    "check",
-    "route",
-    "certify",
-    "ceiling",
-    "agreement",
-    "mean",
+_WITH_FILES = {
+    *("estimate", "compare", "race", "check", "route", "certify", "ceiling", "agreement", "mean"),
+    *("alarm", "ranges", "conflict"),
 }
-_WITH_FILES = _OF_LABELS | {"alarm", "ranges", "conflict"}
 """The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")
 # The parent of typer's own parameter error is the error of every wrong use, in each version of

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from noracle.cli._options import argument, option
+from noracle.cli._options import argument, flags, option
 from noracle.cli._output import bar, say_card, say_json, working
 from noracle.collect.errors import NotFound
 from noracle.collect.server import DEFAULT_DB, database_url, sqlite_path
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,10 +65,8 @@ def opened(db: str, *, unsafe: bool = False) -> Iterator[Store]:
 
     url = database_url(db)
     file = sqlite_path(url)
-    if file is not None and not file.is_file():
-        raise ArgumentError(
-            f"--db must be a database of noracle collect; got no file {str(file)!r}. Make it with: noracle collect init"
-        )
+    rule = f"--db must be a database of noracle collect; got no file {str(file)!r}"
+    require(file is None or file.is_file(), f"{rule}. Make it with: noracle collect init")
     store = open_store(url, unsafe=unsafe)
     try:
         yield store
@@ -127,10 +125,10 @@ def ask_password(who: str) -> str:
     """
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")
-        if not password:
-            raise ArgumentError(
-                "the password must be the first line of stdin where nobody can be asked; got nothing."
-            )
+        rule = (
+            "the password must be the first line of stdin where nobody can be asked; got nothing."
+        )
+        require(password, rule)
         return password
     first = getpass.getpass(f"Password for {who} (10 characters or more): ")
     if getpass.getpass("Again: ") != first:
@@ -152,10 +150,8 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 def address_of(address: str) -> tuple[str, str]:
     """Database and short name of a project in ``DB#SLUG``."""
     db, mark, slug = address.rpartition("#")
-    if not (mark and db and slug):
-        raise ArgumentError(
-            f"--project must be a database and the short name of a project, as noracle.db#survey; got {address!r}."
-        )
+    rule = "--project must be a database and the short name of a project, as noracle.db#survey"
+    require(mark and db and slug, f"{rule}; got {address!r}.")
     return db, slug
 
 
@@ -178,11 +174,9 @@ def look_alone(address: str, others: Mapping[str, object]) -> LiveView:
     """The live view behind ``--project``, which goes with no other evidence: how to estimate was
     decided when the project was sealed.
     """
-    given = [f"--{name}" for name, value in others.items() if value is not None]
-    if given:
-        raise ArgumentError(
-            f"--project must be the only evidence; got {', '.join(given)} too. Export the project to use it with others."
-        )
+    given = ", ".join(flags({name: value is not None for name, value in others.items()}))
+    remedy = "Export the project to use it with others."
+    require(not given, f"--project must be the only evidence; got {given} too. {remedy}")
     db, slug = address_of(address)
     return look_at(slug, db)
 

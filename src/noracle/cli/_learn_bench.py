@@ -7,21 +7,21 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, argument, option, panel, with_options
-from noracle.cli._output import bar, check_target, say, say_card, say_json, working
-from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.report import plots
-from noracle.report.content import Content, ContentTable, content, labelled
+from noracle.cli._output import bar, check_target, working
+from noracle.errors import ArgumentError, EvidenceError, fault, require, require_evidence
+from noracle.report import plots, words
+from noracle.report.content import Content, ContentTable, content, labelled, table
 from noracle.results.base import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from noracle.learn.bench.study import Rule, StudyRow
+    from noracle.learn.bench.study import StudyRow
     from noracle.learn.bench.trial import LabelSetting, TrialData
     from noracle.learn.readers import LabelledItems
 
@@ -121,59 +121,45 @@ def _dots(ax: Axes | None, names: Sequence[str], series: Mapping[str, Sequence[S
     return ax
 
 
-def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> ContentTable:
-    """A table whose first column holds names and the others numbers; all rows are shown."""
-    return ContentTable(
-        caption=caption,
-        header=tuple(header),
-        rows=tuple(map(tuple, rows)),
-        numeric=(False, *[True] * (len(header) - 1)),
-        shown=tuple(range(len(rows))),
-    )
-
-
 @content.register
-def _(table: StudyTable) -> Content:
-    paper = {
-        name: any(table.cell(a, name).paper is not None for a in table.algorithms)
-        for name in table.labels
-    }
+def _(study: StudyTable) -> Content:
+    paper = {row.labels for row in study.rows if row.paper is not None}
     header = ["algorithm"]
-    for name in table.labels:
-        header += [
-            name,
-            *(["paper"] if paper[name] else []),
-            f"lr {name}" if len(table.labels) > 1 else "lr",
-        ]
+    for name in study.labels:
+        rate = f"lr {name}" if len(study.labels) > 1 else "lr"
+        header += [name, *(["paper"] if name in paper else []), rate]
     rows = []
-    for algorithm in table.algorithms:
+    for algorithm in study.algorithms:
         line = [_named(algorithm)]
-        for name in table.labels:
-            cell = table.cell(algorithm, name)
-            published = ["—" if cell.paper is None else f"{cell.paper:.2f}"] if paper[name] else []
+        for name in study.labels:
+            cell = study.cell(algorithm, name)
+            published = (
+                ["—" if cell.paper is None else f"{cell.paper:.2f}"] if name in paper else []
+            )
             line += [figure(cell), *published, "—" if cell.lr is None else f"{cell.lr:g}"]
         rows.append(line)
-    caption = f"Test accuracy on {table.data} in percent, mean ± standard deviation over {table.n_seeds} seeds; {RULES[table.rule]}"
-    main = _table(caption, header, rows)
-    done = sum(row.n_seeds for row in table.rows)
-    noise = {name: _noise(table, name) for name in table.labels}
-    wrong = "; ".join(f"{name} {100 * n:.2f} %" for name, n in noise.items() if n is not None)
-    counts, rates = table.counts, ", ".join(f"{r:g}" for r in table.rates)
-    oracle = table.rule == "accuracy" or (table.rule == "last" and len(table.rates) > 1)
-    runs = f"{done} of {len(table.rows) * table.n_seeds} runs"
+    caption = f"Test accuracy on {study.data} in percent, mean ± standard deviation over {study.n_seeds} seeds; {RULES[study.rule]}"
+    main = table(caption, header, rows, shown=range(len(rows)))
+    done = sum(row.n_seeds for row in study.rows)
+    noise = {row.labels: row.noise for row in reversed(study.rows) if row.noise is not None}
+    told = (f"{name} {words.percent(noise[name], '.2f')}" for name in study.labels if name in noise)
+    wrong = "; ".join(told)
+    counts, rates = study.counts, ", ".join(f"{r:g}" for r in study.rates)
+    oracle = study.rule == "accuracy" or (study.rule == "last" and len(study.rates) > 1)
+    runs = f"{done} of {len(study.rows) * study.n_seeds} runs"
     evidence = f"{counts['items']} items, {counts['test']} test items, {counts['classes']} classes"
-    trials = f"{table.epochs} epochs; learning rates {rates}; {table.n_seeds} seeds"
-    seen = any(_is_oracle(a) for a in table.algorithms)
+    trials = f"{study.epochs} epochs; learning rates {rates}; {study.n_seeds} seeds"
+    seen = any(_is_oracle(a) for a in study.algorithms)
     return Content(
-        headline=(f"study of {table.data!r} by {table.rule}", runs),
+        headline=(f"study of {study.data!r} by {study.rule}", runs),
         alerts=("ORACLE: the rule looks at true labels",) if oracle else (),
         lines=labelled(
-            ("rule", RULES[table.rule]),
+            ("rule", RULES[study.rule]),
             ("evidence", evidence),
             ("trials", trials),
             ("noise", f"wrong labels among those trained on: {wrong}" if wrong else ""),
         ),
-        tables=(main, *_differences(table)),
+        tables=(main, *_differences(study)),
         notes=("oracle: true labels were seen in training or in T",) if seen else (),
     )
 
@@ -181,18 +167,18 @@ def _(table: StudyTable) -> Content:
 @content.register
 def _(result: RuleTable) -> Content:
     first = result.tables[0]
-    columns = [(table, name) for name in first.labels for table in result.tables]
-    header = ("algorithm", *(f"{name} · {table.rule}" for table, name in columns))
+    columns = [(each, name) for name in first.labels for each in result.tables]
+    header = ("algorithm", *(f"{name} · {each.rule}" for each, name in columns))
     rows = [
-        (_named(a), *(figure(table.cell(a, name)) for table, name in columns))
+        (_named(a), *(figure(each.cell(a, name)) for each, name in columns))
         for a in first.algorithms
     ]
     caption = f"Test accuracy on {first.data} in percent by selection rule; all rules select from the same trials"
-    rules = [table.rule for table in result.tables]
+    rules = [each.rule for each in result.tables]
     return Content(
         headline=(f"selection rules on {first.data!r}", ", ".join(rules)),
         lines=labelled(*((rule, RULES[rule]) for rule in rules)),
-        tables=(_table(caption, header, rows),),
+        tables=(table(caption, header, rows, shown=range(len(rows))),),
     )
 
 
@@ -204,23 +190,23 @@ def figure(row: StudyRow) -> str:
     return (f"{row.mean:.2f}" if row.sd is None else f"{row.mean:.2f} ± {row.sd:.2f}") + failed
 
 
-def _differences(table: StudyTable) -> tuple[ContentTable, ...]:
+def _differences(study: StudyTable) -> tuple[ContentTable, ...]:
     """What labels that depend on the class alone change: a column for every pair NAME:iid and NAME."""
     pairs = [
         (name, base)
-        for name in table.labels
-        if (base := name.replace(":iid", "")) != name and base in table.labels
+        for name in study.labels
+        if (base := name.replace(":iid", "")) != name and base in study.labels
     ]
     if not pairs:
         return ()
     rows = []
-    for a in table.algorithms:
-        cells = [(table.cell(a, name).mean, table.cell(a, base).mean) for name, base in pairs]
+    for a in study.algorithms:
+        cells = [(study.cell(a, name).mean, study.cell(a, base).mean) for name, base in pairs]
         said = ("—" if None in pair else f"{pair[0] - pair[1]:+.2f}" for pair in cells)  # type: ignore[operator]
         rows.append((_named(a), *said))
     caption = "Difference in points when labels are drawn anew from the counted T: what dependence on the item costs"
     header = ("algorithm", *(f"{name} − {base}" for name, base in pairs))
-    return (_table(caption, header, rows),)
+    return (table(caption, header, rows, shown=range(len(rows))),)
 
 
 def _is_oracle(algorithm: str) -> bool:
@@ -234,25 +220,14 @@ def _named(algorithm: str) -> str:
     return f"{algorithm} (oracle)" if _is_oracle(algorithm) else algorithm
 
 
-def _noise(table: StudyTable, labels: str) -> float | None:
-    found = (row.noise for row in table.rows if row.labels == labels)
-    return next((noise for noise in found if noise is not None), None)
-
-
-EXAMPLE = """Labels: WAY[:OPTION]…
-
+EXAMPLE = opt.paragraphs("""Labels: WAY[:OPTION]…
 WAY is uniform, noisy:SHARE (so many rule out the truth), weak or strong (biased), people (four classes are shown and one is ruled out that
-the annotator did not name) or given (those of the file).
-
+ the annotator did not name) or given (those of the file).
 OPTION is iid (drawn anew from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (an item).
-
 Example:
-
 noracle learn bench digits.npz --labels uniform --labels noisy:0.1 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
-
 noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --labels people:iid --rule accuracy --rule scel --seeds 3
-
-True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was."""
+True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was.""")
 
 TEN = (
     *("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW", "PC-sigmoid"),
@@ -290,19 +265,16 @@ def parse_labels(text: str) -> LabelSetting:
         except ValueError:
             known = None
         if known is None or known in said:
-            raise ArgumentError(
-                f"--labels must be WAY[:iid|:evened][:removed=SHARE][:labels=N], as noisy:0.1:removed=0.5; got {text!r}."
-            )
+            rule = "--labels must be WAY[:iid|:evened][:removed=SHARE][:labels=N]"
+            raise ArgumentError(f"{rule}, as noisy:0.1:removed=0.5; got {text!r}.")
         said[known] = made
-    if way not in WAYS or (way == "noisy") != ("noise" in said and way in ("noisy", "uniform")):
-        raise ArgumentError(
-            f"--labels must begin with {', '.join(WAYS)} (noisy with its share, as noisy:0.1); got {text!r}."
-        )
+    noisy = "noise" in said and way in ("noisy", "uniform")
+    rule = f"--labels must begin with {', '.join(WAYS)} (noisy with its share, as noisy:0.1)"
+    require(way in WAYS and (way == "noisy") == noisy, f"{rule}; got {text!r}.")
     return LabelSetting(name=text, way=way, **said)  # type: ignore[arg-type]
 
 
-_reading = panel("Reading the files")
-_tried = panel("What is tried")
+_reading, _tried = panel("Reading the files"), panel("What is tried")
 _training = panel("Training")
 
 
@@ -311,19 +283,19 @@ class _BenchOptions:
     files: list[str] = argument(
         "Items to train on with true labels; several are several data sets.", "FILE…", ...
     )
-    test: list[str] | None = _reading("Test items of each FILE, in the same order.", "FILE")
+    test: opt.Files = _reading("Test items of each FILE, in the same order.")
     test_share: float = _reading(
         "Without --test: share of the items that is set aside.", default=0.2
     )
-    items: list[str] | None = _reading("Columns or array of the items.", "COL")
-    ruled_out: list[str] | None = _reading("Labels of 'given'.", "COL")
-    label: str | None = _reading("True classes.", "COL")
-    people: list[str] | None = _reading(
-        "Ordinary labels of several people, for 'people'; default the array annotators.", "COL"
+    items: opt.Columns = _reading("Columns or array of the items.")
+    ruled_out: opt.Columns = _reading("Labels of 'given'.")
+    label: opt.Column = _reading("True classes.")
+    people: opt.Columns = _reading(
+        "Ordinary labels of several people, for 'people'; default the array annotators."
     )
     classes: str | None = _reading("All classes; default those in the file.", "A,B,C")
-    algorithm: list[str] | None = _tried(
-        "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all.", "A,B"
+    algorithm: opt.Names = _tried(
+        "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all."
     )
     labels: list[str] | None = _tried(
         "Columns, as described below; default uniform.", "WAY[:OPTION]…"
@@ -355,9 +327,7 @@ class _BenchOptions:
     max_words: int = _training("Most frequent words of texts.", default=50_000, min=1)
     shared: int = _training("Trials that share a GPU at a time.", default=1, min=1, max=32)
     device: str = _training("auto, cpu, cuda or cuda:1.", default="auto")
-    journal: str | None = option(
-        "Trials that ended; default study.jsonl beside --html, or here.", "FILE"
-    )
+    journal: opt.File = option("Trials that ended; default study.jsonl beside --html, or here.")
 
 
 @with_options()
@@ -375,11 +345,12 @@ def bench(own: _BenchOptions, output: Output) -> None:
     book = beside / "study.jsonl" if own.journal is None else Path(own.journal)
     check_target("journal", str(book))
     tests: list[str | None] = [*own.test] if own.test else [None] * len(own.files)
-    if len(tests) != len(own.files):
-        raise ArgumentError(
-            f"--test must be given once for each FILE or not at all; got {len(tests)} for {len(own.files)}."
-        )
-    rules = _rules(own.rule)
+    got = f"got {len(tests)} for {len(own.files)}."
+    rule = "--test must be given once for each FILE or not at all"
+    require(len(tests) == len(own.files), f"{rule}; {got}")
+    rules: list[Any] = list(dict.fromkeys(opt.names(own.rule) or ["accuracy"]))
+    for name in rules:
+        require(name in RULES, f"--rule must be {', '.join(RULES)}; got {name!r}.")
     plan = StudyPlan(
         algorithms=tuple(opt.names(own.algorithm) or TEN),
         labels=tuple(parse_labels(text) for text in opt.names(own.labels) or ["uniform"]),
@@ -400,6 +371,7 @@ def bench(own: _BenchOptions, output: Output) -> None:
         sets = _distinct([reader.read(file, other) for file, other in pairs])
     tables: list[StudyTable] = []
     results: list[Any] = []
+    given: Any = {"journal": book, "device": own.device, "shared": own.shared}
     with _bar() as shows:
         for data in sets:
             usual: Any = "linear" if hasattr(data.items, "tocsr") else "mlp"
@@ -409,14 +381,8 @@ def bench(own: _BenchOptions, output: Output) -> None:
             for rule in rules:
                 training = dataclasses.replace(plan.training, model=model)
                 each = dataclasses.replace(plan, rule=rule, training=training)
-                rows = run_study(
-                    data,
-                    each,
-                    journal=book,
-                    device=own.device,
-                    shared=own.shared,
-                    progress=shows(f"{data.name}, {rule}", each),
-                )
+                shown = shows(f"{data.name}, {rule}", each)
+                rows = tuple(run_study(data, each, progress=shown, **given))
                 found = StudyTable(
                     data=data.name,
                     counts={**sizes, "classes": data.n_classes},
@@ -424,30 +390,16 @@ def bench(own: _BenchOptions, output: Output) -> None:
                     rates=each.rates,
                     epochs=each.epochs,
                     n_seeds=len(each.seeds),
-                    rows=tuple(rows),
+                    rows=rows,
                 )
                 mine.append(found)
             tables += mine
             results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
-    output.page("Learning from ruled-out labels", results)
-    if output.as_json:
-        about = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
-        head = {"schema": "study/1", "version": __version__, "journal": str(book)}
-        say_json({**head, "settings": about, "tables": [table.to_dict() for table in tables]})
-        return
-    for result in results:
-        say_card(str(result))
-    say(f"journal {book}")
-    if output.html is not None:
-        say(f"report {output.html}")
-
-
-def _rules(values: list[str] | None) -> list[Rule]:
-    said = opt.names(values) or ["accuracy"]
-    strange = [name for name in said if name not in RULES]
-    if strange:
-        raise ArgumentError(f"--rule must be {', '.join(RULES)}; got {strange[0]!r}.")
-    return [cast("Rule", name) for name in dict.fromkeys(said)]
+    trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
+    head = {"schema": "study/1", "version": __version__, "journal": str(book)}
+    said = {**head, "settings": trained, "tables": [one.to_dict() for one in tables]}
+    title = "Learning from ruled-out labels"
+    output.emit(title, results, found=said, after=[f"journal {book}"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,33 +418,30 @@ class _BenchReader:
         from noracle.learn.readers import read_items
 
         share = self.own.test_share
-        about: Any = {
-            "items": opt.names(self.own.items),
-            "label": self.own.label,
-            "annotator": (),
-        }
+        items = opt.names(self.own.items)
+        about: Any = {"items": items, "label": self.own.label, "annotator": ()}
         given = () if "given" not in self.ways else opt.names(self.own.ruled_out)
         read = read_items(file, ruled_out=given, classes=opt.names(self.own.classes), **about)
         known = _known(read, file)
         votes = self._votes(file, read)
         if test is None:
-            if not 0 < share < 1:
-                raise ArgumentError(f"--test-share must be in (0, 1); got {share}.")
+            require(0 < share < 1, f"--test-share must be in (0, 1); got {share}.")
             order = np.random.default_rng(0).permutation(known)
             n_test = round(share * len(order))
-            if not 0 < n_test < len(order):
-                rule = "must hold items to train on and to test"
-                came = f"{len(order)} items with a true label"
-                raise EvidenceError(fault("FILE", rule, came))
+            rule, came = (
+                "must hold items to train on and to test",
+                f"{len(order)} items with a true label",
+            )
+            require_evidence(0 < n_test < len(order), "FILE", rule, came)
             rows, test_rows, other = np.sort(order[n_test:]), np.sort(order[:n_test]), read
         else:
             other = read_items(test, ruled_out=(), classes=list(read.classes), **about)
             rows, test_rows = known, _known(other, test)
         made = fit_input(read, rows, scale=True, max_words=self.own.max_words)
-        truth: Any = read.label
-        test_truth: Any = other.label
+        truth, test_truth = (np.asarray(one.label) for one in (read, other))
+        stem = Path(file).resolve().name.split(".")[0]
         return TrialData(
-            name=_name(file),
+            name=stem.removesuffix("_train").removesuffix("-train") or stem,
             items=_pick(made.prepare(read.items), rows),
             truth=truth[rows],
             test_items=_pick(made.prepare(other.items), test_rows),
@@ -511,10 +460,8 @@ class _BenchReader:
 
             about: Any = {"items": (), "label": (), "annotator": (), "classes": list(read.classes)}
             return read_items(file, ruled_out=people, **about).ruled_out
-        if read.votes is None:
-            raise ArgumentError(
-                "--labels people must come with --people, the ordinary labels of several people; got none in the file."
-            )
+        rule = "--labels people must come with --people, the ordinary labels of several people"
+        require(read.votes is not None, f"{rule}; got none in the file.")
         return read.votes
 
 
@@ -529,12 +476,6 @@ def _known(read: LabelledItems, file: str) -> Any:
 
 def _pick(items: Any, rows: Any) -> Any:
     return items if len(rows) == items.shape[0] else items[rows]
-
-
-def _name(file: str) -> str:
-    """The name of a file without what says that it is the part to train on."""
-    stem = Path(file).resolve().name.split(".")[0]
-    return stem.removesuffix("_train").removesuffix("-train") or stem
 
 
 def _distinct(sets: list[TrialData]) -> list[TrialData]:

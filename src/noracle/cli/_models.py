@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from noracle.cli._options import panel
+from noracle.cli._options import Count, File, panel
 from noracle.cli._output import bar, complain, settings
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ _T = TypeVar("_T")
 class ModelOptions:
     """What is asked, of which model, and the most that it may take."""
 
-    items: str | None = WHAT("item, text, options (CSV, JSONL, Parquet); or see --preset.", "FILE")
+    items: File = WHAT("item, text, options (CSV, JSONL, Parquet); or see --preset.")
     preset: str | None = WHAT(
         "Columns of a public benchmark: mmlu-pro, gpqa, …; or a JSON file of that shape.", "P"
     )
-    limit: int | None = WHAT("Only the first N items.", "N", min=1)
+    limit: Count = WHAT("Only the first N items.", min=1)
     shuffle: bool = WHAT(
         "Show the options of each item in a random order.", None, True, "--shuffle/--no-shuffle"
     )
@@ -47,10 +47,10 @@ class ModelOptions:
     )
     key_env: str | None = MODEL("The environment variable that holds the key.", "NAME")
     concurrency: int = MODEL("Calls at one time.", default=8, min=1)
-    max_tokens: int | None = CAPS("Most tokens, in and out.", "N")
+    max_tokens: Count = CAPS("Most tokens, in and out.")
     max_cost: float | None = CAPS("Most money; needs --prices.", "X")
     max_seconds: float | None = CAPS("Longest time.", "S")
-    prices: str | None = CAPS("JSON: price per million tokens by model.", "FILE")
+    prices: File = CAPS("JSON: price per million tokens by model.")
     no_cache: bool = KEEP("Neither use nor fill the cache of this user.", default=False)
     yes: bool = KEEP("Do not ask before the first call.", None, False, "--yes", "-y")
 

@@ -6,31 +6,41 @@ each field, and calls the verb with the dataclasses filled in.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
 import inspect
 import logging
 import operator
+import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
-from noracle.cli._output import (
-    check_target,
-    read_json,
-    say,
-    say_card,
-    say_json,
-    settings,
-    working,
-)
+from noracle.cli._output import check_target, read_json, say, say_card, say_json, settings, working
 from noracle.counts import AccuracyCounts, check_n_classes
-from noracle.errors import ArgumentError, EvidenceError, GuaranteeWarning, NoracleError, fault
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    GuaranteeWarning,
+    NoracleError,
+    require,
+    require_evidence,
+)
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
 from noracle.results import Check, Plan, Result, read_result
@@ -46,6 +56,13 @@ Repeats = Literal["mean", "all", "any"]
 Conflicts = Literal["error", "drop"]
 Population = Literal["answers", "beyond"]
 Clusters = Literal["auto", "ignore"]
+File = Annotated[str | None, "FILE"]
+Files = Annotated[list[str] | None, "FILE"]
+Column = Annotated[str | None, "COL"]
+Columns = Annotated[list[str] | None, "COL"]
+Names = Annotated[list[str] | None, "A,B"]
+Count = Annotated[int | None, "N"]
+"""Types of options, with what their help calls a value."""
 EVIDENCE, READING, OUTPUT = "Evidence", "Reading the evidence", "Output"
 
 
@@ -87,21 +104,19 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
     def expand(function: Callable[..., None]) -> Callable[..., None]:
         shown: dict[str, inspect.Parameter] = {}
         groups: dict[str, tuple[Any, list[str]]] = {}
-        hints = get_type_hints(function, include_extras=True)
-        for name in inspect.signature(function).parameters:
-            kind, *marks = get_args(hints[name]) or (hints[name],)
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            if name == "return":
+                continue
+            kind, *marks = get_args(hint) or (hint,)
             left_out: frozenset[str] = frozenset().union(*marks)
             fields = [f for f in dataclasses.fields(kind) if f.name not in left_out]
             groups[name] = kind, [f.name for f in fields]
-            types = get_type_hints(kind)
+            types = get_type_hints(kind, include_extras=True)
             for f in fields:
-                default = inspect.Parameter.empty if f.default is dataclasses.MISSING else f.default
-                shown[f.name] = inspect.Parameter(
-                    f.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=Annotated[types[f.name], _named(f, types[f.name])],
-                )
+                annotation = _named(f, types[f.name])
+                about: Any = {} if f.default is dataclasses.MISSING else {"default": f.default}
+                by_name = inspect.Parameter.KEYWORD_ONLY
+                shown[f.name] = inspect.Parameter(f.name, by_name, annotation=annotation, **about)
         order = list(shown)
         for name, other in after.items():
             order.remove(name)
@@ -109,10 +124,11 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
 
         @functools.wraps(function)
         def verb(**values: Any) -> None:
-            made = {}
-            for name, (kind, fields) in groups.items():
-                made[name] = kind(**{field: values[field] for field in fields})
-            function(**made)
+            filled = {
+                name: kind(**{field: values[field] for field in fields})
+                for name, (kind, fields) in groups.items()
+            }
+            function(**filled)
 
         verb.__signature__ = inspect.Signature([shown[name] for name in order])  # type: ignore[attr-defined]
         verb.__annotations__ = {name: shown[name].annotation for name in order}
@@ -121,12 +137,21 @@ def with_options(**after: str) -> Callable[[Callable[..., None]], Callable[..., 
     return expand
 
 
-def _named(field: dataclasses.Field[Any], kind: Any) -> Any:
-    """What typer shows of a field; a switch has no opposite unless it is named."""
-    info = field.metadata["typer"]
+def _named(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The type of a field, and what typer shows of it; a switch has no opposite unless it is named."""
+    info, kind = field.metadata["typer"], hint
+    if get_origin(hint) is Annotated:
+        kind, info.metavar = get_args(hint)
     if kind is bool and info.default is ...:
         info.default = f"--{field.name.replace('_', '-')}"
-    return info
+    return Annotated[kind, info]
+
+
+def paragraphs(text: str) -> str:
+    """An epilog for typer, which knows paragraphs only: each line becomes one; a line that begins
+    with a space goes on with the one before.
+    """
+    return re.sub(r"\n(?! )", "\n\n", text).replace("\n ", "\n")
 
 
 def confidence(default: float = 0.95) -> Any:
@@ -159,7 +184,7 @@ class Output:
     """Where the results of a verb go; checked before the work, so that a wrong path is found first."""
 
     as_json: bool = _output("Print JSON and nothing else.", None, False, "--json")
-    html: str | None = _output("Also write a self-contained report.", "FILE")
+    html: File = _output("Also write a self-contained report.")
 
     def __post_init__(self) -> None:
         check_target("html", self.html)
@@ -181,26 +206,34 @@ class Output:
         seed: int | None = None,
         more: Sequence[Result] = (),
         after: Sequence[str] = (),
+        found: dict[str, Any] | None = None,
     ) -> None:
         """Print the results and write the page.
 
-        ``single`` prints one JSON object instead of a list; ``more`` are results that only the page
-        shows; ``after`` are lines of text below the cards.
+        ``single`` prints one JSON object instead of a list, and ``found`` is what JSON says instead
+        of the results; ``more`` are results that only the page shows; ``after`` are lines of text
+        below the cards.
         """
         self.page(title, [*results, *more], seed)
         if self.as_json:
             from noracle.results import results_dict
 
-            say_json(results[0].to_dict() if single else results_dict(results))
+            told = results[0].to_dict() if single else results_dict(results)
+            say_json(told if found is None else found)
             return
         for result in results:
             say_card(str(result))
-        for line in after:
+        seeds = [] if seed is None else [f"seed {seed}"]
+        for line in (*after, *seeds, *([] if self.html is None else [f"report {self.html}"])):
             say(line)
-        if seed is not None:
-            say(f"seed {seed}")
-        if self.html is not None:
-            say(f"report {self.html}")
+
+    def tell(self, found: dict[str, Any], lines: Iterable[str], *, bold: bool = False) -> None:
+        """Print one JSON value, or lines of text of which the first may stand out."""
+        if self.as_json:
+            say_json(found)
+            return
+        for i, line in enumerate(lines):
+            say(line, style="bold" if bold and not i else "")
 
 
 JsonOutput = Annotated[Output, without("html")]
@@ -224,34 +257,29 @@ def class_names(text: str | None) -> list[int | str] | None:
     return [int(c) for c in found] if found is not None and whole else found  # type: ignore[return-value]
 
 
-def column_names(
-    values: Sequence[str] | None,
-    rule: str = "--columns must be name=column, as in item=question_id",
-) -> dict[str, str]:
+_COLUMNS = "--columns must be name=column, as in item=question_id"
+
+
+def column_names(values: Sequence[str] | None, rule: str = _COLUMNS) -> dict[str, str]:
     """``name=column``, by commas or given several times."""
     found: dict[str, str] = {}
     for value in names(values) or ():
         name, mark, column = (part.strip() for part in value.partition("="))
-        if not (name and mark and column):
-            raise ArgumentError(f"{rule}; got {value!r}.")
+        require(name and mark and column, f"{rule}; got {value!r}.")
         found[name] = column
     return found
 
 
 def pairs(flag: str, values: Sequence[str] | None) -> dict[str, float] | None:
     """``name=number``, given several times."""
-    if not values:
-        return None
     found: dict[str, float] = {}
-    for value in names(values) or ():
-        name, mark, number = value.partition("=")
+    rule = f"--{flag} must be name=number"
+    for name, number in column_names(values, rule).items():
         try:
-            found[name.strip()] = float(number)
+            found[name] = float(number)
         except ValueError:
-            mark = ""
-        if not mark or not name.strip():
-            raise ArgumentError(f"--{flag} must be name=number; got {value!r}.")
-    return found
+            raise ArgumentError(f"{rule}; got '{name}={number}'.") from None
+    return found if values else None
 
 
 def combination(flag: str, value: str | None) -> str | dict[str, float] | None:
@@ -265,14 +293,13 @@ def whole_numbers(text: str, rule: str, least: int | None = None) -> list[int]:
         found = [int(part) for part in names(text) or ()]
     except ValueError:
         found = []
-    if not found or (least is not None and min(found) < least):
-        raise ArgumentError(f"{rule}; got {text!r}.")
+    require(found and (least is None or min(found) >= least), f"{rule}; got {text!r}.")
     return found
 
 
 def flags(given: Mapping[str, object]) -> list[str]:
     """The flags of the options that have a value."""
-    return [f"--{name}" for name, value in given.items() if value]
+    return [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
 
 
 def add_up(parts: Sequence[_T]) -> _T:
@@ -284,37 +311,31 @@ def add_up(parts: Sequence[_T]) -> _T:
 class Sources:
     """Where the evidence is, and how to read it."""
 
-    answers: str | None = _evidence(
+    answers: File = _evidence(
         "item, system, answer (CSV, JSONL, Parquet; globs); or one row per item with a column for each system; or logs of Inspect, "
-        "lm-eval.",
-        "FILE",
+        "lm-eval."
     )
-    judgements: str | None = _evidence(
-        "item, class, verdict (yes, no, unsure); rater, propensity, cost, at.", "FILE"
+    judgements: File = _evidence(
+        "item, class, verdict (yes, no, unsure); rater, propensity, cost, at."
     )
-    grades: str | None = _evidence(
+    grades: File = _evidence(
         "item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
-        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric.",
-        "FILE",
+        "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric."
     )
-    items: str | None = _evidence("item; n_classes, stratum, cluster, weight.", "FILE")
+    items: File = _evidence("item; n_classes, stratum, cluster, weight.")
     wide: bool = _evidence(
         "The answers have one row per item; needed only where their columns do not tell.",
         default=False,
     )
-    systems: list[str] | None = _evidence(
-        "The systems, separated by commas; of a wide file their columns.", "A,B"
-    )
-    item: str | None = _evidence("Of a wide file: the column that names items.", "COL")
-    label: str | None = _evidence("Of a wide file: the column with the true class.", "COL")
-    ruled_out: str | None = _evidence("Of a wide file: the column with a class ruled out.", "COL")
+    systems: Names = _evidence("The systems, separated by commas; of a wide file their columns.")
+    item: Column = _evidence("Of a wide file: the column that names items.")
+    label: Column = _evidence("Of a wide file: the column with the true class.")
+    ruled_out: Column = _evidence("Of a wide file: the column with a class ruled out.")
     columns: list[str] | None = _reading(
         "Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
         "NAME=COL",
     )
-    no_answer: list[str] | None = _reading(
-        "What stands for no answer, as -1,N/A; empty always does.", "A,B"
-    )
+    no_answer: Names = _reading("What stands for no answer, as -1,N/A; empty always does.")
     invalid: Invalid = _reading(
         "An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
         default="wrong",
@@ -364,38 +385,31 @@ class Sources:
         """
         started = time.perf_counter()
         stray = flags({"item": self.item, "label": self.label, "ruled-out": self.ruled_out})
-        if self.answers is None and (stray or (self.wide and self.grades is None)):
-            raise ArgumentError(
-                f"{', '.join(stray or ['--wide'])} must go with --answers, a file with one row per item; got no --answers."
-            )
-        if self.answers is None and self.judgements is None and self.grades is None:
-            raise ArgumentError(
-                "evidence must be given: --answers and --judgements, or --grades, or --counts where the verb takes it; got none."
-            )
+        alone = self.answers is None and (stray or (self.wide and self.grades is None))
+        rule = "must go with --answers, a file with one row per item; got no --answers."
+        require(not alone, f"{', '.join(stray or ['--wide'])} {rule}")
+        rule = "--answers and --judgements, or --grades, or --counts where the verb takes it; got none."
+        require(self.answers or self.judgements or self.grades, f"evidence must be given: {rule}")
         columns = column_names(self.columns)
         columns |= {} if self.item is None else {"answers.item": self.item}
+        same = ("grades", "n_classes", "conflicts", "label", "ruled_out", "invalid")
         evidence = Evidence.from_tables(
             self.answers,
             self.judgements,
             self.items,
-            grades=self.grades,
-            n_classes=self.n_classes,
             classes=class_names(self.classes),
-            conflicts=self.conflicts,
             columns=columns,
             wide=self.wide or None,
             systems=self.chosen,
-            label=self.label,
-            ruled_out=self.ruled_out,
             no_answer=names(self.no_answer) or (),
-            invalid=self.invalid,
+            **{name: getattr(self, name) for name in same},
         ).with_repeats(self.repeats)
         settings.notes += evidence.inferred
         if labels and evidence.judgements is None and evidence.grades is None:
-            raise ArgumentError(
-                "--judgements (item, class, verdict) or --grades (item, system, verdict) must be given, or --label or --ruled-out with a "
-                "column of a wide --answers file, or --counts; got answers alone, which say nothing of the truth."
-            )
+            tables = "--judgements (item, class, verdict) or --grades (item, system, verdict)"
+            others = "--label or --ruled-out with a column of a wide --answers file, or --counts"
+            got = "got answers alone, which say nothing of the truth"
+            raise ArgumentError(f"{tables} must be given, or {others}; {got}.")
         log.info("evidence opened in %.2f s", time.perf_counter() - started)
         return evidence
 
@@ -409,9 +423,7 @@ def only(*names: str) -> frozenset[str]:
 class Stored:
     """Evidence that was counted before, or that a project collects."""
 
-    counts: list[str] | None = _evidence(
-        "Counts of --save-counts (counts/1 JSON); several are added.", "FILE"
-    )
+    counts: Files = _evidence("Counts of --save-counts (counts/1 JSON); several are added.")
     project: str | None = _evidence(
         "A running project of noracle collect: sqlite:///noracle.db#slug, path#slug or postgresql://…#slug. The look is logged.",
         "DB#SLUG",
@@ -427,8 +439,7 @@ class Stored:
             return None
         from noracle.cli._collect import look_alone
 
-        more = {name.replace("_", "-"): value for name, value in others.items()}
-        return look_alone(self.project, {**given.tables, "counts": self.counts, **more})
+        return look_alone(self.project, {**given.tables, "counts": self.counts, **others})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,23 +458,14 @@ class Policy:
 
         evidence = given.load(labels=True)
         about: Any = {"clusters": given.clusters, "population": self.population}
+        about["systems"] = given.chosen
         checks: list[Check] = []
         if self.check:
-            protocol = given.known_protocol
-            checks = policy_checks(
-                evidence, systems=given.chosen, protocol=protocol, seed=self.seed, **about
-            )
-        return (
-            evidence,
-            checks,
-            {
-                "systems": given.chosen,
-                "confidence": self.confidence,
-                "checks": for_comparison(checks) if self.check else "none",
-                "strict": self.strict,
-                **about,
-            },
-        )
+            how: Any = {"protocol": given.known_protocol, "seed": self.seed}
+            checks = policy_checks(evidence, **how, **about)
+        about |= {"confidence": self.confidence, "strict": self.strict}
+        about["checks"] = for_comparison(checks) if self.check else "none"
+        return evidence, checks, about
 
 
 def policy_checks(
@@ -487,19 +489,15 @@ def policy_checks(
     return list(checks)
 
 
-_NO_RESULT = (NoracleError, KeyError, TypeError, ValueError, AttributeError)
-
-
 def read_plan(path: str, how: str) -> Plan:
     """A plan that ``noracle plan`` wrote; ``how`` are the options with which it does."""
     value = read_json(path, "--plan")
-    try:
+    plan = None
+    with contextlib.suppress(NoracleError, KeyError, TypeError, ValueError, AttributeError):
         plan = read_result(value)
-    except _NO_RESULT:
-        plan = None
     if not isinstance(plan, Plan):
         rule, remedy = "must hold a plan (schema plan/1)", f"Write it with 'noracle plan {how}'."
-        raise EvidenceError(fault("--plan", rule, f"something else in {path!r}", remedy=remedy))
+        raise EvidenceError.of("--plan", rule, f"something else in {path!r}", remedy=remedy)
     return plan
 
 
@@ -507,9 +505,8 @@ def read_counts(path: str) -> AccuracyCounts:
     """Counts that ``--save-counts`` wrote, or a file of that shape with published numbers."""
     data = read_json(path, "--counts")
     shape = f"something else in {path!r}"
-    if not isinstance(data, dict):
-        rule = "must hold a JSON object with schema counts/1"
-        raise EvidenceError(fault("--counts", rule, shape))
+    rule = "must hold a JSON object with schema counts/1"
+    require_evidence(isinstance(data, dict), "--counts", rule, shape)
     try:
         counts = AccuracyCounts.from_dict(data)
         _check_counts(counts)
@@ -518,35 +515,32 @@ def read_counts(path: str) -> AccuracyCounts:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{shape} ({type(error).__name__}: {error})"
         rule, remedy = "must have the shape of schema counts/1", "Write it with --save-counts."
-        raise EvidenceError(fault("--counts", rule, why, remedy=remedy)) from None
+        raise EvidenceError.of("--counts", rule, why, remedy=remedy) from None
     return counts
 
 
 def _check_counts(counts: AccuracyCounts) -> None:
-    def refuse(name: str, rule: str, got: object) -> None:
-        raise EvidenceError(fault(f"--counts{name}", rule, got))
+    def hold(ok: bool, name: str, rule: str, got: object) -> None:
+        require_evidence(ok, f"--counts{name}", rule, got)
 
     for tally, n in counts.tallies.items():
-        size, out = tally.n_classes, tally.n_ruled_out
+        size, out, verdict = tally.n_classes, tally.n_ruled_out, tally.verdict
         if size or tally.design == "uniform":  # grades of free text know of no classes
             check_n_classes(size)
-        if tally.verdict not in ("yes", "no", "unsure"):
-            refuse(": verdict", "must be yes, no or unsure", repr(tally.verdict))
-        if tally.verdict == "no" and size and not 1 <= out < size:
-            refuse(": n_ruled_out", f"must be in [1, {size})", repr(out))
-        if n < 0:
-            refuse(": n", "must not be negative", n)
+        known = verdict in ("yes", "no", "unsure")
+        hold(known, ": verdict", "must be yes, no or unsure", repr(verdict))
+        some = verdict != "no" or not size or 1 <= out < size
+        hold(some, ": n_ruled_out", f"must be in [1, {size})", repr(out))
+        hold(n >= 0, ": n", "must not be negative", n)
     for cell, n in counts.items.items():
         if cell.n_classes:
             check_n_classes(cell.n_classes)
-        answered = counts.answered[cell]
-        if not 0 <= answered <= n:
-            refuse(": answered", "must be between 0 and the number of items", answered)
-        if not cell.weight > 0:
-            refuse(": weight", "must be positive", cell.weight)
+        answered, rule = counts.answered[cell], "must be between 0 and the number of items"
+        hold(0 <= answered <= n, ": answered", rule, answered)
+        hold(cell.weight > 0, ": weight", "must be positive", cell.weight)
     found = {cell.system for cell in counts.items} | {tally.system for tally in counts.tallies}
-    if not found or not all(isinstance(name, str) for name in found):
-        refuse("", "must name at least one system", sorted(map(repr, found)))
+    named = bool(found) and all(isinstance(name, str) for name in found)
+    hold(named, "", "must name at least one system", sorted(map(repr, found)))
 
 
 def read_matrix(path: str | None) -> list[list[float]] | None:
@@ -556,9 +550,7 @@ def read_matrix(path: str | None) -> list[list[float]] | None:
     if path is None:
         return None
 
-    def refused(rule: str, got: str, remedy: str = "") -> EvidenceError:
-        return EvidenceError(fault("--transition", rule, got, remedy=remedy))
-
+    refused = functools.partial(EvidenceError.of, "--transition")
     if Path(path).suffix.lower() == ".json":
         rows = read_json(path, "--transition")
     else:

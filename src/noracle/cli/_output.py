@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import EvidenceError, require, require_evidence
 
 Columns = Mapping[str, Sequence[Any]]
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -45,11 +45,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
     """Write one JSON value."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
     with replacing(path) as temporary:
-        temporary.write_text(
-            json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n",
-            encoding="utf-8",
-        )
+        temporary.write_text(f"{text}\n", encoding="utf-8")
 
 
 def template(name: str) -> str:
@@ -59,8 +57,8 @@ def template(name: str) -> str:
 
 def check_format(option: str, path: str | None) -> None:
     """Refuse a table whose name does not end in a known format."""
-    if path is not None and Path(path).suffix.lower() not in FORMATS:
-        raise EvidenceError(fault(f"--{option}", f"must end in {', '.join(FORMATS)}", repr(path)))
+    known = path is None or Path(path).suffix.lower() in FORMATS
+    require_evidence(known, f"--{option}", f"must end in {', '.join(FORMATS)}", repr(path))
 
 
 def write_table(path: str | Path, columns: Columns) -> None:
@@ -90,24 +88,21 @@ def _write_parquet(path: Path, columns: Columns) -> None:
     """Through JSON lines and DuckDB, so that no data frame library is needed."""
     from noracle.evidence.frames import connect
 
-    def quoted(text: str, mark: str) -> str:
-        return mark + text.replace(mark, mark + mark) + mark
+    def quoted(text: object) -> str:
+        return "'" + str(text).replace("'", "''") + "'"
 
     types = {}
     for name, values in columns.items():
         kinds = {type(v) for v in values if v is not None}
         types[name] = _SQL.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
-    shape = ", ".join(
-        f"{quoted(name, chr(39))}: {quoted(sql, chr(39))}" for name, sql in types.items()
-    )
+    shape = ", ".join(f"{quoted(name)}: {quoted(sql)}" for name, sql in types.items())
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "rows.jsonl"
         _write_lines(lines, columns)
-        source = f"read_json({quoted(str(lines), chr(39))}, format = 'newline_delimited', columns = {{{shape}}})"
+        how = f"format = 'newline_delimited', columns = {{{shape}}}"
+        copy = f"COPY (SELECT * FROM read_json({quoted(lines)}, {how})) TO {quoted(path)}"  # noqa: S608 (quoted)
         with connect() as connection:
-            connection.execute(
-                f"COPY (SELECT * FROM {source}) TO {quoted(str(path), chr(39))} (FORMAT parquet)"  # noqa: S608 (quoted)
-            )
+            connection.execute(f"{copy} (FORMAT parquet)")
 
 
 def read_json(path: str, what: str) -> Any:
@@ -115,21 +110,15 @@ def read_json(path: str, what: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        rule, got, remedy = (
-            "must be a readable file",
-            f"{path!r} ({error.strerror})",
-            "Check the path.",
-        )
+        rule, remedy = "must be a readable file", "Check the path."
+        got = f"{path!r} ({error.strerror})"
     except UnicodeDecodeError:
         rule, got, remedy = "must be UTF-8 text", f"other bytes in {path!r}", "Save it as UTF-8."
     except (json.JSONDecodeError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        rule, got, remedy = (
-            "must be a JSON file",
-            f"other text in {path!r}{place}",
-            "Write it again.",
-        )
-    raise EvidenceError(fault(what, rule, got, remedy=remedy))
+        rule, remedy = "must be a JSON file", "Write it again."
+        got = f"other text in {path!r}{place}"
+    raise EvidenceError.of(what, rule, got, remedy=remedy)
 
 
 @dataclasses.dataclass(slots=True)
@@ -208,13 +197,16 @@ def check_target(option: str, path: str | None) -> None:
     """Refuse a file that cannot be written before any work is done."""
     if path is None:
         return
-    name = f"--{option}"
-    if Path(path).is_dir():
-        raise ArgumentError(f"{name} must name a file; got the folder {path!r}. Add a file name.")
-    if not Path(path).parent.is_dir():
-        raise ArgumentError(
-            f"{name} must lie in a folder that exists; got {path!r}. Make the folder {str(Path(path).parent)!r} first."
-        )
+    got = f"got the folder {path!r}. Add a file name."
+    require(not Path(path).is_dir(), f"--{option} must name a file; {got}")
+    check_folder(f"--{option}", path)
+
+
+def check_folder(name: str, path: str | Path) -> None:
+    """Refuse a file in a folder that is not there."""
+    folder = Path(path).parent
+    rule = f"{name} must lie in a folder that exists; got {str(path)!r}"
+    require(folder.is_dir(), f"{rule}. Make the folder {str(folder)!r} first.")
 
 
 def say(text: str, *, style: str = "") -> None:

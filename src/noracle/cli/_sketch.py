@@ -8,19 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from noracle.cli._options import (
-    EVIDENCE,
-    OUTPUT,
-    Sources,
-    add_up,
-    log,
-    option,
-    panel,
-    without,
-)
+from noracle.cli import _options as opt
+from noracle.cli._options import EVIDENCE, OUTPUT, Sources, option, panel, without
 from noracle.cli._output import check_target, read_json, write_json
 from noracle.counts.sketch import Sketch, count_decisions
-from noracle.errors import ArgumentError, EvidenceError, NoracleError, fault
+from noracle.errors import ArgumentError, EvidenceError, NoracleError, require
 from noracle.evidence.labels import read_known
 
 _RANGE = re.compile(r"^(?P<low>\d+)(?:\s*(?:\.\.|-|to)\s*(?P<high>\d+))?$")
@@ -39,11 +31,9 @@ def spec() -> Any:
 class Sketches:
     """Sketches of answers, what is known of the items, and how long a proof may take."""
 
-    sketch: list[str] | None = panel(EVIDENCE)(
-        "A sketch that was saved; several are added.", "FILE"
-    )
-    save_sketch: str | None = panel(OUTPUT)("Write the sketch, to be added later.", "FILE")
-    known: str | None = _known("item, label: true labels (CSV, JSONL, Parquet).", "FILE")
+    sketch: opt.Files = panel(EVIDENCE)("A sketch that was saved; several are added.")
+    save_sketch: opt.File = panel(OUTPUT)("Write the sketch, to be added later.")
+    known: opt.File = _known("item, label: true labels (CSV, JSONL, Parquet).")
     prevalence: list[str] | None = _known(
         "Least and most items of a label; again for others.", "A=LOW..HIGH"
     )
@@ -74,12 +64,11 @@ class Sketches:
                 judgements="use" if self.use_judgements else "ignore",
             )
             parts.append(found)
-            log.info("patterns counted in %.2f s", time.perf_counter() - started)
-        elif self.known is not None:
-            raise ArgumentError(
-                "--known must go with --answers; a stored sketch has no items any more."
-            )
-        total = add_up(parts)
+            opt.log.info("patterns counted in %.2f s", time.perf_counter() - started)
+        else:
+            rule = "--known must go with --answers; a stored sketch has no items any more."
+            require(self.known is None, rule)
+        total = opt.add_up(parts)
         if self.save_sketch is not None:
             write_json(self.save_sketch, total.to_dict())
         return total
@@ -95,7 +84,7 @@ def read_sketch(path: str) -> Sketch:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         why = f"something else in {path!r} ({type(error).__name__})"
         rule, remedy = "must have the shape of schema sketch/1", "Write it with --save-sketch."
-        raise EvidenceError(fault("--sketch", rule, why, remedy=remedy)) from None
+        raise EvidenceError.of("--sketch", rule, why, remedy=remedy) from None
 
 
 def prevalences(values: Sequence[str] | None) -> Mapping[str, tuple[int, int]] | None:
@@ -105,8 +94,7 @@ def prevalences(values: Sequence[str] | None) -> Mapping[str, tuple[int, int]] |
         name, _, text = value.rpartition("=")
         match = _RANGE.match(text.strip())
         if match is None or not name.strip():
-            raise ArgumentError(
-                f"--prevalence must be LABEL=LOW..HIGH in whole numbers; got {value!r}."
-            )
+            rule = "--prevalence must be LABEL=LOW..HIGH in whole numbers"
+            raise ArgumentError(f"{rule}; got {value!r}.")
         found[name.strip()] = (int(match["low"]), int(match["high"] or match["low"]))
     return found or None

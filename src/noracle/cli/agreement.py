@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
+from typing import Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, panel, with_options
 from noracle.cli._output import working
 from noracle.cli._ratings import Rated
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import choose
 from noracle.superhuman.agreement import STATISTICS, Metric, Statistic, estimate_agreement
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle agreement --ratings ratings.csv --statistic krippendorff --metric ordinal --labels bad,fair,good
-
-noracle agreement --ratings wide.csv --wide --raters ann,bob,eve --item question --json"""
+noracle agreement --ratings wide.csv --wide --raters ann,bob,eve --item question --json""")
 
 
 _how = panel("How to estimate")
@@ -45,11 +43,11 @@ def command(given: Rated, own: _AgreementOptions, output: Output) -> None:
 
     Agreement does not say how often the raters are right: raters who err together agree.
     """
-    chosen = _chosen(own.statistic)
-    if own.metric != "nominal" and "krippendorff" not in chosen:
-        raise ArgumentError(
-            f"--metric must go with --statistic krippendorff; got {own.metric!r} without it."
-        )
+    named = dict.fromkeys(opt.names(own.statistic) or ("pairwise",))
+    chosen: list[Any] = [choose("--statistic", name, STATISTICS) for name in named]
+    fits = own.metric == "nominal" or "krippendorff" in chosen
+    got = f"got {own.metric!r} without it."
+    require(fits, f"--metric must go with --statistic krippendorff; {got}")
     two = _two(own.pair, chosen)
     with working("counting"):
         loaded = given.load() if given.whole else None
@@ -70,17 +68,10 @@ def command(given: Rated, own: _AgreementOptions, output: Output) -> None:
     output.emit("Agreement of raters", results, single=len(results) == 1, seed=own.seed)
 
 
-def _chosen(names: list[str] | None) -> list[Statistic]:
-    return [
-        cast("Statistic", choose("--statistic", name, STATISTICS))
-        for name in dict.fromkeys(opt.names(names) or ("pairwise",))
-    ]
-
-
 def _two(pair: str | None, statistics: list[Statistic]) -> tuple[str, str] | None:
     named = opt.names(pair)
     if named is None:
         return None
-    if len(named) != 2 or "cohen" not in statistics:
-        raise ArgumentError(f"--pair must be two raters with --statistic cohen; got {pair!r}.")
+    fits = len(named) == 2 and "cohen" in statistics
+    require(fits, f"--pair must be two raters with --statistic cohen; got {pair!r}.")
     return named[0], named[1]

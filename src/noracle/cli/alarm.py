@@ -7,19 +7,17 @@ from typing import Any
 
 import typer
 
-from noracle.cli._options import Output, option, with_options
+from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.logic.cascade import prove_malfunction
 from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.spec import Linear, Spec, Statement
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --prevalence spam=200..260 --time-limit 30
-
-Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided."""
+Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided.""")
 
 EXIT = {"consistent": 0, "alarm": 1, "undecided": 3}
 
@@ -56,12 +54,9 @@ def command(given: Answers, own: _AlarmOptions, sketched: Sketches, output: Outp
         if own.threshold:
             kinds = {s.kind for s in claim.statements if not isinstance(s, Linear)}
             kind = "grade" if kinds == {"grade"} else "accuracy"
-            results.append(
-                range_threshold(gathered, kind=kind, **limits)  # type: ignore[arg-type]
-            )
+            results.append(range_threshold(gathered, kind=kind, **limits))  # type: ignore[arg-type]
     output.emit("Can all be as good as claimed?", results, single=len(results) == 1)
-    if EXIT[proof.status]:
-        raise typer.Exit(EXIT[proof.status])
+    raise typer.Exit(EXIT[proof.status])
 
 
 def _read(text: str, *, per_label: bool) -> Spec:
@@ -71,11 +66,8 @@ def _read(text: str, *, per_label: bool) -> Spec:
     changed: list[Statement | Linear] = []
     for s in spec.statements:
         if not isinstance(s, Linear) and s.kind == "accuracy":
-            if s.on is not None:
-                raise ArgumentError(
-                    f"--overall must come without a claim about one label; got '{s}'."
-                )
-            changed.append(dataclasses.replace(s, kind="grade"))
-        else:
-            changed.append(s)
+            rule = f"--overall must come without a claim about one label; got '{s}'."
+            require(s.on is None, rule)
+            s = dataclasses.replace(s, kind="grade")
+        changed.append(s)
     return Spec(statements=tuple(changed))

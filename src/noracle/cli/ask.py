@@ -13,9 +13,9 @@ import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, call_bar, interruptibly
-from noracle.cli._options import flags, panel, with_options
-from noracle.cli._output import check_format, check_target, complain, say, say_json, write_table
-from noracle.errors import ArgumentError
+from noracle.cli._options import Output, flags, panel, with_options
+from noracle.cli._output import check_format, check_target, complain, write_table
+from noracle.errors import require
 
 if TYPE_CHECKING:
     from noracle.search.ask import Asked, Claim, RunFolder
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
     from noracle.search.workflow import Workflow
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle ask --items items.csv --model my-model --base-url http://127.0.0.1:8080/v1 --max-calls 500 --out answers.csv
-
 noracle ask --items test.parquet --preset mmlu-pro --model gpt-4.1-nano --workflow cot --prices prices.json --max-cost 2 --limit 300
-
 noracle ask --judge --answers answers.csv --items items.csv --model my-judge --out ratings.csv
-
 Exit code 3: a cap stopped it, or every call failed. What is done is kept, and the same command goes on. Keys come from NORACLE_API_KEY
-or OPENAI_API_KEY."""
+ or OPENAI_API_KEY.""")
 
 SCHEMA = "ask/1"
 _grading = panel("Grading answers")
@@ -46,15 +42,15 @@ class _AskOptions:
     seed: int = opt.seed()
     system: str | None = WHAT("How the answers are signed; default model and workflow.", "NAME")
     judge: bool = _grading("Grade the answers of --answers: yes, no or uncertain.", default=False)
-    answers: str | None = _grading("With --judge: item, system, answer of other systems.", "FILE")
-    scores: str | None = _grading("With --judge: also write item, rater, value alone.", "FILE")
+    answers: opt.File = _grading("With --judge: item, system, answer of other systems.")
+    scores: opt.File = _grading("With --judge: also write item, rater, value alone.")
     repeats: int = _grading("With --judge: grade so often; values are means.", default=1, min=1)
-    max_calls: int | None = CAPS("Most calls of this run.", "N")
+    max_calls: opt.Count = CAPS("Most calls of this run.")
     purge_cache: bool = KEEP(
         "First empty that cache, of --model where it is given; alone: nothing else.", default=False
     )
-    out: str | None = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.", "FILE")
-    save_items: str | None = KEEP("Also write item, n_classes, stratum, text, options.", "FILE")
+    out: opt.File = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.")
+    save_items: opt.File = KEEP("Also write item, n_classes, stratum, text, options.")
     run: str | None = KEEP("What is done so far, to go on from; default beside --out.", "FOLDER")
 
 
@@ -107,13 +103,9 @@ class Job:
 
         done = done_before(self.questions, self.own.repeats, folder)
         left = len(self.questions) * self.own.repeats - len(done)
-        projection = budget.project(
-            left,
-            calls_per_item=self.workflow.most_calls,
-            tokens_per_call=expected_usage(self.questions, self.workflow),
-            prices=prices,
-            model=model,
-        )
+        usage = expected_usage(self.questions, self.workflow)
+        about: Any = {"calls_per_item": self.workflow.most_calls, "tokens_per_call": usage}
+        projection = budget.project(left, prices=prices, model=model, **about)
         before = f" ({len(done):,} done before)" if done else ""
         what = "items" if self.claims is None else "answers"
         line = f"{left:,} {what} to {self.workflow.name}{before}: {projection}"
@@ -172,11 +164,13 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         _purge(by)
         if by.items is None:
             return
-    needed = {"--items": by.items, "--model": by.model}
-    if None in needed.values():
-        missing = " and ".join(name for name, value in needed.items() if value is None)
-        raise ArgumentError(f"{missing} must be given; got none.")
-    _fit_judge(own)
+    missing = flags({"items": by.items is None, "model": by.model is None})
+    require(not missing, f"{' and '.join(missing)} must be given; got none.")
+    rule = "--judge must come with --answers, the table of answers to grade; got none."
+    require(own.answers is not None or not own.judge, rule)
+    stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
+    rule = "must go with --judge; got no --judge."
+    require(own.judge or not stray, f"{', '.join(stray)} {rule}")
     target = _target(own)
     for option, path in (("scores", own.scores), ("save-items", own.save_items)):
         check_target(option, path)
@@ -193,26 +187,15 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         job.project(folder, budget, prices, opened.name)
         asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
         _write(job, asked, name, target)
-    _report(job, asked, ledger, about, target, folder.path, as_json=output.as_json)
+    _report(job, asked, ledger, about, target, folder.path, output)
     errored = asked.states["errored"]
     if errored and ledger.failure:
-        complain(
-            f"{errored:,} errored, the last because: {ledger.failure} The same command tries them again."
-        )
+        why = f"the last because: {ledger.failure}"
+        complain(f"{errored:,} errored, {why} The same command tries them again.")
     if asked.stopped:
         complain(f"stopped: {asked.stopped}")
     if asked.stopped or (errored and errored == len(asked.lines)):
         raise typer.Exit(3)
-
-
-def _fit_judge(own: _AskOptions) -> None:
-    if own.judge and own.answers is None:
-        raise ArgumentError(
-            "--judge must come with --answers, the table of answers to grade; got none."
-        )
-    stray = flags({"answers": own.answers, "scores": own.scores, "repeats": own.repeats > 1})
-    if stray and not own.judge:
-        raise ArgumentError(f"{', '.join(stray)} must go with --judge; got no --judge.")
 
 
 def _run_of(target: str) -> str:
@@ -225,10 +208,8 @@ def _target(own: _AskOptions) -> str:
     check_format("out", own.out)
     default = "ratings.csv" if own.judge else "answers.csv"
     mine = Path(own.run or _run_of(default)).exists()
-    if own.out is None and Path(default).exists() and not mine:
-        raise ArgumentError(
-            f"--out must be given where {default} exists already and is not of this run; got none."
-        )
+    rule = f"--out must be given where {default} exists already and is not of this run; got none."
+    require(own.out is not None or mine or not Path(default).exists(), rule)
     return own.out or default
 
 
@@ -259,38 +240,35 @@ def _report(
     about: Mapping[str, Any],
     target: str,
     folder: Path,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     labels, scores = _labels(job, asked), job.own.scores
-    if as_json:
-        found = {
-            "schema": SCHEMA,
-            "kind": about["kind"],
-            "task": job.task.name,
-            **{name: about[name] for name in ("model", "system", "workflow", "seed")},
-            "questions": asked.total,
-            "done": len(asked.lines),
-            "states": dict(asked.states),
-            **({"labels": labels} if labels is not None else {}),
-            "ledger": ledger.to_dict(),
-            "out": target,
-            **({"scores": scores} if scores is not None else {}),
-            "run": str(folder),
-            "stopped": asked.stopped or None,
-        }
-        say_json(found)
-        return
+    found = {
+        "schema": SCHEMA,
+        "kind": about["kind"],
+        "task": job.task.name,
+        **{name: about[name] for name in ("model", "system", "workflow", "seed")},
+        "questions": asked.total,
+        "done": len(asked.lines),
+        "states": dict(asked.states),
+        **({"labels": labels} if labels is not None else {}),
+        "ledger": ledger.to_dict(),
+        "out": target,
+        **({"scores": scores} if scores is not None else {}),
+        "run": str(folder),
+        "stopped": asked.stopped or None,
+    }
     states = ", ".join(f"{n:,} {state}" for state, n in asked.states.items())
-    head = f"{about['system']}: {len(asked.lines):,} of {asked.total:,} asked; {states}"
-    say(head, style="bold")
-    if labels is not None:
-        say(", ".join(f"{n:,} {label}" for label, n in labels.items()))
-    say(str(ledger))
-    say(f"{'answers' if job.claims is None else 'ratings'} {target}")
-    if scores is not None:
-        say(f"scores {scores}")
-    say(f"run {folder}")
+    verdicts = ", ".join(f"{n:,} {label}" for label, n in (labels or {}).items())
+    lines = (
+        f"{about['system']}: {len(asked.lines):,} of {asked.total:,} asked; {states}",
+        verdicts,
+        str(ledger),
+        f"{'answers' if job.claims is None else 'ratings'} {target}",
+        "" if scores is None else f"scores {scores}",
+        f"run {folder}",
+    )
+    output.tell(found, filter(None, lines), bold=True)
 
 
 def _labels(job: Job, asked: Asked) -> Mapping[str, int] | None:

@@ -13,11 +13,9 @@ from noracle.superhuman.ceiling import estimate_ceiling
 
 Choice = Literal["plurality", "pairwise", "quadratic", "free", "paper", "paper-empirical", "all"]
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle ceiling --ratings ratings.csv
-
-noracle ceiling --ratings wide.csv --wide --raters ann,bob,cy --method all --html report.html"""
+noracle ceiling --ratings wide.csv --wide --raters ann,bob,cy --method all --html report.html""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

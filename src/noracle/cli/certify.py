@@ -11,18 +11,16 @@ from noracle.cli._options import Output, option, values, with_options
 from noracle.cli._output import working
 from noracle.cli._ratings import RatingSources
 from noracle.counts.ratings import count_ratings
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Certificate, Check
 from noracle.superhuman.assumptions import check_assumptions
 from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
 from noracle.superhuman.difference import CeilingName, Ties
 from noracle.superhuman.statement import Trained
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
-
-Exit code 0 says certified, 1 not certified."""
+Exit code 0 says certified, 1 not certified.""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +31,7 @@ class _CertifyOptions:
         "Was the system trained on labels of these annotators? It must be stated.",
         default="unknown",
     )
-    known: str | None = option(
-        "item, label: true labels of some items, to check assumption (6).", "FILE"
-    )
+    known: opt.File = option("item, label: true labels of some items, to check assumption (6).")
     test: Test = option("How the claim is tested.", default="betting")
     aggregate: Aggregate = option(
         "The label of an item that answers are compared with.", default="plurality"
@@ -51,17 +47,13 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
     """Certify that a system is more accurate than the average annotation, or say why not."""
     checks: list[Check] = []
     with working("certifying"):
-        if own.known is not None and not given.whole:
-            raise ArgumentError(
-                "--known must come with --ratings and without --counts; got no items."
-            )
+        rule = "--known must come with --ratings and without --counts; got no items."
+        require(own.known is None or given.whole, rule)
         loaded = given.load() if given.whole else None
         counted = given.count() if loaded is None else count_ratings(loaded)
         names = sorted(counted.answers) if own.system is None else [own.system]
-        if not names:
-            raise ArgumentError(
-                "--answers must be given (or --systems, columns of the ratings); got no system to judge."
-            )
+        rule = "--answers must be given (or --systems, columns of the ratings)"
+        require(names, f"{rule}; got no system to judge.")
         simple = given.items is None and own.aggregate in ("plurality", "majority")
         evidence = counted if loaded is None or simple else loaded
         results: list[Certificate] = []
@@ -75,5 +67,4 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
             results.append(certify_superhuman(evidence, system=name, check=check, **about))
     one = len(results) == 1
     output.emit("Better than the annotators?", results, single=one, seed=own.seed, more=checks)
-    if not all(r.certified for r in results):
-        raise typer.Exit(1)
+    raise typer.Exit(0 if all(r.certified for r in results) else 1)

@@ -10,28 +10,16 @@ import typer
 from noracle.accuracy import check_routing, check_sensitivity, range_unsure
 from noracle.accuracy.check import label_checks
 from noracle.cli import _options as opt
-from noracle.cli._options import (
-    Output,
-    Sources,
-    Stored,
-    add_up,
-    option,
-    values,
-    with_options,
-    without,
-)
+from noracle.cli._options import Output, Sources, Stored, option, values, with_options, without
 from noracle.cli._output import working
 from noracle.counts import AccuracyCounts, count_accuracy, count_judgements
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Check, Ranges
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle check --answers answers.csv --judgements judgements.csv --n-classes 10 --at-least 0.7 --system agent-7
-
 noracle check --answers answers.csv --grades grades.csv
-
-Exit code 1 says that a check failed."""
+Exit code 1 says that a check failed.""")
 
 By = Literal["all", "rater", "time"]
 
@@ -61,14 +49,11 @@ def command(
     title = "Were the labels collected fairly?"
     view = stored.view(given, at_least=own.at_least, at_most=own.at_most)
     if view is not None:
-        if not view.checks:
-            raise ArgumentError("the project must allow at least one check; it has none yet.")
+        require(view.checks, "the project must allow at least one check; it has none yet.")
         output.emit(title, list(view.checks))
-        if not all(c.passed for c in view.checks):
-            raise typer.Exit(1)
-        return
-    if own.at_least is not None and own.at_most is not None:
-        raise ArgumentError("--at-least or --at-most must be given, not both; got both.")
+        raise typer.Exit(0 if all(c.passed for c in view.checks) else 1)
+    both = own.at_least is not None and own.at_most is not None
+    require(not both, "--at-least or --at-most must be given, not both; got both.")
     results: list[Check | Ranges] = []
     wanted = [own.system] if own.system is not None else given.chosen
     parts = stored.read()
@@ -82,7 +67,7 @@ def command(
                 parts.append(counted)
             if evidence.judgements is not None:
                 asked = count_judgements(evidence, by_rater=False, counts=counted)
-        total = add_up(parts) if parts else None
+        total = opt.add_up(parts) if parts else None
         about = total if evidence is None else evidence
         if about is not None:
             told = label_checks(
@@ -101,10 +86,9 @@ def command(
                 results.append(one)
         if total is not None:
             results += what_if(total, wanted or list(total.systems), own)
-    if not results:
-        raise ArgumentError(
-            "judgements must allow at least one check; got none that applies. Pass --answers too, or --protocol question."
-        )
+    remedy = "Pass --answers too, or --protocol question."
+    rule = "judgements must allow at least one check; got none that applies."
+    require(results, f"{rule} {remedy}")
     output.emit(title, results, seed=own.seed)
     if any(isinstance(r, Check) and not r.passed for r in results):
         raise typer.Exit(1)

@@ -21,18 +21,20 @@ from noracle.cli import _collect as common
 from noracle.cli import _options as opt
 from noracle.cli._collect import show_live
 from noracle.cli._options import Output, argument, option, panel, values, with_options
-from noracle.cli._output import check_target, replacing, say, say_json, settings, working
+from noracle.cli._output import (
+    check_folder,
+    check_target,
+    replacing,
+    say,
+    say_json,
+    settings,
+    working,
+)
+from noracle.collect import server
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
-from noracle.collect.server import (
-    ServerSettings,
-    database_url,
-    key_path,
-    make_key,
-    read_key,
-    sqlite_path,
-)
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
+from noracle.report import words
 
 if TYPE_CHECKING:
     from noracle.collect.demo import Demo, DemoOutcome
@@ -41,11 +43,9 @@ if TYPE_CHECKING:
     from noracle.collect.service.projects import SealPreview
     from noracle.collect.store.base import Row, Store, Work
 
-DEMO_EXAMPLE = """Example:
-
+DEMO_EXAMPLE = opt.paragraphs("""Example:
 noracle collect demo
-
-noracle collect demo --n-items 200 --exit --out demo"""
+noracle collect demo --n-items 200 --exit --out demo""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,16 @@ def demo(own: _CollectDemo, output: opt.JsonOutput) -> None:
     not sure. The truth is known here because the pictures are drawn by a rule; the estimates do not
     use it.
     """
-    if own.out is None:
-        with tempfile.TemporaryDirectory(prefix="noracle-demo-") as name:
-            return _demo(Path(name), own, as_json=output.as_json)
-    folder = Path(own.out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ArgumentError(f"--out must be a new or empty folder; got {own.out!r}.")
-    folder.mkdir(parents=True, exist_ok=True)
-    return _demo(folder, own, as_json=output.as_json)
+    with contextlib.ExitStack() as stack:
+        if own.out is None:
+            temporary = tempfile.TemporaryDirectory(prefix="noracle-demo-")
+            folder = Path(stack.enter_context(temporary))
+        else:
+            folder = Path(own.out)
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise ArgumentError(f"--out must be a new or empty folder; got {own.out!r}.")
+            folder.mkdir(parents=True, exist_ok=True)
+        _demo(folder, own, as_json=output.as_json)
 
 
 def _demo(folder: Path, own: _CollectDemo, *, as_json: bool) -> None:
@@ -88,9 +90,8 @@ def _demo(folder: Path, own: _CollectDemo, *, as_json: bool) -> None:
         if not as_json:
             say(f"dashboard   {running.server.url}/p/{demos.SLUG}")
             say(f"sign in as  {demos.EMAIL} with the password {running.password}")
-            say(
-                f"project     {running.questions:,} questions, sealed; {len(running.people)} simulated specialists, one a class"
-            )
+            told = f"{running.questions:,} questions, sealed; {len(running.people)} simulated specialists"
+            say(f"project     {told}, one a class")
         filling = time.monotonic()
         with common.progress("answers over HTTP", running.questions) as step:
             done = sum(running.fill(step))
@@ -116,21 +117,20 @@ def _demo(folder: Path, own: _CollectDemo, *, as_json: bool) -> None:
 def _results(running: Demo, outcome: DemoOutcome) -> list[str]:
     lines = []
     for system in outcome.view.systems:
-        found, fixed = system.estimate, system.fixed
-        lines.append(
-            f"accuracy of {system.name!r}    {found.value:.3f}    95 % interval, valid at every look [{found.low:.3f}, {found.high:.3f}]"
-        )
+        found, fixed, corrected = system.estimate, system.fixed, system.corrected
+        interval = f"95 % interval, valid at every look [{found.low:.3f}, {found.high:.3f}]"
+        lines.append(f"accuracy of {system.name!r}    {found.value:.3f}    {interval}")
         if fixed is not None:
             interval = f"[{fixed.low:.3f}, {fixed.high:.3f}]"
             lines.append(f"  at the declared n    {fixed.value:.3f} {interval}")
-        if system.corrected is not None:
-            value = system.corrected.value
-            lines.append(f"  corrected for errors on gold and panel    {value:.3f}")
+        if corrected is not None:
+            lines.append(f"  corrected for errors on gold and panel    {corrected.value:.3f}")
         lines.append(f"  truth, which you would not have    {running.accuracy[system.name]:.3f}")
     verdict = "verified: every route, answer and event fits the committed seed"
+    failed = ", ".join(outcome.view.alarms) or "none"
     return [
         *lines,
-        f"checks      {len(outcome.view.checks)}, of which failed: {', '.join(outcome.view.alarms) or 'none'}",
+        f"checks      {len(outcome.view.checks)}, of which failed: {failed}",
         "",
         f"export      {verdict if outcome.check.passed else 'NOT verified'}",
         f"            {outcome.archive}",
@@ -151,31 +151,25 @@ def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) 
     }
 
 
-IMPORT_EXAMPLE = """Example:
-
+IMPORT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect import abstracts --items items.csv --gold gold.csv
-
 noracle collect import pictures --items items.jsonl --images pictures/
-
 noracle collect import abstracts --system agent-7=answers.csv (after sealing)
+items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer.""")
 
-items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer."""
-
-EXPORT_EXAMPLE = """Example:
-
+EXPORT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect export abstracts --out abstracts.zip; noracle verify abstracts.zip
-
 noracle collect export abstracts --format csv --out tables; noracle estimate --answers tables/answers.csv --judgements tables/judgements.csv
---items tables/items.csv"""
+ --items tables/items.csv""")
 
 Format = Literal["archive", "jsonl", "csv", "parquet", "label-studio"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ImportOptions:
-    items: str | None = option("Items: .csv, .jsonl, .json, .parquet, a folder or a zip.", "FILE")
+    items: opt.File = option("Items: .csv, .jsonl, .json, .parquet, a folder or a zip.")
     images: str | None = option("The folder in which images of the items lie.", "DIR")
-    gold: str | None = option("item, label: the known class of some items.", "FILE")
+    gold: opt.File = option("item, label: the known class of some items.")
     system: list[str] | None = option(
         "item, answer (and system): answers of a system; repeat.", "[NAME=]FILE"
     )
@@ -188,12 +182,12 @@ def import_(at: common.ProjectAt, own: _ImportOptions) -> None:
     All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
     Nothing is fetched from the network.
     """
-    if (own.items is None) == (not own.system):
-        raise ArgumentError(
-            "--items or --system must be given, one of them; items come before sealing, systems after."
-        )
-    if own.items is None and (own.images is not None or own.gold is not None):
-        raise ArgumentError("--images and --gold must come with --items; got none.")
+    rule = (
+        "--items or --system must be given, one of them; items come before sealing, systems after."
+    )
+    require((own.items is None) == bool(own.system), rule)
+    alone = own.items is None and (own.images is not None or own.gold is not None)
+    require(not alone, "--images and --gold must come with --items; got none.")
     with at.store() as store:
         member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if own.items is not None:
@@ -216,9 +210,8 @@ def _items(store: Store, member: Member, items: str, images: str | None, gold: s
     def keep(work: Work) -> int:
         for picture in upload.pictures.values():
             projects.add_image(work, member.project, picture)
-        return projects.import_items(
-            work, member.project, upload.items, actor=member.alias, now=common.now()
-        )
+        about: Any = {"actor": member.alias, "now": common.now()}
+        return projects.import_items(work, member.project, upload.items, **about)
 
     with working("importing"):
         return store.write_now(keep)
@@ -229,9 +222,8 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
     from noracle.collect.service import projects
 
     if member.state == "draft":
-        raise Conflict(
-            "PROJECT must be sealed before systems come, so that they cannot steer what is asked; it is a draft."
-        )
+        why = "so that they cannot steer what is asked; it is a draft"
+        raise Conflict(f"PROJECT must be sealed before systems come, {why}.")
     found: dict[str, dict[str, int | None]] = {}
     for text in given:
         name, mark, path = text.partition("=")
@@ -239,18 +231,16 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
             name, path = "", text
         if not Path(path).is_file():
             raise ArgumentError(f"--system must be NAME=FILE or FILE; got no file {path!r}.")
-        for system, answers in formats.read_answers(
-            path, spec=member.spec, system=name.strip()
-        ).items():
+        read = formats.read_answers(path, spec=member.spec, system=name.strip())
+        for system, answers in read.items():
             if system in found:
                 raise ArgumentError(f"--system must name each system once; got {system!r} twice.")
             found[system] = answers
 
     def keep(work: Work) -> None:
         for name, answers in found.items():
-            projects.add_system(
-                work, member.project, name, answers, actor=member.alias, now=common.now()
-            )
+            about: Any = {"actor": member.alias, "now": common.now()}
+            projects.add_system(work, member.project, name, answers, **about)
 
     with working("importing"):
         store.write_now(keep)
@@ -289,17 +279,12 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
     with at.store() as store, working("exporting"):
         member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if member.state == "draft":
-            raise Conflict(
-                f"PROJECT must be sealed before it can be exported; {at.slug} is a draft."
-            )
-        store.write_now(
-            lambda work: exports.log_export(work, member, own.file_format, now=common.now())
-        )
+            rule = "PROJECT must be sealed before it can be exported"
+            raise Conflict(f"{rule}; {at.slug} is a draft.")
+        kind, number = own.file_format, member.project
+        store.write_now(lambda work: exports.log_export(work, member, kind, now=common.now()))
         files = store.read_chained_now(
-            member.project,
-            lambda work: exports.export_files(
-                work, member.project, own.file_format, texts=own.texts
-            ),
+            number, lambda work: exports.export_files(work, number, kind, texts=own.texts)
         )
     if not whole:
         target.mkdir(parents=True, exist_ok=True)
@@ -310,21 +295,15 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
         say(f"wrote {path} ({len(data):,} bytes)")
 
 
-INVITE_EXAMPLE = """Example:
-
+INVITE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect invite abstracts --class lung --url https://labels.example.org
-
 noracle collect invite abstracts --each 2 (two links for every class)
-
 noracle collect invite abstracts --role auditor
+A link works once, and is shown once: only its SHA-256 is stored.""")
 
-A link works once, and is shown once: only its SHA-256 is stored."""
-
-FORGET_EXAMPLE = """Example:
-
+FORGET_EXAMPLE = opt.paragraphs("""Example:
 noracle collect forget ann@example.org
-
-The answers stay under the alias of the project, and noracle verify still passes."""
+The answers stay under the alias of the project, and noracle verify still passes.""")
 
 Role = Literal["owner", "manager", "annotator", "auditor"]
 
@@ -335,7 +314,7 @@ class _InviteOptions:
     class_name: str | None = option(
         "The class that an annotator is asked about.", "NAME", None, "--class"
     )
-    place: int | None = option("The place of an annotator (ordinary protocol).", "N", min=0)
+    place: opt.Count = option("The place of an annotator (ordinary protocol).", min=0)
     each: int = option(
         "Links of each kind; without --class, for every class.", "N", 1, min=1, max=1000
     )
@@ -360,11 +339,8 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
 
     with at.store() as store:
         links = store.write_now(make)
-    if output.as_json:
-        say_json({"invitations": links})
-        return
-    for one in links:
-        say(f"{one['for'] or own.role}: {one['link']}")
+    lines = (f"{one['for'] or own.role}: {one['link']}" for one in links)
+    output.tell({"invitations": links}, lines)
 
 
 def _pools(spec: ProjectSpec, own: _InviteOptions) -> list[int | None]:
@@ -373,22 +349,16 @@ def _pools(spec: ProjectSpec, own: _InviteOptions) -> list[int | None]:
     """
     name, place = own.class_name, own.place
     if own.role != "annotator":
-        if name is not None or place is not None:
-            raise ArgumentError(
-                f"--class and --place must be left out for the role {own.role}; only annotators are asked questions."
-            )
+        rule = f"--class and --place must be left out for the role {own.role}"
+        require(name is None and place is None, f"{rule}; only annotators are asked questions.")
         return [None]
+    classes = [c.name for c in spec.classes]
     if name is not None:
-        classes = [c.name for c in spec.classes]
-        if spec.protocol != "partitioned" or name not in classes:
-            raise ArgumentError(
-                f"--class must be a class of a partitioned project ({', '.join(classes[:10])}); got {name!r}."
-            )
+        rule = f"--class must be a class of a partitioned project ({', '.join(classes[:10])})"
+        require(spec.protocol == "partitioned" and name in classes, f"{rule}; got {name!r}.")
         return [classes.index(name)]
-    if place is not None and spec.protocol != "ordinary":
-        raise ArgumentError(
-            f"--place must be left out in a project of the protocol {spec.protocol}."
-        )
+    rule = f"--place must be left out in a project of the protocol {spec.protocol}."
+    require(place is None or spec.protocol == "ordinary", rule)
     return list(spec.pools) if place is None else [place]
 
 
@@ -420,36 +390,24 @@ def forget(own: _ForgetOptions) -> None:
     say("forgotten; copies that were made before still hold the person")
 
 
-PROJECT_EXAMPLE = """Example:
-
+PROJECT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect project abstracts --spec project.toml
-
 noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
-
 noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
+project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline.""")
 
-project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline."""
-
-SEAL_EXAMPLE = """Example:
-
+SEAL_EXAMPLE = opt.paragraphs("""Example:
 noracle collect seal abstracts
+Everything random is drawn now, from a seed whose SHA-256 is published. Nothing of the project can be changed afterwards.""")
 
-Everything random is drawn now, from a seed whose SHA-256 is published. Nothing of the project can be changed afterwards."""
+OPEN_EXAMPLE = opt.paragraphs("""Example:
+noracle collect open abstracts""")
 
-OPEN_EXAMPLE = """Example:
-
-noracle collect open abstracts"""
-
-CLOSE_EXAMPLE = """Example:
-
+CLOSE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect close abstracts
-
-The seed is revealed: anybody can draw the routes again, with noracle verify on the export."""
+The seed is revealed: anybody can draw the routes again, with noracle verify on the export.""")
 
 ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
-_SPEC = "Without --spec"
-
-
 _plain = panel("Without --spec")
 
 
@@ -459,7 +417,7 @@ class _ProjectOptions:
         "Its short name, as in its address; left out: list all.", "[PROJECT]"
     )
     db: str = common.db_option()
-    spec: str | None = option("What is asked and how (TOML or JSON).", "FILE")
+    spec: opt.File = option("What is asked and how (TOML or JSON).")
     name: str | None = option("A name for people; default the short name.", "NAME")
     owner: str | None = option("E-mail of the owner; default the first account.", "ADDRESS")
     change: bool = option("Change the project, which must be a draft.", default=False)
@@ -470,13 +428,13 @@ class _ProjectOptions:
     protocol: ProtocolName | None = _plain("Who is asked what.")
     classes: str | None = _plain("Names of the classes.", "A,B,C")
     question: str | None = _plain("What is asked.", "TEXT")
-    draws: int | None = _plain("Questions an item.", "N")
+    draws: opt.Count = _plain("Questions an item.")
     shown: int | None = _plain("Classes that are shown at a time.", "M")
-    annotators: int | None = _plain("Places of the ordinary design.", "N")
-    panel_items: int | None = _plain("Items that are put to all classes.", "N")
+    annotators: opt.Count = _plain("Places of the ordinary design.")
+    panel_items: opt.Count = _plain("Items that are put to all classes.")
     gold_rate: float | None = _plain("Share of questions with a known answer.", "P")
-    reasks: int | None = _plain('Others who are asked after "not sure".', "N")
-    planned_n: int | None = _plain("Declared number of main answers.", "N")
+    reasks: opt.Count = _plain('Others who are asked after "not sure".')
+    planned_n: opt.Count = _plain("Declared number of main answers.")
 
 
 @with_options()
@@ -488,46 +446,35 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
     given["classes"] = opt.names(own.classes)
     wishes = {key: value for key, value in given.items() if value is not None}
     slug = own.slug
+    making = own.spec is not None or bool(wishes)
     if slug is None:
-        if own.spec is not None or wishes:
-            raise ArgumentError("PROJECT must be named to make a project; got none.")
-        if own.live:
-            raise ArgumentError("PROJECT must be named with --live; got none.")
-        return _list(own.db, output.as_json)
+        require(not making, "PROJECT must be named to make a project; got none.")
+        require(not own.live, "PROJECT must be named with --live; got none.")
+        _list(own.db, output)
+        return
     if own.live:
-        if own.spec is not None or wishes or own.change:
-            raise ArgumentError("--live must come alone; got options that change the project.")
-        return show_live(slug, own.db, as_json=output.as_json)
-    if own.spec is not None or wishes:
-        wanted, called = read_spec(own.spec, wishes)
-        with common.opened(own.db) as store:
+        rule = "--live must come alone; got options that change the project."
+        require(not (making or own.change), rule)
+        show_live(slug, own.db, as_json=output.as_json)
+        return
+    rule = "--spec, or --protocol and --classes, must say what the project is; got neither."
+    require(making or not (own.change or own.name is not None or own.owner is not None), rule)
+    wanted, called = read_spec(own.spec, wishes) if making else (None, None)
+    with common.opened(own.db) as store:
+        if wanted is not None:
+            name = own.name or called or slug
 
             def make(work: Work) -> None:
                 if own.change:
                     row = common.project_row(work, slug)
                     projects.change_spec(work, int(row["id"]), wanted)
-                else:
-                    projects.create_project(
-                        work,
-                        slug=slug,
-                        name=own.name or called or slug,
-                        spec=wanted,
-                        owner=_person(work, own.owner),
-                        now=common.now(),
-                    )
+                    return
+                about: Any = {"owner": _person(work, own.owner), "now": common.now()}
+                projects.create_project(work, slug=slug, name=name, spec=wanted, **about)
 
             store.write_now(make)
-    elif own.change or own.name is not None or own.owner is not None:
-        raise ArgumentError(
-            "--spec, or --protocol and --classes, must say what the project is; got neither."
-        )
-    with common.opened(own.db) as store:
-        shown_project = store.read_now(lambda work: describe(work, slug))
-    if output.as_json:
-        say_json(shown_project)
-    else:
-        _say(shown_project)
-    return None
+        found = store.read_now(lambda work: describe(work, slug))
+    output.tell(found, _lines_of(found), bold=True)
 
 
 def read_spec(path: str | None, values: Mapping[str, Any]) -> tuple[ProjectSpec, str | None]:
@@ -561,9 +508,8 @@ def _person(work: Work, email: str | None) -> int:
     first = "SELECT id FROM person WHERE active = 1 ORDER BY id LIMIT 1"
     row = work.one(first) if email is None else find_person(work, email)
     if row is None:
-        raise NotFound(
-            "--owner must have an account; got none. Make the first with: noracle collect init"
-        )
+        remedy = "Make the first with: noracle collect init"
+        raise NotFound(f"--owner must have an account; got none. {remedy}")
     return int(row["id"])
 
 
@@ -604,41 +550,37 @@ def _date(seconds: float | None) -> str | None:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
 
 
-def _say(found: Mapping[str, Any]) -> None:
+def _lines_of(found: Mapping[str, Any]) -> list[str]:
     spec = found["spec"]
     classes = [str(c["name"]) for c in spec["classes"]]
     named = ", ".join(classes[:8]) + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
     people = ", ".join(f"{n} {role}" for role, n in found["people"].items())
-    say(f"{found['project']}: {found['name']}    {found['state']}", style="bold")
-    say(f"  protocol    {spec['protocol']}, {len(classes)} classes: {named}")
-    say(
-        f"  evidence    {found['items']:,} items, {found['questions']:,} questions, {found['answers']:,} answers"
-    )
-    say(f"  systems     {', '.join(found['systems']) or 'none yet'}")
-    say(f"  people      {people or 'none'}")
+    evidence = ", ".join(f"{found[what]:,} {what}" for what in ("items", "questions", "answers"))
+    lines = [
+        f"{found['project']}: {found['name']}    {found['state']}",
+        f"  protocol    {spec['protocol']}, {len(classes)} classes: {named}",
+        f"  evidence    {evidence}",
+        f"  systems     {', '.join(found['systems']) or 'none yet'}",
+        f"  people      {people or 'none'}",
+    ]
     if found["commitment"]:
-        say(f"  commitment  {found['commitment']}")
-        say(f"  root        {found['root']}")
+        lines += [f"  commitment  {found['commitment']}", f"  root        {found['root']}"]
+    return lines
 
 
-def _list(db: str, as_json: bool) -> None:
+def _list(db: str, output: Output) -> None:
+    query = "SELECT slug, name, state FROM project ORDER BY slug"
     with common.opened(db) as store:
-        rows = store.read_now(
-            lambda work: work.all("SELECT slug, name, state FROM project ORDER BY slug")
-        )
-    if as_json:
-        say_json({"projects": [dict(row) for row in rows]})
-        return
-    for row in rows:
-        say(f"{row['slug']:<24} {row['state']:<8} {row['name']}")
-    if not rows:
-        say("no project yet; make one with: noracle collect project NAME --spec project.toml")
+        rows = [dict(row) for row in store.read_now(lambda work: work.all(query))]
+    none = "no project yet; make one with: noracle collect project NAME --spec project.toml"
+    lines = [f"{row['slug']:<24} {row['state']:<8} {row['name']}" for row in rows] or [none]
+    output.tell({"projects": rows}, lines)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _SealOptions:
-    chances: str | None = option(
-        "Targeted routing: item, class, propensity, a row for each class; default uniform.", "FILE"
+    chances: opt.File = option(
+        "Targeted routing: item, class, propensity, a row for each class; default uniform."
     )
     yes: bool = common.yes_option()
 
@@ -653,13 +595,12 @@ def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> Non
         member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if member.state != "draft":
             raise Conflict(f"PROJECT must be a draft to be sealed; {at.slug} is {member.state}.")
-        drawn = None
+        number, drawn = member.project, None
         if own.chances is not None:
             drawn = formats.read_propensities(own.chances, spec=member.spec)
+        about: Any = {"propensities": drawn}
         with working("counting"):
-            preview = store.read_now(
-                lambda work: projects.preview_seal(work, member.project, propensities=drawn)
-            )
+            preview = store.read_now(lambda work: projects.preview_seal(work, number, **about))
         if preview.problem:
             raise Refused(preview.problem)
         if not output.as_json:
@@ -667,18 +608,15 @@ def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> Non
                 say(line)
         common.confirm(f"Seal {at.slug}? Nothing of it can be changed afterwards.", yes=own.yes)
         with working("drawing the routes"):
-            store.write_now(
-                lambda work: projects.seal_project(
-                    work, member.project, actor=member.alias, now=common.now(), propensities=drawn
-                )
-            )
+            about |= {"actor": member.alias, "now": common.now()}
+            store.write_now(lambda work: projects.seal_project(work, number, **about))
         found = store.read_now(lambda work: describe(work, at.slug))
-    if output.as_json:
-        say_json(found)
-        return
-    say(f"sealed {found['questions']:,} questions about {found['items']:,} items")
-    say(f"  commitment  {found['commitment']} (SHA-256 of the seed)")
-    say(f"  root        {found['root']} (Merkle root of the routes)")
+    lines = (
+        f"sealed {found['questions']:,} questions about {found['items']:,} items",
+        f"  commitment  {found['commitment']} (SHA-256 of the seed)",
+        f"  root        {found['root']} (Merkle root of the routes)",
+    )
+    output.tell(found, lines)
 
 
 def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
@@ -736,29 +674,20 @@ def _turn(at: common.ProjectAt, way: Literal["open", "close"]) -> None:
     say(f"{at.slug} is {found['state']}; {answered}")
 
 
-INIT_EXAMPLE = """Example:
-
+INIT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect init --db sqlite:///labels.db --email ann@example.org --name Ann
+printf '%s' "$PASSWORD" | noracle collect init --db postgresql://db.example.org/labels --email ann@example.org --name Ann""")
 
-printf '%s' "$PASSWORD" | noracle collect init --db postgresql://db.example.org/labels --email ann@example.org --name Ann"""
-
-SERVE_EXAMPLE = """Example:
-
+SERVE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect serve --db sqlite:///labels.db
+noracle collect serve --db postgresql://db.example.org/labels --workers 4 --host 0.0.0.0 --behind-proxy https://labels.example.org""")
 
-noracle collect serve --db postgresql://db.example.org/labels --workers 4 --host 0.0.0.0 --behind-proxy https://labels.example.org"""
-
-BACKUP_EXAMPLE = """Example:
-
+BACKUP_EXAMPLE = opt.paragraphs("""Example:
 noracle collect backup monday.backup --db sqlite:///labels.db
+The server may go on serving meanwhile.""")
 
-The server may go on serving meanwhile."""
-
-RESTORE_EXAMPLE = """Example:
-
-noracle collect restore monday.backup --db sqlite:///again.db"""
-
-_WHERE, _TLS = "Where to listen", "TLS"
+RESTORE_EXAMPLE = opt.paragraphs("""Example:
+noracle collect restore monday.backup --db sqlite:///again.db""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -780,17 +709,15 @@ def init(own: _CollectInit) -> None:
     from noracle.collect.service import people
     from noracle.collect.store import open_store
 
-    url = database_url(own.db)
-    file, key = sqlite_path(url), key_path(url, own.key_file)
+    url = server.database_url(own.db)
+    file, key = server.sqlite_path(url), server.key_path(url, own.key_file)
     for path, what in ((file, "the database"), (key, "--key-file")):
-        if path is not None and not path.parent.is_dir():
-            raise ArgumentError(
-                f"{what} must lie in a folder that exists; got {str(path)!r}. Make the folder {str(path.parent)!r} first."
-            )
+        if path is not None:
+            check_folder(what, path)
     address = own.email or typer.prompt("E-mail address of the owner", err=True)
     people.normal_email(address)
     if key.exists():
-        read_key(key)
+        server.read_key(key)
     with contextlib.closing(open_store(url)) as store:
         store.read_now(_without_accounts)
         hashed = people.hash_password(common.ask_password(address))
@@ -803,7 +730,7 @@ def init(own: _CollectInit) -> None:
 
         store.write_now(add)
     if not key.exists():
-        make_key(key)
+        server.make_key(key)
     say(f"database {url if file is None else file}")
     say(f"key      {key} (keep it secret; it is not in the database)")
     say(f"owner    {people.normal_email(address)}")
@@ -812,13 +739,11 @@ def init(own: _CollectInit) -> None:
 
 def _without_accounts(work: Work) -> None:
     if work.one("SELECT id FROM person WHERE active = 1 LIMIT 1") is not None:
-        raise Conflict(
-            "--db must be a database without accounts; this one has some. Invite more people with: noracle collect invite"
-        )
+        remedy = "Invite more people with: noracle collect invite"
+        raise Conflict(f"--db must be a database without accounts; this one has some. {remedy}")
 
 
-_where = panel("Where to listen")
-_tls = panel("TLS")
+_where, _tls = panel("Where to listen"), panel("TLS")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -830,12 +755,12 @@ class _ServeOptions:
         "The https address of a proxy that speaks TLS for this server.", "URL"
     )
     trust_proxy: str = _tls("Proxies whose X-Forwarded-For is believed.", "ADDRESSES", "127.0.0.1")
-    tls_cert: str | None = _tls("Certificate (PEM).", "FILE")
-    tls_key: str | None = _tls("Its private key (PEM).", "FILE")
+    tls_cert: opt.File = _tls("Certificate (PEM).")
+    tls_key: opt.File = _tls("Its private key (PEM).")
     public_url: str | None = _tls("With --tls-cert: the https address that people use.", "URL")
     workers: int = option("Server processes; more than one needs PostgreSQL.", "N", 1)
-    answers_per_minute: int | None = option(
-        "Most questions and answers of one session in a minute; default 300, for people.", "N"
+    answers_per_minute: opt.Count = option(
+        "Most questions and answers of one session in a minute; default 300, for people."
     )
     key_file: str | None = common.key_option()
     unsafe: bool = option(
@@ -852,24 +777,17 @@ def serve(own: _ServeOptions) -> None:
     one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
     answers whoever sends it as a bearer token.
     """
-    from noracle.collect.server import serve as run
-
     for name, path in (("--tls-cert", own.tls_cert), ("--tls-key", own.tls_key)):
         if path is not None and not Path(path).is_file():
             raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
-    url = database_url(own.db)
+    url = server.database_url(own.db)
     same = values(own, "db", "key_file", "behind_proxy", "trust_proxy")
-    settings = ServerSettings(
-        url=url,
-        key_file=key_path(url, own.key_file),
-        proxy=own.behind_proxy,
-        trusted=own.trust_proxy,
-        **same,
-    )
+    same |= {"proxy": own.behind_proxy, "trusted": own.trust_proxy}
+    settings = server.ServerSettings(url=url, key_file=server.key_path(url, own.key_file), **same)
     # So that a wrong database is one line here, whatever the number of processes.
     with common.opened(own.db, unsafe=own.unsafe):
         pass
-    run(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
+    server.serve(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
 
 
@@ -911,26 +829,23 @@ def restore(own: _RestoreOptions) -> None:
 
     if not Path(own.file).is_file():
         raise ArgumentError(f"FILE must be a readable file; got {own.file!r}.")
-    url = database_url(own.db)
-    target = sqlite_path(url)
+    url = server.database_url(own.db)
+    target = server.sqlite_path(url)
     if target is not None and target.exists():
-        raise ArgumentError(
-            f"--db must be a new database; got the file {str(target)!r}. Name another, or move it away."
-        )
+        got = f"got the file {str(target)!r}. Name another, or move it away."
+        raise ArgumentError(f"--db must be a new database; {got}")
     with working("restoring"):
         restore_store(Path(own.file), url)
-    key = key_path(url, own.key_file)
+    key = server.key_path(url, own.key_file)
     with contextlib.suppress(ArgumentError):
-        make_key(key)
+        server.make_key(key)
     say(f"restored {url if target is None else target}")
     say(f"key      {key}")
 
 
-SIMULATE_EXAMPLE = """Example:
-
+SIMULATE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect simulate --runs 50 --html protocol.html
-
-Bias is in points: +4.1 says that an accuracy of 0.800 would be shown as 0.841."""
+Bias is in points: +4.1 says that an accuracy of 0.800 would be shown as 0.841.""")
 
 _HEADS = ("complementary", "ordinary", "ml", "shown", "± s.e.", "missed", "alarm", "yes rate")
 _NOTE = (
@@ -954,24 +869,18 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
     """
     from noracle.collect.live.simulation import PICKINGS, VIOLATIONS, simulate_protocol_table
 
-    with common.progress(
-        "simulated projects", own.runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
-    ) as step:
-        table = simulate_protocol_table(
-            repetitions=own.runs, n_items=own.n_items, seed=own.seed, tick=step
-        )
+    steps = own.runs * (len(VIOLATIONS) + 2 * len(PICKINGS))
+    with common.progress("simulated projects", steps) as step:
+        about: Any = {"repetitions": own.runs, "n_items": own.n_items, "seed": own.seed}
+        rows = simulate_protocol_table(tick=step, **about)
     title = f"What breaks the protocol: {own.runs} simulated projects of {own.n_items:,} items a row, seed {own.seed}"
+    said = lines(title, rows)
     if output.html is not None:
         with replacing(output.html) as temporary:
-            temporary.write_text(page(title, table), encoding="utf-8")
-    if output.as_json:
-        head = {"schema": "protocol-table/1", **values(own)}
-        say_json({**head, "rows": [row.to_dict() for row in table]})
-        return
-    for line in lines(title, table):
-        say(line)
-    if output.html is not None:
-        say(f"report {output.html}")
+            temporary.write_text(page(title, rows), encoding="utf-8")
+        said.append(f"report {output.html}")
+    head = {"schema": "protocol-table/1", **values(own)}
+    output.tell({**head, "rows": [row.to_dict() for row in rows]}, said)
 
 
 def cells(row: ProtocolRow) -> list[str]:
@@ -980,7 +889,7 @@ def cells(row: ProtocolRow) -> list[str]:
     shown = [
         *((value, f"{value:+.1f}") for value in points),
         (row.se, f"{row.se:.1f}"),
-        *((value, f"{100 * value:.0f} %") for value in (row.missed, row.found)),
+        *((value, words.percent(value, ".0f")) for value in (row.missed, row.found)),
         (row.yes_rate, f"{row.yes_rate:.3f}"),
     ]
     return ["–" if math.isnan(value) else text for value, text in shown]
@@ -1007,26 +916,16 @@ def page(title: str, table: Sequence[ProtocolRow]) -> str:
     """The table as a page that needs nothing but itself."""
     from noracle.report.card import templates
 
-    return (
-        templates()
-        .get_template("protocol.html")
-        .render(
-            title=title,
-            heads=_HEADS,
-            rows=[(_row_name(row), cells(row)) for row in table],
-            note=_NOTE,
-            command=settings.command,
-            version=__version__,
-        )
-    )
+    rows = [(_row_name(row), cells(row)) for row in table]
+    about = {"command": settings.command, "version": __version__}
+    protocol = templates().get_template("protocol.html")
+    return protocol.render(title=title, heads=_HEADS, rows=rows, note=_NOTE, **about)
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle collect demo shows the whole loop in a minute.
-
 noracle collect init; noracle collect project abstracts --spec project.toml; noracle collect import abstracts --items items.csv;
-noracle collect seal abstracts; noracle collect invite abstracts; noracle collect open abstracts; noracle collect serve"""
+ noracle collect seal abstracts; noracle collect invite abstracts; noracle collect open abstracts; noracle collect serve""")
 
 app = typer.Typer(
     name="collect",

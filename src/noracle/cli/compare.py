@@ -6,14 +6,12 @@ import dataclasses
 
 from noracle.accuracy import compare_systems
 from noracle.accuracy.compare import Interval
-from noracle.cli._options import Output, Policy, Sources, option, with_options
+from noracle.cli._options import Output, Policy, Sources, option, paragraphs, with_options
 from noracle.cli._output import working
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle compare --answers answers.csv --judgements judgements.csv --n-classes 10 --systems agent-7,agent-8
-
-noracle compare --grades grades.csv"""
+noracle compare --grades grades.csv""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

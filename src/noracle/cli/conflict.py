@@ -7,18 +7,16 @@ from typing import Any
 
 import typer
 
-from noracle.cli._options import Output, option, with_options
+from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches, spec
 from noracle.cli.alarm import EXIT
 from noracle.logic.conflict import prove_conflict, range_violators
 from noracle.logic.next_item import range_checks
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle conflict --answers answers.csv --spec "accuracy > 0.7" --least
-
-Exit code 0: no conflict. 1: a set of systems cannot all keep the claim. 3: undecided."""
+Exit code 0: no conflict. 1: a set of systems cannot all keep the claim. 3: undecided.""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,5 +42,4 @@ def command(given: Answers, own: _ConflictOptions, sketched: Sketches, output: O
         if own.check_next:
             results.append(range_checks(gathered, own.spec, **limits))
     output.emit("Who cannot all be right?", results, single=len(results) == 1)
-    if EXIT[proof.status]:
-        raise typer.Exit(EXIT[proof.status])
+    raise typer.Exit(EXIT[proof.status])

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from noracle.oversight.oversight import Oversight
     from noracle.simulate import World
 
-EXAMPLE = """Example:
-
-noracle demo --seed 7 --out noracle-demo"""
+EXAMPLE = opt.paragraphs("""Example:
+noracle demo --seed 7 --out noracle-demo""")
 
 _CLASSES = 10
 _SYSTEMS = {"agent-1": 0.95, "agent-2": 0.80, "agent-3": 0.72}
@@ -57,9 +56,8 @@ def command(own: _DemoOptions, output: Output) -> None:
         write_world(world, own.out)
         write_more(world, Path(own.out))
     if not output.as_json:
-        say(
-            f"simulated {own.n_items:,} items with {_CLASSES} classes, three systems and one question an item (seed {own.seed})\n"
-        )
+        told = f"{own.n_items:,} items with {_CLASSES} classes, three systems"
+        say(f"simulated {told} and one question an item (seed {own.seed})\n")
     page = output.html or str(Path(own.out) / "report.html")
     report(
         own.out,
@@ -75,12 +73,10 @@ def write_more(world: World, folder: Path) -> None:
     """Write what goes beyond answers, judgements and items: ratings, scores, prices and settings."""
     n = len(world.key)
     rated = {item: world.key[item] for item in range(min(n, max(100, round(_RATED * n))))}
-    write_table(
-        folder / "ratings.csv",
-        simulate_raters(
-            rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed
-        ),
+    ratings = simulate_raters(
+        rated, raters=_PEOPLE, n_classes=_CLASSES, correlation=0.3, shared=0.2, seed=world.seed
     )
+    write_table(folder / "ratings.csv", ratings)
     write_table(folder / "pilot.csv", _scores(world, "agent-1"))
     for name in ("prices.toml", "noracle.toml"):
         (folder / name).write_text(template(f"demo-{name}"), encoding="utf-8", newline="\n")
@@ -111,9 +107,7 @@ def _scores(world: World, system: str) -> dict[str, list[object]]:
 
 def _against_key(oversight: Oversight, world: World) -> str:
     key = ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in world.accuracy.items())
-    held = sum(
-        s.low <= world.accuracy[s.system] <= s.high
-        for s in oversight.systems
-        if s.system in world.accuracy
-    )
-    return f"the key, which you would not have, says: {key}; {held} of {len(oversight.systems)} intervals hold it"
+    judged = [s for s in oversight.systems if s.system in world.accuracy]
+    held = sum(s.low <= world.accuracy[s.system] <= s.high for s in judged)
+    told = f"{held} of {len(oversight.systems)} intervals hold it"
+    return f"the key, which you would not have, says: {key}; {told}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import platform
 import re
@@ -21,13 +22,10 @@ from noracle.cli import _options as opt
 from noracle.cli._options import option, with_options
 from noracle.cli._output import say, say_json, working
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle doctor
-
 noracle doctor --full --json
-
-Exit code 1 says that something is broken that every verb needs."""
+Exit code 1 says that something is broken that every verb needs.""")
 
 Health = Literal["fine", "absent", "broken"]
 
@@ -44,6 +42,7 @@ EXTRAS = {
     "sqlframe": "frames of SQLFrame",
     "store": "noracle report --store at a URL",
 }
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*([0-9][0-9.]*))?")
 _LEAST_FREE = 1_000_000_000
 # Accuracy of the self-test: 100 items, 30 ordinary labels (24 right), 70 ruled-out classes (66 not
 # the answer), K = 10.
@@ -117,10 +116,8 @@ def _memory() -> HealthLine:
     total = files._memory()
     most = f"{min(files._MEMORY_LIMIT, total // 2) / 1e9:.1f} GB"
     limit = os.environ.get("NORACLE_MEMORY_LIMIT") or most
-    return _machine(
-        "memory",
-        f"{total / 1e9:.1f} GB; counting takes at most {limit}, then spills to disk (NORACLE_MEMORY_LIMIT)",
-    )
+    counting = f"counting takes at most {limit}, then spills to disk (NORACLE_MEMORY_LIMIT)"
+    return _machine("memory", f"{total / 1e9:.1f} GB; {counting}")
 
 
 def _temporary() -> HealthLine:
@@ -178,9 +175,7 @@ def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, st
     extras: dict[str, list[tuple[str, str]]] = {name: [] for name in EXTRAS}
     for text in wanted:
         requirement, _, marker = text.partition(";")
-        match = re.match(
-            r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*([0-9][0-9.]*))?", requirement
-        )
+        match = _REQUIREMENT.match(requirement)
         if match is None or ("win32" in marker and (sys.platform == "win32") == ("!=" in marker)):
             continue
         name, floor = match[1], match[2] or ""
@@ -212,15 +207,20 @@ def _is_old(version: str, floor: str) -> bool:
         found = re.match(r"\d+(?:\.\d+)*", text)
         return [int(part) for part in found[0].split(".")] if found else []
 
-    mine, least = numbers(version), numbers(floor)
-    size = max(len(mine), len(least))
-    return mine + [0] * (size - len(mine)) < least + [0] * (size - len(least))
+    pairs = itertools.zip_longest(numbers(version), numbers(floor), fillvalue=0)
+    mine, least = zip(*pairs, strict=True) if floor else ((), ())
+    return mine < least
+
+
+def _lacks(name: str, floor: str) -> bool:
+    version = _version(name)
+    return version is None or _is_old(version, floor)
 
 
 def _dependency(name: str, floor: str) -> HealthLine:
     version = _version(name)
-    found, health, remedy = version or "not installed", "fine", ""
-    if version is None or (floor and _is_old(version, floor)):
+    found, remedy, health = version or "not installed", "", "fine"
+    if _lacks(name, floor):
         health, remedy = (
             "broken",
             f"pip install '{name}>={floor}'" if floor else f"pip install {name}",
@@ -232,11 +232,7 @@ def _dependency(name: str, floor: str) -> HealthLine:
 
 
 def _extra(extra: str, needs: list[tuple[str, str]]) -> HealthLine:
-    lacking = [
-        name
-        for name, floor in needs
-        if (version := _version(name)) is None or (floor and _is_old(version, floor))
-    ]
+    lacking = [name for name, floor in needs if _lacks(name, floor)]
     return HealthLine(
         part="extra",
         name=extra,
@@ -280,9 +276,8 @@ def self_test() -> tuple[float, float, float]:
     from noracle.accuracy import estimate_accuracy
     from noracle.counts import AccuracyCounts
 
-    e = estimate_accuracy(
-        AccuracyCounts.from_counts(n_classes=10, ordinary=(30, 24), complementary=(70, 66))
-    )
+    counts = AccuracyCounts.from_counts(n_classes=10, ordinary=(30, 24), complementary=(70, 66))
+    e = estimate_accuracy(counts)
     return e.value, e.low, e.high
 
 
@@ -294,9 +289,7 @@ def _show(lines: list[HealthLine]) -> None:
         if line.part != part:
             say(f"{'' if not part else chr(10)}{line.part}", style="bold")
             part = line.part
-        say(
-            f"  {line.name:<{width}}  {marks[line.health]:<6}  {line.found}",
-            style="bold red" if line.health == "broken" else "",
-        )
+        style = "bold red" if line.health == "broken" else ""
+        say(f"  {line.name:<{width}}  {marks[line.health]:<6}  {line.found}", style=style)
         if line.remedy:
             say(f"  {'':<{width}}  {'':<6}  {line.remedy}")

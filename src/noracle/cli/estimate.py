@@ -8,37 +8,22 @@ from typing import Literal
 
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracies
 from noracle.cli import _options as opt
-from noracle.cli._options import (
-    Output,
-    Sources,
-    Stored,
-    add_up,
-    log,
-    option,
-    policy_checks,
-    read_matrix,
-    values,
-    with_options,
-)
+from noracle.cli._options import Output, Sources, Stored, option, values, with_options
 from noracle.cli._output import check_target, working, write_json
 from noracle.counts import count_accuracy, count_judgements
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.results import Check, Side
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10 --html report.html
-
 noracle estimate --grades grades.csv
-
 noracle estimate --counts monday.json --counts tuesday.json --system agent-7 --json
-
-noracle estimate --project noracle.db#survey"""
+noracle estimate --project noracle.db#survey""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _EstimateOptions:
-    save_counts: str | None = option("Write the counts, to be added later.", "FILE")
+    save_counts: opt.File = option("Write the counts, to be added later.")
     system: str | None = option("One system only; default all.", "S")
     method: Method | None = option("Default ml; scores where labels were not uniform.")
     interval: Interval = option(
@@ -52,9 +37,7 @@ class _EstimateOptions:
         "Accuracy on these items, or on more of their kind.", default="answers"
     )
     weight: float = option("For method weighted: the ordinary share.", "W", 0.5)
-    transition: str | None = option(
-        "Matrix P(ruled out | true class), CSV or JSON; rows true.", "FILE"
-    )
+    transition: opt.File = option("Matrix P(ruled out | true class), CSV or JSON; rows true.")
     false_no: float = option("Known rate of no to a right answer.", "P", 0.0)
     false_yes: float = option("Known rate of yes to a wrong answer.", "P", 0.0)
     guess: Literal["leave-one-out", "column"] = option(
@@ -84,15 +67,11 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
     )
     if view is not None:
         found = [s.estimate for s in view.systems if own.system in (None, s.name)]
-        if not found:
-            raise ArgumentError(
-                f"--system must be a system of the project; got {own.system!r}."
-                if own.system
-                else "the project must have a system."
-            )
+        require(found or own.system, "the project must have a system.")
+        require(found, f"--system must be a system of the project; got {own.system!r}.")
         output.emit(title, found, single=own.system is not None, more=list(view.checks))
         return
-    matrix = read_matrix(own.transition)
+    matrix = opt.read_matrix(own.transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts
     # hold all systems.
     wanted = [own.system] if own.system is not None else given.chosen
@@ -111,15 +90,14 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
                 by_cluster=given.clusters == "auto" and "cluster" in columns,
             )
             parts.append(counted)
-            log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
+            opt.log.info("answers and labels counted in %.2f s", time.perf_counter() - started)
             if own.check and evidence.judgements is not None:
                 asked = count_judgements(evidence, by_rater=False, counts=counted)
-    total = add_up(parts)
-    if not total.systems:
-        raise ArgumentError("evidence must hold at least one system; got none.")
+    total = opt.add_up(parts)
+    require(total.systems, "evidence must hold at least one system; got none.")
     checks: list[Check] = []
     if own.check:
-        checks = policy_checks(
+        checks = opt.policy_checks(
             total if evidence is None else evidence,
             counts=total,
             judgements=asked,

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import argument, with_options
-from noracle.cli._output import say, say_json, template, working, write_table
-from noracle.errors import ArgumentError
+from noracle.cli._output import template, working, write_table
+from noracle.errors import require
 
 if TYPE_CHECKING:
     from noracle.simulate import World
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle init my-project
-
-noracle report my-project"""
+noracle report my-project""")
 
 _TABLES = ("answers.csv", "judgements.csv", "items.csv", "ratings.csv")
 FILES = (*_TABLES, "prices.toml", "noracle.toml", "README.md")
@@ -43,13 +41,11 @@ def command(own: _InitOptions, output: opt.JsonOutput) -> None:
     Nothing is ever overwritten: if one of the files is there already, none is written.
     """
     target = Path(own.folder)
-    if target.exists() and not target.is_dir():
-        raise ArgumentError(f"FOLDER must be a folder; got the file {own.folder!r}.")
+    free = target.is_dir() or not target.exists()
+    require(free, f"FOLDER must be a folder; got the file {own.folder!r}.")
     there = [name for name in FILES if (target / name).exists()]
-    if there:
-        raise ArgumentError(
-            f"FOLDER must not hold files of a project yet; got {', '.join(there)} in {own.folder!r}. Name another folder."
-        )
+    got = f"got {', '.join(there)} in {own.folder!r}. Name another folder."
+    require(not there, f"FOLDER must not hold files of a project yet; {got}")
     with working("writing a project"):
         tables, texts = _project(own.folder, own.seed)
         target.mkdir(parents=True, exist_ok=True)
@@ -57,13 +53,13 @@ def command(own: _InitOptions, output: opt.JsonOutput) -> None:
             write_table(target / name, columns)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
-    if output.as_json:
-        say_json({"folder": own.folder, "files": list(FILES), "seed": own.seed})
-        return
-    say(f"wrote {', '.join(FILES)} in {own.folder}\n")
     quoted = shlex.quote(own.folder)
-    say(f"noracle report {quoted}    says everything that this evidence allows")
-    say(f"noracle watch {quoted}     follows it while rows are added")
+    lines = (
+        f"wrote {', '.join(FILES)} in {own.folder}\n",
+        f"noracle report {quoted}    says everything that this evidence allows",
+        f"noracle watch {quoted}     follows it while rows are added",
+    )
+    output.tell({"folder": own.folder, "files": list(FILES), "seed": own.seed}, lines)
 
 
 def _project(folder: str, seed: int) -> tuple[dict[str, dict[str, list[Any]]], dict[str, str]]:

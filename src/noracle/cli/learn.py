@@ -17,25 +17,19 @@ from numpy.typing import NDArray
 from noracle._version import __version__
 from noracle.cli import _learn_bench
 from noracle.cli import _options as opt
+from noracle.cli import _output as console
 from noracle.cli._options import Output, argument, option, panel, read_matrix, with_options
-from noracle.cli._output import (
-    check_format,
-    check_target,
-    read_json,
-    replacing,
-    say,
-    say_card,
-    say_json,
-    working,
-    write_json,
-    write_table,
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    SingularTransition,
+    require,
+    require_evidence,
 )
-from noracle.cli._output import settings as flags
-from noracle.errors import ArgumentError, EvidenceError, SingularTransition, fault
 from noracle.learn.readers import LabelledItems
 from noracle.learn.transition import Transition
 from noracle.report import plots, words
-from noracle.report.content import Content, ContentTable, content, labelled
+from noracle.report.content import Content, ContentTable, content, labelled, table
 from noracle.results import Estimate
 from noracle.results.base import Result
 
@@ -58,19 +52,16 @@ class Input:
 
     def prepare(self, items: Any) -> Any:
         """What the classifier takes."""
-        found = kind_of(items)
-        if found != self.kind:
-            rule = f"must be {self.kind}, as the model was trained on"
-            raise EvidenceError(fault("items", rule, found))
+        found, rule = kind_of(items), f"must be {self.kind}, as the model was trained on"
+        require_evidence(found == self.kind, "items", rule, found)
         if self.kind == "text":
             vectoriser = _vectoriser(vocabulary=list(self.words))
             vectoriser.idf_ = self.arrays["idf"].astype(np.float32)
             return vectoriser.transform(items)
         if "mean" in self.arrays:
             mean, sd = self.arrays["mean"], self.arrays["sd"]
-            if items.shape[1] != len(mean):
-                rule = f"must have {len(mean)} features, as in training"
-                raise EvidenceError(fault("items", rule, items.shape[1]))
+            n, rule = items.shape[1], f"must have {len(mean)} features, as in training"
+            require_evidence(n == len(mean), "items", rule, n)
             return (np.asarray(items, dtype=np.float64) - mean) / sd
         return items
 
@@ -101,7 +92,7 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
             vectoriser.fit([read.items[i] for i in rows])
         except ValueError:
             rule = "must have texts with words of two letters or more"
-            raise EvidenceError(fault("items", rule, "none")) from None
+            raise EvidenceError.of("items", rule, "none") from None
         words = tuple(str(word) for word in vectoriser.get_feature_names_out())
         arrays["idf"] = np.asarray(vectoriser.idf_, dtype=np.float64)
     elif kind == "features" and scale and not isinstance(read.items, np.memmap):
@@ -113,16 +104,12 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
 
 def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str]) -> None:
     """Write the folder; ``model.json`` comes last, so that a folder with it is complete."""
-    with replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
+    with console.replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
         np.savez(file, **made.arrays)  # type: ignore[arg-type]
-    head = {
-        "schema": SCHEMA,
-        "version": __version__,
-        "kind": made.kind,
-        "columns": made.columns,
-        "classes": list(classes),
-    }
-    write_json(folder / "input.json", {**head, "words": made.words})
+    head = {"schema": SCHEMA, "version": __version__, "kind": made.kind, "columns": made.columns}
+    console.write_json(
+        folder / "input.json", {**head, "classes": list(classes), "words": made.words}
+    )
     classifier.save(folder)
 
 
@@ -130,33 +117,25 @@ def load_model(folder: Path, *, device: str) -> tuple[Input, Any, list[str]]:
     """How to prepare items, the classifier, and the names of its classes."""
     from noracle.learn.classifier import ComplementaryClassifier
 
-    if not (folder / "model.json").is_file():
-        raise ArgumentError(
-            f"MODEL_DIR must be a folder that 'noracle learn fit' finished; got {str(folder)!r}. Run fit again to go on."
-        )
-    head = read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
+    rule = "MODEL_DIR must be a folder that 'noracle learn fit' finished"
+    finished = (folder / "model.json").is_file()
+    require(finished, f"{rule}; got {str(folder)!r}. Run fit again to go on.")
+    head = console.read_json(str(folder / "input.json"), "MODEL_DIR: input.json")
     classifier = ComplementaryClassifier.load(folder)
     classifier.set_params(device=device, verbose=False)
     try:
-        if head["schema"] != SCHEMA:
-            raise ValueError
         with np.load(folder / "input.npz", allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
-        made = Input(
-            kind=head["kind"],
-            columns=tuple(head["columns"]),
-            words=tuple(head["words"]),
-            arrays=arrays,
-        )
+        columns, words = tuple(head["columns"]), tuple(head["words"])
+        made = Input(kind=head["kind"], columns=columns, words=words, arrays=arrays)
         names = [str(name) for name in head["classes"]]
-        if len(names) != len(classifier.classes_) or (
-            made.words and len(made.words) != classifier.n_features_in_
-        ):
+        fits = len(names) == len(classifier.classes_) and head["schema"] == SCHEMA
+        if not fits or (words and len(words) != classifier.n_features_in_):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        raise ArgumentError(
-            f"MODEL_DIR must hold input.json and input.npz of the same model; got others in {str(folder)!r}. Run fit again."
-        ) from None
+        rule = "MODEL_DIR must hold input.json and input.npz of the same model"
+        got = f"got others in {str(folder)!r}. Run fit again."
+        raise ArgumentError(f"{rule}; {got}") from None
     return made, classifier, names
 
 
@@ -222,51 +201,43 @@ def _(result: TrainingRun) -> Content:
 
 
 def _evidence(counts: Mapping[str, int]) -> str:
-    parts = (
-        f"{counts['items']} items",
-        f"{counts['trained']} trained on",
-        f"{counts['ruled_out']} ruled-out classes",
-        f"{counts['labels']} true labels used in training"
-        if counts["labels"]
-        else "no true label used",
-        f"{counts['stopping']} held out to stop" if counts["stopping"] else "",
-        f"{counts['held_out']} held out for the estimate",
-        f"{counts['unlabelled']} without any label" if counts["unlabelled"] else "",
-    )
-    return ", ".join(part for part in parts if part)
+    used = f"{counts['labels']} true labels used in training"
+    parts = {
+        f"{counts['items']} items": True,
+        f"{counts['trained']} trained on": True,
+        f"{counts['ruled_out']} ruled-out classes": True,
+        used if counts["labels"] else "no true label used": True,
+        f"{counts['stopping']} held out to stop": counts["stopping"],
+        f"{counts['held_out']} held out for the estimate": True,
+        f"{counts['unlabelled']} without any label": counts["unlabelled"],
+    }
+    return ", ".join(text for text, said in parts.items() if said)
 
 
 def _transition(transition: Mapping[str, Any]) -> str:
     seen = "oracle: true labels were seen" if transition["oracle"] else "no true label was seen"
     detail = f" ({transition['detail']})" if transition["detail"] else ""
-    return (
-        f"{transition['source']}{detail}; {seen}; condition number {words.scalar(transition['condition'])}, "
-        f"1 − ηK {words.scalar(transition['strength'])}"
-    )
+    condition, strength = (words.scalar(transition[name]) for name in ("condition", "strength"))
+    figures = f"condition number {condition}, 1 − ηK {strength}"
+    return f"{transition['source']}{detail}; {seen}; {figures}"
 
 
 def _curve(history: Sequence[Mapping[str, float]]) -> ContentTable:
-    scored = any("score" in row for row in history)
     columns = {
         "epoch": ("epoch", ".0f"),
         "loss": ("loss", ".5g"),
         "learning rate": ("lr", ".3g"),
         "seconds": ("seconds", ".2f"),
-        **({"score of held-out items": ("score", ".5g")} if scored else {}),
+        "score of held-out items": ("score", ".5g"),
     }
-    header = tuple(columns)
-    rows = tuple(
-        tuple(format(row[key], form) if key in row else "—" for key, form in columns.values())
+    if not any("score" in row for row in history):
+        del columns["score of held-out items"]
+    rows = [
+        [format(row[key], form) if key in row else "—" for key, form in columns.values()]
         for row in history
-    )
-    few = tuple(sorted({0, *range(max(0, len(rows) - 3), len(rows))})) if rows else ()
-    return ContentTable(
-        caption="Loss of every epoch",
-        header=header,
-        rows=rows,
-        numeric=(True,) * len(header),
-        shown=few,
-    )
+    ]
+    few = sorted({0, *range(max(0, len(rows) - 3), len(rows))}) if rows else ()
+    return table("Loss of every epoch", list(columns), rows, text=(), shown=few)
 
 
 Rows = NDArray[np.intp]
@@ -274,12 +245,13 @@ _TRAINED_WITH = (
     *("loss", "model", "recipe", "epochs", "batch_size", "lr", "weight_decay", "optimiser"),
     *("schedule", "precision", "average", "patience", "device"),
 )
+_NAME = "Name their columns with --items."
 _SIZES = "--hidden must be whole numbers of at least 1, as 500,100"
 
 
 def _no_ruled_out() -> EvidenceError:
     remedy = "Name their column with --ruled-out."
-    return EvidenceError(fault("FILE", "must hold ruled-out classes", "none", remedy=remedy))
+    return EvidenceError.of("FILE", "must hold ruled-out classes", "none", remedy=remedy)
 
 
 def read_transition(value: str, n_classes: int) -> str | Transition:
@@ -287,12 +259,10 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
     if value in ("uniform", "anchors"):
         return value
     path = Path(value)
-    if not path.is_file():
-        raise ArgumentError(
-            f"--transition must be uniform, anchors or a JSON, CSV or npy file; got {value!r}. Check the path."
-        )
+    rule = "--transition must be uniform, anchors or a JSON, CSV or npy file"
+    require(path.is_file(), f"{rule}; got {value!r}. Check the path.")
     kind, oracle = path.suffix.lower(), False
-    stored = read_json(value, "--transition") if kind == ".json" else None
+    stored = console.read_json(value, "--transition") if kind == ".json" else None
     matrix: Any
     if kind == ".npy":
         from noracle.learn.files import read_npy
@@ -303,21 +273,14 @@ def read_transition(value: str, n_classes: int) -> str | Transition:
             stored = next((t for t in stored.get("transitions", ()) if t.get("matrix")), {})
         matrix, oracle = stored.get("matrix"), bool(stored.get("oracle", False))
         full = isinstance(matrix, list) and all(isinstance(r, list) for r in matrix)
-        if not full or any(None in row for row in matrix):
-            rule = "must hold a full matrix"
-            raise EvidenceError(fault("--transition", rule, f"none in {value!r}"))
+        full = full and not any(None in row for row in matrix)
+        require_evidence(full, "--transition", "must hold a full matrix", f"none in {value!r}")
     else:
         matrix = read_matrix(value)
-    found = Transition(
-        matrix if kind == ".npy" else np.array(matrix, dtype=np.float64),
-        "given",
-        path.name,
-        oracle,
-    )
-    if found.n_classes != n_classes:
-        raise ArgumentError(
-            f"--transition must have a row for each of the {n_classes} classes; got {found.n_classes} in {value!r}."
-        )
+    matrix = matrix if kind == ".npy" else np.array(matrix, dtype=np.float64)
+    found = Transition(matrix, "given", path.name, oracle)
+    rule = f"--transition must have a row for each of the {n_classes} classes"
+    require(found.n_classes == n_classes, f"{rule}; got {found.n_classes} in {value!r}.")
     return found
 
 
@@ -329,19 +292,17 @@ def train(
 
     use_labels = own.label is not None
     if read.items is None:
-        rule, remedy = "must hold items to train on", "Name their columns with --items."
-        raise EvidenceError(fault("FILE", rule, "labels only", remedy=remedy))
+        raise EvidenceError.of("FILE", "must hold items to train on", "labels only", remedy=_NAME)
     if read.ruled_out is None and not (use_labels and read.label is not None):
         raise _no_ruled_out()
-    if read.n_classes < 2:
-        remedy = "Name all of them with --classes."
-        raise EvidenceError(fault("classes", "must be at least two", read.n_classes, remedy=remedy))
+    rule, remedy = "must be at least two", "Name all of them with --classes."
+    require_evidence(read.n_classes >= 2, "classes", rule, read.n_classes, remedy=remedy)
     transition = read_transition(own.transition, read.n_classes)
     ruled_out = np.full((len(read), 1), -1) if read.ruled_out is None else read.ruled_out
     label = read.label if use_labels and read.label is not None else np.full(len(read), -1)
     some = (ruled_out >= 0).any(axis=1) | (label >= 0)
     rows, held = _split(some, (ruled_out >= 0).any(axis=1) & (label < 0), own)
-    with working("reading words and numbers"):
+    with console.working("reading words and numbers"):
         made = fit_input(read, rows, scale=own.scale, max_words=own.max_words)
         X = made.prepare(read.items)
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
@@ -351,7 +312,7 @@ def train(
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
         validation_share=own.validation_share if own.patience is not None else 0.0,
-        verbose=sys.stderr.isatty() and not flags.quiet,
+        verbose=sys.stderr.isatty() and not console.settings.quiet,
         random_state=own.seed,
         **settings,
     )
@@ -394,14 +355,9 @@ def _split(
     true label.
     """
     share = own.validation_share
-    if not 0 <= share < 1:
-        raise ArgumentError(f"--validation-share must be in [0, 1); got {share}.")
-    if not some.any():
-        raise EvidenceError(
-            fault(
-                "ruled_out", "must name a class for some item", "none", remedy="Check --ruled-out."
-            )
-        )
+    require(0 <= share < 1, f"--validation-share must be in [0, 1); got {share}.")
+    rule, remedy = "must name a class for some item", "Check --ruled-out."
+    require_evidence(some.any(), "ruled_out", rule, "none", remedy=remedy)
     candidates = np.flatnonzero(may_be_held)
     n = min(round(share * len(candidates)), int(some.sum()) - 1)
     held = np.sort(np.random.default_rng([own.seed, 1]).permutation(candidates)[:n])
@@ -418,38 +374,27 @@ def _validated(
 
     if not len(held):
         return None, "none: no items were held out (--validation-share)"
-    with working("estimating"):
+    with console.working("estimating"):
         predicted = classifier.predict(X[held])
+        about: Any = {"transition": classifier.transition_, "confidence": own.confidence}
         try:
-            found = estimate_model_accuracy(
-                predicted,
-                ruled_out[held],
-                transition=classifier.transition_,
-                system=system,
-                confidence=own.confidence,
-            )
+            found = estimate_model_accuracy(predicted, ruled_out[held], system=system, **about)
         except SingularTransition as error:
             return None, f"none: {error}"
     return found, ""
 
 
-FIT = """Example:
-
+FIT = opt.paragraphs("""Example:
 noracle learn fit notes.csv --items text --ruled-out not_class --out notes-model --html training.html
-
 noracle learn fit images.npz --model resnet18 --recipe consistency --epochs 100 --transition counted.json --out image-model
+Run the same command again after an interruption: it goes on where it was.""")
 
-Run the same command again after an interruption: it goes on where it was."""
-
-PREDICT = """Example:
-
+PREDICT = opt.paragraphs("""Example:
 noracle learn predict notes-model new.csv --out answers.csv
+noracle estimate --answers answers.csv --judgements judgements.csv --classes news,sport,law""")
 
-noracle estimate --answers answers.csv --judgements judgements.csv --classes news,sport,law"""
-
-ANALYSE = """Example:
-
-noracle learn analyse labels.csv --ruled-out not_class --label truth --trusted checked --annotator who --html labels.html"""
+ANALYSE = opt.paragraphs("""Example:
+noracle learn analyse labels.csv --ruled-out not_class --label truth --trusted checked --annotator who --html labels.html""")
 
 app = typer.Typer(
     help="Train a classifier on what items are not, without an answer key (extra learn)."
@@ -459,11 +404,8 @@ _reading, _training = panel("Reading the file"), panel("Training")
 
 
 def _file() -> Any:
-    return argument(
-        "CSV, JSONL, Parquet, npz, npy, idx or CLImage pickle; or a folder of these or of images.",
-        "FILE",
-        ...,
-    )
+    formats = "CSV, JSONL, Parquet, npz, npy, idx or CLImage pickle"
+    return argument(f"{formats}; or a folder of these or of images.", "FILE", ...)
 
 
 def _items() -> Any:
@@ -488,8 +430,8 @@ class _FitOptions:
     out: str = option("Folder of the model; holds the checkpoint too.", "MODEL_DIR", ...)
     items: list[str] | None = _items()
     ruled_out: list[str] | None = _ruled_out()
-    label: str | None = _reading(
-        "Also train on true labels in this column; without it none is used.", "COL"
+    label: opt.Column = _reading(
+        "Also train on true labels in this column; without it none is used."
     )
     classes: str | None = _classes()
     loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
@@ -544,10 +486,10 @@ def fit(own: _FitOptions, output: Output) -> None:
     from noracle.learn.readers import read_items
 
     folder = Path(own.out)
-    if folder.is_file() or not folder.parent.is_dir():
-        raise ArgumentError(f"--out must name a folder inside one that exists; got {own.out!r}.")
+    fits = not folder.is_file() and folder.parent.is_dir()
+    require(fits, f"--out must name a folder inside one that exists; got {own.out!r}.")
     hidden = opt.whole_numbers(own.hidden, _SIZES, 1)
-    with working("reading"):
+    with console.working("reading"):
         read = read_items(
             own.file,
             items=opt.names(own.items),
@@ -560,12 +502,12 @@ def fit(own: _FitOptions, output: Output) -> None:
     results: list[Any] = [done] if done.validation is None else [done, done.validation]
     output.page("Training without an answer key", results, own.seed)
     if output.as_json:
-        say_json(done.to_dict())
+        console.say_json(done.to_dict())
         return
     for result in results:
-        say_card(str(result))
+        console.say_card(str(result))
     if output.html is not None:
-        say(f"report {output.html}")
+        console.say(f"report {output.html}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -587,61 +529,51 @@ def predict(own: _PredictOptions, output: opt.JsonOutput) -> None:
     An item is named by its column item, by its file, or by its row number from 0.
     """
     _need_learn()
-    check_format("out", own.out)
-    check_target("out", own.out)
+    console.check_format("out", own.out)
+    console.check_target("out", own.out)
     from noracle.learn.files import is_whole
     from noracle.learn.readers import read_items
 
     made, classifier, names = load_model(Path(own.model), device=own.device)
-    with working("reading"):
-        read = read_items(
-            own.file,
-            items=opt.names(own.items) or list(made.columns) or None,
-            ruled_out=(),
-            label=(),
-            annotator=(),
-        )
+    columns = opt.names(own.items) or list(made.columns) or None
+    with console.working("reading"):
+        read = read_items(own.file, items=columns, ruled_out=(), label=(), annotator=())
     if read.items is None:
-        raise EvidenceError(
-            fault("FILE", "must hold items", "none", remedy="Name their columns with --items.")
-        )
+        raise EvidenceError.of("FILE", "must hold items", "none", remedy=_NAME)
     repeated = len(read) - len(set(read.ids))
-    if repeated:
-        rule, remedy = "must name each item once", "Number the items, or drop the column."
-        raise EvidenceError(fault("item", rule, f"{repeated} repeats", remedy=remedy))
-    with working("answering"):
+    rule, remedy = "must name each item once", "Number the items, or drop the column."
+    require_evidence(not repeated, "item", rule, f"{repeated} repeats", remedy=remedy)
+    with console.working("answering"):
         found = classifier.predict_proba(made.prepare(read.items))
     answer = found.argmax(axis=1).tolist()
     keys: list[Any] = [int(name) for name in names] if all(map(is_whole, names)) else names
     whole = all(isinstance(i, int) for i in read.ids)
     name = own.system or Path(own.model).resolve().name
-    columns: dict[str, list[Any]] = {
+    answers: dict[str, list[Any]] = {
         "item": list(read.ids) if whole else [str(i) for i in read.ids],
         "system": [name] * len(read),
         "answer": [keys[k] for k in answer],
     }
     if own.chances:
         for k, label in enumerate(names):
-            columns[f"chance_{label}"] = [round(float(p), 6) for p in found[:, k]]
-    write_table(own.out, columns)
+            answers[f"chance_{label}"] = [round(float(p), 6) for p in found[:, k]]
+    console.write_table(own.out, answers)
     shares = {label: answer.count(k) for k, label in enumerate(names)}
-    if output.as_json:
-        head = {"schema": "predictions/1", "system": name, "n_items": len(read)}
-        say_json({**head, "answers": own.out, "classes": shares})
-        return
-    say(f"{len(read)} answers of {name!r} in {own.out}")
-    say("  " + ", ".join(f"{label} {n}" for label, n in shares.items()))
+    head = {"schema": "predictions/1", "system": name, "n_items": len(read)}
+    told = "  " + ", ".join(f"{label} {n}" for label, n in shares.items())
+    lines = (f"{len(read)} answers of {name!r} in {own.out}", told)
+    output.tell({**head, "answers": own.out, "classes": shares}, lines)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _AnalyseOptions:
     file: str = _file()
     ruled_out: list[str] | None = _ruled_out()
-    label: str | None = _reading("True classes; they are marked oracle.", "COL")
-    trusted: str | None = _reading("Where true, the label counts; default everywhere.", "COL")
-    annotator: list[str] | None = _reading("Who ruled the class out.", "COL")
-    features: list[str] | None = _reading(
-        "Number columns: do labels depend on the item beyond its class?", "COL"
+    label: opt.Column = _reading("True classes; they are marked oracle.")
+    trusted: opt.Column = _reading("Where true, the label counts; default everywhere.")
+    annotator: opt.Columns = _reading("Who ruled the class out.")
+    features: opt.Columns = _reading(
+        "Number columns: do labels depend on the item beyond its class?"
     )
     classes: str | None = _classes()
     confidence: float = opt.confidence()
@@ -659,9 +591,9 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
     from noracle.learn.analysis import analyse_labels
     from noracle.learn.readers import read_items
 
-    if own.trusted is not None and own.label is None:
-        raise ArgumentError("--trusted must come with --label, the true classes; got no --label.")
-    with working("reading"):
+    rule = "--trusted must come with --label, the true classes; got no --label."
+    require(own.trusted is None or own.label is not None, rule)
+    with console.working("reading"):
         read = read_items(
             own.file,
             items=opt.names(own.features) or (),
@@ -673,12 +605,12 @@ def analyse(own: _AnalyseOptions, output: Output) -> None:
         mask = None if own.trusted is None else _flags(own.file, own.trusted)
     if read.ruled_out is None:
         raise _no_ruled_out()
-    if read.texts or hasattr(read.items, "tocsr"):
-        raise ArgumentError("--features must be columns of numbers; got others.")
+    words_or_sparse = read.texts or hasattr(read.items, "tocsr")
+    require(not words_or_sparse, "--features must be columns of numbers; got others.")
     features = None
     if read.items is not None:
         features = np.asarray(read.items, dtype=np.float64).reshape(len(read), -1)
-    with working("analysing"):
+    with console.working("analysing"):
         found = analyse_labels(
             read.ruled_out,
             classes=read.classes,
@@ -706,7 +638,7 @@ def _flags(file: str, column: str) -> Any:
     strange = [name for name in read.classes if name.lower() not in meaning]
     if strange or read.label is None:
         rule = "must be a column of true and false, yes and no, or 1 and 0"
-        raise EvidenceError(fault("--trusted", rule, ", ".join(strange[:5])))
+        raise EvidenceError.of("--trusted", rule, ", ".join(strange[:5]))
     values = np.array([*(meaning[name.lower()] for name in read.classes), False])
     return values[read.label]
 

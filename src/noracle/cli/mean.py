@@ -8,14 +8,12 @@ from typing import Literal
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, panel, read_plan, values, with_options
 from noracle.cli._output import working
-from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.results import Plan, Side
+from noracle.errors import require, require_evidence
+from noracle.results import Side
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle mean --data scores.csv --target human
-
-noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html"""
+noracle mean --data pilot.csv --data work.csv --plan plan.json --html report.html""")
 
 
 _data = panel("Data")
@@ -34,14 +32,12 @@ class _MeanOptions:
     target: str | None = _data(
         "The gold rater; or a combination, as in a=1,b=-1. A plan knows it.", "NAME"
     )
-    plan: str | None = _data(
-        "The plan that the data were collected by (JSON of 'noracle plan').", "FILE"
-    )
-    raters: list[str] | None = _data("The columns to use; default all that hold numbers.", "A,B")
+    plan: opt.File = _data("The plan that the data were collected by (JSON of 'noracle plan').")
+    raters: opt.Names = _data("The columns to use; default all that hold numbers.")
     same_mean: list[str] | None = _data(
         "A column that has the mean of another, as scores of labels do; repeat.", "COL=NAME"
     )
-    strata: str | None = _data("The column that names strata.", "COL")
+    strata: opt.Column = _data("The column that names strata.")
     share: list[str] | None = _data("Share of a stratum in the population; repeat.", "STRATUM=P")
     columns: list[str] | None = _data(
         "Your names of columns, as item=question_id,rater=judge,value=score.", "NAME=COL"
@@ -73,12 +69,16 @@ def command(own: _MeanOptions, output: Output) -> None:
     """
     from noracle.ppi import estimate_mean
 
-    known = None if own.plan is None else _read_plan(own.plan)
+    known = None
+    if own.plan is not None:
+        how = "--pilot … --out FILE"
+        known = read_plan(own.plan, how)
+        rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
+        got, fits = f"another result in {own.plan!r}", "problem" in known.diagnostics
+        require_evidence(fits, "--plan", rule, got, remedy=remedy)
     wanted = opt.combination("target", own.target)
-    if wanted is None and known is None:
-        raise ArgumentError(
-            "--target must name the gold rater, or --plan must be given; got neither."
-        )
+    rule = "--target must name the gold rater, or --plan must be given; got neither."
+    require(wanted is not None or known is not None, rule)
     sets = opt.names(own.measurements)
     with working("estimating"):
         result = estimate_mean(
@@ -93,13 +93,3 @@ def command(own: _MeanOptions, output: Output) -> None:
             **values(own, *_READ),
         )
     output.emit("Mean across raters", [result], single=True, seed=own.seed)
-
-
-def _read_plan(path: str) -> Plan:
-    """A plan that ``noracle plan`` wrote for several raters."""
-    how = "--pilot … --out FILE"
-    plan = read_plan(path, how)
-    if "problem" not in plan.diagnostics:
-        rule, remedy = "must hold a plan across raters", f"Write it with 'noracle plan {how}'."
-        raise EvidenceError(fault("--plan", rule, f"another result in {path!r}", remedy=remedy))
-    return plan

@@ -15,7 +15,7 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, Sources, argument, flags, only, option, panel, with_options
 from noracle.cli._output import check_format, check_target, working, write_json, write_table
 from noracle.cli.report import reading
-from noracle.errors import ArgumentError, EvidenceError, fault
+from noracle.errors import ArgumentError, EvidenceError, fault, require
 from noracle.evidence.grade_logs import split_metric
 from noracle.evidence.prices import Prices, read_prices
 from noracle.ppi import plan_labels
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from noracle.ppi.measurements import CostModel, LabelType
     from noracle.results import Plan
 
+_CAP = "--cap must be a whole number"
 _LABEL = re.compile(r"ordinary|targeted|(complementary|question)(-[1-9][0-9]*)?")
 
 
@@ -47,7 +48,7 @@ class PlanRequest:
     @property
     def whole_caps(self) -> dict[str, int]:
         """The caps as whole numbers."""
-        return {kind: int(n) for kind, n in self.caps.items()}
+        return _whole(self.caps, _CAP)
 
 
 def budgets_of(values: Sequence[str] | None) -> dict[str, float]:
@@ -60,32 +61,19 @@ def budgets_of(values: Sequence[str] | None) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for value in opt.names(values) or ():
-        name, mark, number = value.rpartition("=")
+        name, mark, number = (part.strip() for part in value.rpartition("="))
         try:
             amount = float(number)
         except ValueError:
             amount = math.nan
-        if math.isnan(amount) or (mark and not name.strip()):
-            raise ArgumentError(f"--budget must be a number, or name=number; got {value!r}.")
-        if name.strip() in found:
-            raise ArgumentError(
-                f"--budget must be given once for each budget; got {name.strip() or 'a number'} twice. Name them, as in money=5."
-            )
-        found[name.strip()] = amount
-    if "" in found and len(found) > 1:
-        raise ArgumentError(
-            "--budget must be name=number where there are several; got one without a name."
-        )
+        told = f"{name or 'a number'} twice. Name them, as in money=5."
+        broken = math.isnan(amount) or bool(mark and not name)
+        require(not broken, f"--budget must be a number, or name=number; got {value!r}.")
+        require(name not in found, f"--budget must be given once for each budget; got {told}")
+        found[name] = amount
+    rule = "--budget must be name=number where there are several; got one without a name."
+    require("" not in found or len(found) == 1, rule)
     return found
-
-
-def one_budget(budgets: Mapping[str, float]) -> float | None:
-    """The one budget of a plan without raters."""
-    if any(name for name in budgets):
-        raise ArgumentError(
-            f"--budget must be a number without --pilot; got {next(iter(budgets))}={next(iter(budgets.values())):g}."
-        )
-    return budgets.get("")
 
 
 def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
@@ -99,33 +87,24 @@ def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
     shares, half_width = opt.pairs("share", own.share), own.half_width
     if target is None:
         raise ArgumentError("--target must name the rater whose mean is wanted; got none.")
-    if not asked.budgets and half_width is None:
-        raise ArgumentError("--budget or --half-width must be given; got neither.")
-    if shares and own.strata is None:
-        raise ArgumentError(
-            "--share must come with --strata, the column that names strata; got no --strata."
-        )
+    given = bool(asked.budgets) or half_width is not None
+    require(given, "--budget or --half-width must be given; got neither.")
+    rule = "--share must come with --strata, the column that names strata; got no --strata."
+    require(not shares or own.strata is not None, rule)
     first, further = _prices_by_budget(asked)
     kinds = {**asked.prices.labels, **{k: p for k, p in first.items() if _is_label(k)}}
     raters = {**asked.prices.raters, **{k: p for k, p in first.items() if not _is_label(k)}}
-    if not (kinds or raters or asked.prices.lengths):
-        raise ArgumentError(
-            "prices must be given: --costs FILE, or --cost NAME=PRICE for each rater; got none."
-        )
+    rule = "prices must be given: --costs FILE, or --cost NAME=PRICE for each rater; got none."
+    require(kinds or raters or asked.prices.lengths, rule)
     usual = "money" if further else "budget"
     main = next((name for name in asked.budgets if name not in further), usual) or "budget"
     money = asked.budgets.get(main, asked.budgets.get(""))
     limits: dict[str, float | None] = {main: money, **_limits(asked, main, further)}
     known = {*raters, *asked.prices.lengths, *([target] if isinstance(target, str) else target)}
     strange = sorted({name for prices in further.values() for name in prices} - known)
-    if strange:
-        raise ArgumentError(
-            f"prices of a further budget must be of raters with a price; got {', '.join(strange)}. Known are {', '.join(sorted(known))}."
-        )
-    if money is None and half_width is None:
-        raise ArgumentError(
-            f"--budget must say how much of {main!r} there is, as in --budget {main}=500; got no such budget."
-        )
+    told = f"got {', '.join(strange)}. Known are {', '.join(sorted(known))}."
+    require(not strange, f"prices of a further budget must be of raters with a price; {told}")
+    require(money is not None or half_width is not None, _no_budget(main, 500))
     costs: Any = _model(asked.prices, raters)
     if further:
         free = dict.fromkeys(known, 0.0)
@@ -154,10 +133,9 @@ def plan_with_pilot(asked: PlanRequest) -> tuple[Plan, bool]:
         told = f"a budget of {money:g}"
         if further:
             told = " and ".join(f"{v:g} {name}" for name, v in limits.items())
-        words = (
-            f"± {half_width:g} is out of reach within {told}; the best is ± {within.predicted:.4g}"
-        )
-        return dataclasses.replace(within, reason=words), True
+        best = f"the best is ± {within.predicted:.4g}"
+        reason = f"± {half_width:g} is out of reach within {told}; {best}"
+        return dataclasses.replace(within, reason=reason), True
     least = plan(budgets=opened, half_width=half_width)
     return (least if least.cost <= money else within), False
 
@@ -185,12 +163,14 @@ def _limits(
     if stray:
         remedy = f"as in --cost {stray[0]}:{'RATER'}=3, or a table [budgets.{stray[0]}] in the price file"
         raise ArgumentError(f"--budget {stray[0]} must have prices, {remedy}; got none.")
-    missing = [name for name in further if name not in asked.budgets]
-    if missing:
-        raise ArgumentError(
-            f"--budget must say how much of {missing[0]!r} there is, as in --budget {missing[0]}=300; got no such budget."
-        )
+    for name in further:
+        require(name in asked.budgets, _no_budget(name, 300))
     return {name: asked.budgets[name] for name in further}
+
+
+def _no_budget(name: str, some: int) -> str:
+    rule = f"--budget must say how much of {name!r} there is"
+    return f"{rule}, as in --budget {name}={some}; got no such budget."
 
 
 def _is_label(name: str) -> bool:
@@ -203,13 +183,11 @@ def _labels(
     """Kinds of label of the target."""
     from noracle.ppi.expected import make_label
 
+    about: Any = {"n_classes": n_classes, "epsilon": epsilon}
     for name in kinds:
-        if n_classes is None and name != "ordinary":
-            raise ArgumentError(f"--n-classes must be given with the label {name!r}; got none.")
-    return tuple(
-        make_label(name, n_classes=n_classes, price=price, epsilon=epsilon)
-        for name, price in kinds.items()
-    )
+        rule = f"--n-classes must be given with the label {name!r}; got none."
+        require(n_classes is not None or name == "ordinary", rule)
+    return tuple(make_label(name, price=price, **about) for name, price in kinds.items())
 
 
 def _model(prices: Prices, raters: Mapping[str, float]) -> CostModel:
@@ -227,13 +205,14 @@ def _have(values: Sequence[str]) -> str | dict[str, int] | None:
         return None
     if list(values) == ["pilot"]:
         return "pilot"
-    counts = opt.pairs("have", values) or {}
-    for name, n in counts.items():
-        if n != int(n) or n < 0:
-            raise ArgumentError(
-                f"--have must be pilot or a whole number for each set; got {n:g} for {name}."
-            )
-    return {name: int(n) for name, n in counts.items()}
+    rule = "--have must be pilot or a whole number for each set"
+    return _whole(opt.pairs("have", values) or {}, rule)
+
+
+def _whole(values: Mapping[str, float], rule: str) -> dict[str, int]:
+    for name, n in values.items():
+        require(n == int(n) and n >= 0, f"{rule}; got {n:g} for {name}.")
+    return {name: int(n) for name, n in values.items()}
 
 
 def assign_items(
@@ -265,7 +244,7 @@ def assign_items(
     for group_items in waiting.values():
         group_items.sort(key=str)
         rng.shuffle(group_items)
-    columns: dict[str, list[Any]] = {"item": [], "rater": [], "value": []}
+    rows: list[tuple[Any, ...]] = []
     for name, n in plan.buy.items():
         group, _, raters = name.rpartition("/") if strata else ("", "", name)
         pool = waiting.get(group, [])
@@ -274,37 +253,25 @@ def assign_items(
             rule = f"must have {n} more items{place} that the pilot does not hold, for {name!r}"
             remedy = "Bring more items, or plan with a smaller budget."
             raise EvidenceError(fault("--items", rule, f"{len(pool)}", remedy=remedy))
-        for item in (pool.pop() for _ in range(n)):
-            for rater in raters.split("+"):
-                columns["item"].append(item)
-                columns["rater"].append(rater)
-                columns["value"].append(None)
-    return columns
+        rows += [(pool[-1 - i], rater, None) for i in range(n) for rater in raters.split("+")]
+        del pool[len(pool) - n :]
+    return {name: [row[i] for row in rows] for i, name in enumerate(("item", "rater", "value"))}
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle plan evidence --half-width 0.02 --out plan.json
-
 noracle plan --grades grades.csv --half-width 0.02
-
 Example without evidence:
-
 noracle plan --n-classes 10 --accuracy 0.8 --half-width 0.02 --cost ordinary=1 --cost complementary=0.2 --cap ordinary=500
-
 Example with raters:
-
 noracle plan --pilot pilot.csv --target human --costs prices.toml --budget 500 --have pilot --out plan.json
-
-noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300"""
+noracle plan --pilot pilot.csv --target human --costs prices.toml --cost minutes:human=3 --budget money=500 --budget minutes=300""")
 
 Kind = Literal["ordinary", "complementary", "question", "targeted", "grades", "cheapest"]
 
 
-_goal = panel("Goal (one of them)")
-_across = panel("Budgets across raters")
-_prices = panel("Prices")
-_output = panel("Output")
+_goal, _across = panel("Goal (one of them)"), panel("Budgets across raters")
+_prices, _output = panel("Prices"), panel("Output")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +291,7 @@ class _PlanOptions:
         "budgets, as in money=500 and minutes=300; repeat.",
         "B|NAME=B",
     )
-    match: int | None = _goal("Complementary labels worth N ordinary ones.", "N")
+    match: opt.Count = _goal("Complementary labels worth N ordinary ones.")
     difference: float | None = _goal("Find a system that is better by D.", "D")
     disagreement: float | None = option(
         "Share of items on which exactly one of the two is right.", "P"
@@ -333,19 +300,14 @@ class _PlanOptions:
     kind: Kind | None = option(
         "Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."
     )
-    systems: list[str] | None = option(
-        "With a folder: whose intervals are wanted; default all.", "A,B"
+    systems: opt.Names = option("With a folder: whose intervals are wanted; default all.")
+    grades: opt.File = option("Grades (item, system, verdict), beside a folder or without one.")
+    n_items: opt.Count = option(
+        "Without a folder: how many items there are, where these are all.", min=1
     )
-    grades: str | None = option(
-        "Grades (item, system, verdict), beside a folder or without one.", "FILE"
-    )
-    n_items: int | None = option(
-        "Without a folder: how many items there are, where these are all.", "N", min=1
-    )
-    pilot: list[str] | None = _across(
+    pilot: opt.Files = _across(
         "Scores of raters on some items: a column for each rater (empty: not observed), or rows item, rater, value; repeat for several "
-        "files.",
-        "FILE",
+        "files."
     )
     target: str | None = _across(
         "The rater whose mean is wanted; or a combination, as in a=1,b=-1.", "NAME"
@@ -354,7 +316,7 @@ class _PlanOptions:
         "What is paid already and will be used: the pilot, or counts such as human+judge=250; repeat.",
         "pilot|SET=N",
     )
-    strata: str | None = _across("The column of the pilot that names strata.", "COL")
+    strata: opt.Column = _across("The column of the pilot that names strata.")
     share: list[str] | None = _across(
         "Share of a stratum, where the pilot does not have it; repeat.", "STRATUM=P"
     )
@@ -379,13 +341,12 @@ class _PlanOptions:
         "Check the plan in another way; exit code 1 if it does not hold.", default=False
     )
     seed: int = opt.seed()
-    out: str | None = _output(
-        "Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'.", "FILE"
+    out: opt.File = _output(
+        "Write the plan as JSON, for 'noracle route --plan' and 'noracle mean --plan'."
     )
-    items: str | None = _across("Items that could be looked at, for --assign.", "FILE")
-    assign: str | None = _across(
-        "Draw items at random and write who looks at which: item, rater, value (to be filled in).",
-        "FILE",
+    items: opt.File = _across("Items that could be looked at, for --assign.")
+    assign: opt.File = _across(
+        "Draw items at random and write who looks at which: item, rater, value (to be filled in)."
     )
 
 
@@ -416,27 +377,19 @@ def command(
     check_target("out", own.out)
     check_target("assign", own.assign)
     check_format("assign", own.assign)
-    if (own.items is None) != (own.assign is None):
-        raise ArgumentError("--items and --assign must come together; got one of them.")
+    together = (own.items is None) == (own.assign is None)
+    require(together, "--items and --assign must come together; got one of them.")
     listed = Prices() if own.prices is None else read_prices(own.prices)
     caps = {**listed.caps, **(opt.pairs("cap", own.cap) or {})}
-    for name, n in caps.items():
-        if n != int(n) or n < 0:
-            raise ArgumentError(f"--cap must be a whole number; got {n:g} for {name}.")
-    if not 0 < own.epsilon <= 1:
-        raise ArgumentError(f"--epsilon must be in (0, 1]; got {own.epsilon:g}.")
+    _whole(caps, _CAP)
+    require(0 < own.epsilon <= 1, f"--epsilon must be in (0, 1]; got {own.epsilon:g}.")
     columns = opt.column_names(given.columns)
     pilots: Sequence[Any] = own.pilot or ()
     if own.pilot and columns:
         pilots = with_names(own.pilot, columns, "pilot")
-    asked = PlanRequest(
-        own=own,
-        pilot=list(pilots),
-        prices=listed,
-        costs=opt.pairs("cost", own.cost) or {},
-        caps=caps,
-        budgets=budgets_of(own.budget),
-    )
+    costs, budgets = opt.pairs("cost", own.cost) or {}, budgets_of(own.budget)
+    about: Any = {"prices": listed, "costs": costs, "caps": caps, "budgets": budgets}
+    asked = PlanRequest(own=own, pilot=list(pilots), **about)
     code, after = 0, list[str]()
     with working("planning"):
         if own.places or own.grades is not None:
@@ -469,8 +422,7 @@ def command(
         after += [f"who looks at what {own.assign}", f"seed {own.seed}"]
     seed = None if own.pilot else own.seed
     output.emit("Labels to buy", [result], single=True, seed=seed, after=after)
-    if code:
-        raise typer.Exit(code)
+    raise typer.Exit(code)
 
 
 def _from_nothing(asked: PlanRequest) -> Plan:
@@ -479,17 +431,18 @@ def _from_nothing(asked: PlanRequest) -> Plan:
     needed = {"--n-classes": own.n_classes, "--accuracy": own.accuracy}
     missing = [name for name, value in needed.items() if value is None]
     if own.n_classes is None or own.accuracy is None:
-        raise ArgumentError(
-            f"{' and '.join(missing)} must be given, or a folder with evidence, or --pilot for raters; got none of them."
-        )
+        others = "or a folder with evidence, or --pilot for raters; got none of them"
+        raise ArgumentError(f"{' and '.join(missing)} must be given, {others}.")
     if own.kind == "grades":
-        raise ArgumentError(
-            "--kind grades must come with a folder or --grades; got neither. A grade counts as an ordinary label."
-        )
+        rule = "--kind grades must come with a folder or --grades; got neither."
+        raise ArgumentError(f"{rule} A grade counts as an ordinary label.")
+    budgets = asked.budgets
+    told = ", ".join(f"{name}={n:g}" for name, n in list(budgets.items())[:1])
+    require(not any(budgets), f"--budget must be a number without --pilot; got {told}.")
     return plan_labels(
         n_classes=own.n_classes,
         accuracy=own.accuracy,
-        budget=one_budget(asked.budgets),
+        budget=budgets.get(""),
         kind=own.kind or "cheapest",
         costs=asked.label_costs or None,
         caps=asked.whole_caps or None,
@@ -516,10 +469,8 @@ def _from_folder(asked: PlanRequest, chosen: Mapping[str, Any]) -> Plan:
         what, rule = f"evidence in {inventory.place!r}", "must have answers to plan labels for"
         remedy = "Add a table item, system, answer, or grades; or plan without a folder, by --n-classes and --accuracy."
         raise EvidenceError(fault(what, rule, "none", remedy=remedy))
-    if own.kind == "cheapest" and not (asked.label_costs or loaded.prices.labels):
-        raise ArgumentError(
-            "--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none."
-        )
+    rule = "--kind cheapest must come with prices: --cost KIND=PRICE, or prices in the folder; got none."
+    require(own.kind != "cheapest" or asked.label_costs or loaded.prices.labels, rule)
     prices = {**loaded.prices.labels, **asked.label_costs}
     prices = {name: price for name, price in prices.items() if name in LABEL_KINDS}
     limits = {**loaded.prices.caps, **asked.whole_caps}
@@ -544,8 +495,6 @@ def _from_folder(asked: PlanRequest, chosen: Mapping[str, Any]) -> Plan:
 
 def _only(when: str, options: object, *names: str, **first: object) -> None:
     """Refuse options that belong to the other kind of plan."""
-    values = {name.replace("_", "-"): getattr(options, name) for name in names}
-    stray = flags({**first, **values})
-    if stray:
-        got = {"with --pilot": "no --pilot", "with a folder": "no folder"}.get(when, "both")
-        raise ArgumentError(f"{', '.join(stray)} must come {when}; got {got}.")
+    stray = flags({**first, **{name: getattr(options, name) for name in names}})
+    got = {"with --pilot": "no --pilot", "with a folder": "no folder"}.get(when, "both")
+    require(not stray, f"{', '.join(stray)} must come {when}; got {got}.")

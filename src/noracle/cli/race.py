@@ -5,16 +5,13 @@ from __future__ import annotations
 import typer
 
 from noracle.accuracy import race_systems
-from noracle.cli._options import Output, Policy, Sources, log, with_options
+from noracle.cli._options import Output, Policy, Sources, log, paragraphs, with_options
 from noracle.cli._output import working
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle race --answers answers.csv --judgements judgements.csv --n-classes 10
-
 noracle race --grades grades.csv
-
-Exit code 3 says that the labels were used up before one system was left."""
+Exit code 3 says that the labels were used up before one system was left.""")
 
 _UNDECIDED = 3
 

@@ -7,17 +7,15 @@ from typing import Any
 
 import typer
 
-from noracle.cli._options import Output, option, with_options
+from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
 from noracle.cli._sketch import Answers, Sketches
 from noracle.logic.next_item import range_checks
 from noracle.logic.ranges import range_accuracies
 
-EXAMPLE = """Example:
-
+EXAMPLE = paragraphs("""Example:
 noracle ranges --answers answers.csv --given "accuracy of gpt > 1/2; accuracy of claude > 1/2" --prevalence spam=200..260
-
-Exit code 1: no answer key satisfies what is given. 3: an end was not found in time and is an outer bound."""
+Exit code 1: no answer key satisfies what is given. 3: an end was not found in time and is an outer bound.""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

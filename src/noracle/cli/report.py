@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,40 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._options import (
-    Sources,
-    argument,
-    class_names,
-    column_names,
-    names,
-    only,
-    option,
-    panel,
-    with_options,
-)
+from noracle.cli._options import Sources, argument, only, option, panel, with_options
 from noracle.cli._output import check_target, say, say_json, settings, write_json
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.evidence.classes import Invalid
 
 if TYPE_CHECKING:
     from noracle.oversight.model import Inventory
     from noracle.oversight.oversight import Oversight
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle report evidence
-
-noracle report answers.csv judgements.csv --n-classes 10 --out review.html"""
+noracle report answers.csv judgements.csv --n-classes 10 --out review.html""")
 
 PAGE = "noracle-report.html"
 _MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED = 12, 3, 8
 _CHOSEN = ("conflicts", "repeats", "claim", "target", "trained_on_annotators", "invalid")
 
-log = logging.getLogger("noracle.cli")
-
-
-_output = panel("Output")
-_reading = panel("Reading the evidence")
+_output, _reading = panel("Output"), panel("Reading the evidence")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +37,8 @@ class _ReportOptions:
     places: list[str] = argument(
         "A folder with evidence, or its files.", "PLACE...", ..., show_default=False
     )
-    out: str | None = _output("The page. Default noracle-report.html.", "FILE", show_default=False)
-    save_json: str | None = _output(
-        "The same as JSON. Default beside the page.", "FILE", show_default=False
-    )
+    out: opt.File = _output("The page. Default noracle-report.html.", show_default=False)
+    save_json: opt.File = _output("The same as JSON. Default beside the page.", show_default=False)
     as_json: bool = _output(
         "Print JSON and nothing else; files are written only where named.", None, False, "--json"
     )
@@ -66,9 +47,7 @@ class _ReportOptions:
     )
     confidence: float | None = option("Of everything that is said, together. Default 0.95.", "P")
     seed: int | None = option("Makes everything random reproducible. Default 0.", min=0)
-    grades: str | None = _reading(
-        "A file of grades (item, system, verdict), there or elsewhere.", "FILE"
-    )
+    grades: opt.File = _reading("A file of grades (item, system, verdict), there or elsewhere.")
     conflicts: opt.Conflicts | None = _reading(
         "Items whose labels contradict each other: refuse or leave out."
     )
@@ -107,37 +86,26 @@ def command(
     what cannot be guessed. Exit code 1 says that parts of the evidence contradict each other or
     that an alarm fired.
     """
-    chosen = {
-        **{name: getattr(own, name) for name in _CHOSEN},
-        **reading(given),
-        "protocol": given.protocol,
-    }
+    chosen = {name: getattr(own, name) for name in _CHOSEN} | reading(given)
+    chosen["protocol"] = given.protocol
     page = own.out if own.out is not None or own.as_json else PAGE
-    saved = (
-        own.save_json
-        if own.save_json is not None or page is None
-        else str(Path(page).with_suffix(".json"))
-    )
-    report(
-        own.places[0] if len(own.places) == 1 else own.places,
-        chosen=chosen,
-        page=page,
-        saved=saved,
-        **{
-            n: getattr(own, n)
-            for n in ("settings_file", "grades", "confidence", "seed", "as_json", "store")
-        },
-    )
+    saved = own.save_json
+    if saved is None and page is not None:
+        saved = str(Path(page).with_suffix(".json"))
+    place = own.places[0] if len(own.places) == 1 else own.places
+    same = ("settings_file", "grades", "confidence", "seed", "as_json", "store")
+    about = {name: getattr(own, name) for name in same}
+    report(place, chosen=chosen, page=page, saved=saved, **about)
 
 
 def reading(given: Sources) -> dict[str, Any]:
     """How tables are read, as settings of a folder."""
-    classes = class_names(given.classes)
+    classes = opt.class_names(given.classes)
     return {
         "n_classes": given.n_classes,
         "classes": None if classes is None else tuple(classes),
-        "columns": column_names(given.columns) or None,
-        "no_answer": tuple(names(given.no_answer) or ()) or None,
+        "columns": opt.column_names(given.columns) or None,
+        "no_answer": tuple(opt.names(given.no_answer) or ()) or None,
     }
 
 
@@ -167,10 +135,8 @@ def report(
 
     check_target("out", page)
     check_target("save-json", saved)
-    if page is not None and saved is not None and Path(page) == Path(saved):
-        raise ArgumentError(
-            f"--save-json must be another file than the page; got {saved!r} for both."
-        )
+    same = page is not None and saved is not None and Path(page) == Path(saved)
+    require(not same, f"--save-json must be another file than the page; got {saved!r} for both.")
     _check_store(store, place)
     with _progress() as progress:
         progress("looking for evidence")
@@ -180,9 +146,8 @@ def report(
         if not as_json:
             for line in found_lines(inventory):
                 say(line)
-        oversight = oversee(
-            inventory, confidence=confidence, seed=seed, store=store, progress=progress
-        )
+        about: Any = {"confidence": confidence, "seed": seed, "store": store}
+        oversight = oversee(inventory, progress=progress, **about)
         progress("writing the report")
         if page is not None:
             from noracle.oversight.page import write_oversight
@@ -194,8 +159,10 @@ def report(
         say_json(oversight.to_dict())
     else:
         _say_report(oversight, after(oversight), page, saved)
-    if speaks_against(oversight):
-        raise typer.Exit(1)
+    from noracle.oversight.page import fired_alarm
+
+    contradicted = any(not f.agrees for f in oversight.findings)
+    raise typer.Exit(1 if contradicted or fired_alarm(oversight.steps) is not None else 0)
 
 
 def _check_store(store: str | None, place: str | Sequence[str]) -> None:
@@ -203,12 +170,10 @@ def _check_store(store: str | None, place: str | Sequence[str]) -> None:
     if store is None or "://" in store or not isinstance(place, str) or not Path(place).is_dir():
         return
     folder, kept = Path(place).resolve(), Path(store).resolve()
-    if kept.is_relative_to(folder) and not any(
-        part.startswith((".", "_")) for part in kept.relative_to(folder).parts
-    ):
-        raise ArgumentError(
-            f"--store must lie outside of the folder, or have a name that begins with a full stop; got {store!r}."
-        )
+    if kept.is_relative_to(folder):
+        hidden = any(part.startswith((".", "_")) for part in kept.relative_to(folder).parts)
+        rule = "--store must lie outside of the folder, or have a name that begins with a full stop"
+        require(hidden, f"{rule}; got {store!r}.")
 
 
 def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,13 +188,6 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
     elif "n_classes" in given:
         given["classes"] = None
     return given
-
-
-def speaks_against(oversight: Oversight) -> bool:
-    """Whether parts contradict each other, or an alarm fired."""
-    from noracle.oversight.page import fired_alarm
-
-    return fired_alarm(oversight.steps) is not None or any(not f.agrees for f in oversight.findings)
 
 
 def found_lines(inventory: Inventory) -> list[str]:
@@ -273,12 +231,10 @@ def _say_report(
         say(f"next: {words.sentence(best.statement)} {best.reason}")
         if best.command:
             say(f"      {best.command}")
-    for line in after:
+    files = {"json": saved, "report": page}
+    written = (f"{kind} {path}" for kind, path in files.items() if path is not None)
+    for line in (*after, *written):
         say(line)
-    if saved is not None:
-        say(f"json {saved}")
-    if page is not None:
-        say(f"report {page}")
 
 
 def system_lines(oversight: Oversight) -> list[str]:
@@ -311,7 +267,7 @@ def system_lines(oversight: Oversight) -> list[str]:
 def _progress() -> Iterator[Callable[[str], None]]:
     """Show which question is being asked: a spinner on stderr if that is a terminal, lines with -v."""
     if settings.quiet or settings.verbose or not sys.stderr.isatty():
-        yield lambda what: log.info("%s", what)
+        yield lambda what: opt.log.info("%s", what)
         return
     from rich.console import Console
 

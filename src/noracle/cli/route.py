@@ -10,19 +10,16 @@ from noracle.cli import _options as opt
 from noracle.cli._options import Output, Sources, only, option, read_plan, values, with_options
 from noracle.cli._output import check_format, check_target, working, write_table
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle route --answers answers.csv --n-classes 10 --design targeted --epsilon 0.05 --n 500 --seed 7 --out questions.csv
-
 noracle route --answers answers.csv --judgements judgements.csv --n-classes 10 --plan plan.json --seed 7 --out questions.csv
-
-noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv"""
+noracle route --answers answers.csv --grades grades.csv --n 200 --seed 7 --out to-grade.csv""")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _RouteOptions:
-    plan: str | None = option(
-        "Ask as many questions of each kind as a plan says (JSON of 'noracle plan').", "FILE"
+    plan: opt.File = option(
+        "Ask as many questions of each kind as a plan says (JSON of 'noracle plan')."
     )
     design: Literal["uniform", "targeted", "grades"] | None = option(
         "uniform (default) serves every system; targeted asks about the answers and needs fewer labels; grades (default with --grades) "
@@ -31,12 +28,12 @@ class _RouteOptions:
     epsilon: float | None = option(
         "Uniform share of targeted questions; default as planned, else 0.05.", "E"
     )
-    systems: list[str] | None = option("Whose answers are targeted; default all.", "A,B")
-    n: int | None = option("How many items; default all, or as planned.", "N", min=1)
+    systems: opt.Names = option("Whose answers are targeted; default all.")
+    n: opt.Count = option("How many items; default all, or as planned.", min=1)
     seed: int | None = option(
         "Makes the routing reproducible; drawn and printed if left out.", min=0
     )
-    out: str | None = option("Write the questions as .csv, .jsonl or .parquet.", "FILE")
+    out: opt.File = option("Write the questions as .csv, .jsonl or .parquet.")
 
 
 _TAKEN = (

@@ -13,16 +13,9 @@ import typer
 from noracle.accuracy import race_systems
 from noracle.cli import _options as opt
 from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, call_bar, interruptibly
-from noracle.cli._options import Output, Sources, only, panel, with_options
-from noracle.cli._output import (
-    check_target,
-    complain,
-    replacing,
-    settings,
-    working,
-    write_json,
-)
-from noracle.errors import ArgumentError
+from noracle.cli._options import Output, Sources, flags, only, panel, with_options
+from noracle.cli._output import check_target, complain, replacing, settings, working, write_json
+from noracle.errors import ArgumentError, require
 from noracle.evidence import Evidence
 from noracle.results import Comparison
 from noracle.search.model import BudgetReached
@@ -52,11 +45,9 @@ def race_answers(given: Sources, own: _SearchOptions, output: Output) -> None:
             about |= {"budget": own.budget, "seed": own.seed}
             result, line = _race_truths(evidence, truth, about)
             spent.append(line)
-        elif own.budget is not None:
-            raise ArgumentError(
-                "--budget must go with labels that say what an item is (yes); got others, which are all read. Leave it out."
-            )
         else:
+            rule = "--budget must go with labels that say what an item is (yes)"
+            require(own.budget is None, f"{rule}; got others, which are all read. Leave it out.")
             result = race_systems(evidence, **about)
     decided = len(result.leaders) == 1
     after = spent if decided else [*spent, f"not separable: {', '.join(result.leaders)}"]
@@ -108,15 +99,11 @@ def _race_truths(
 # ----------------------------------------------------------------------------
 
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle search --items items.csv --judgements judgements.csv --model my-model --base-url http://127.0.0.1:8080/v1 --budget 5000
-
 noracle search --items test.parquet --preset mmlu-pro --judgements no.csv --model small --designer large --strategy adas --budget 20000
-
 noracle search --answers answers.csv --judgements judgements.csv --strategy halving
-
-Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command."""
+Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command.""")
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
 _GOES_ON = "The same command with a larger cap goes on."
@@ -142,7 +129,7 @@ class _SearchOptions:
     baseline: list[str] | None = _search(
         "Begin with these instead; the first is compared with.", "W"
     )
-    generations: int | None = _search("Most proposals; default 30, aflow 20.", "N", min=0)
+    generations: opt.Count = _search("Most proposals; default 30, aflow 20.", min=0)
     repeats: int | None = _search("Answers to each item; default 1, aflow 3.", "R", min=1)
     shares: str = _search(
         "Shares of labelled items: validation, confirm, final.", "V,C,F", "0.5,0.2,0.3"
@@ -176,20 +163,20 @@ def command(
     label. With --answers and no model: the best of systems that exist.
     """
     if given.answers is not None:
-        _fit_pool(by, own)
+        alone = by.model is None and own.designer is None
+        rule = "--answers must come without --model and --designer; got both. Leave one out."
+        require(alone, rule)
+        rule = f"--answers must come with --strategy halving; got {own.strategy!r}."
+        why = "There is nothing to propose among systems that exist."
+        require(own.strategy == "halving", f"{rule} {why}")
         race_answers(dataclasses.replace(given, items=by.items), own, output)
         return
-    needed = {
-        "--items": by.items,
-        "--judgements": given.judgements,
-        "--model": by.model,
-        "--budget": own.budget,
-    }
-    missing = [name for name, value in needed.items() if value is None]
-    if missing:
-        raise ArgumentError(
-            f"{', '.join(missing)} must be given; got none. Without a model pass --answers and --strategy halving."
-        )
+    needed = {"items": by.items, "judgements": given.judgements, "model": by.model}
+    missing = flags(
+        {name: value is None for name, value in (needed | {"budget": own.budget}).items()}
+    )
+    remedy = "Without a model pass --answers and --strategy halving."
+    require(not missing, f"{', '.join(missing)} must be given; got none. {remedy}")
     folder = Path(own.out)
     check_target("out", str(folder / "journal.jsonl") if folder.exists() else own.out)
     job = _prepare(by, given, own)
@@ -253,24 +240,12 @@ def _prepare(by: ModelOptions, given: Sources, own: _SearchOptions) -> _Job:
     )
 
 
-def _fit_pool(by: ModelOptions, own: _SearchOptions) -> None:
-    if by.model is not None or own.designer is not None:
-        raise ArgumentError(
-            "--answers must come without --model and --designer; got both. Leave one out."
-        )
-    if own.strategy != "halving":
-        raise ArgumentError(
-            f"--answers must come with --strategy halving; got {own.strategy!r}. There is nothing to propose among systems that exist."
-        )
-
-
 def _shares(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ArgumentError(
-            f"--shares must be three numbers separated by commas; got {text!r}."
-        ) from None
+        rule = "--shares must be three numbers separated by commas"
+        raise ArgumentError(f"{rule}; got {text!r}.") from None
 
 
 def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | None]:
@@ -279,10 +254,8 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
 
     answering = by.open()
     if own.strategy not in _NEED_DESIGNER:
-        if own.designer is not None:
-            raise ArgumentError(
-                f"--designer must go with --strategy adas or aflow; got {own.strategy!r}, which needs none. Leave it out."
-            )
+        got = f"got {own.strategy!r}, which needs none. Leave it out."
+        require(own.designer is None, f"--designer must go with --strategy adas or aflow; {got}")
         return answering, None
     if own.designer is None:
         return answering, answering

@@ -11,16 +11,14 @@ from typing import Literal
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, Sources, flags, option, panel, read_matrix, with_options
 from noracle.cli._output import FORMATS, working, write_table
-from noracle.errors import ArgumentError
+from noracle.errors import ArgumentError, require
 from noracle.results import Assumption, Guarantee, Kind, Range, Ranges
 from noracle.simulate import World, rehearse, simulate_world
 from noracle.simulate.rehearsal import Protocol
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle simulate --n-items 2000 --n-classes 10 --system agent-7=0.8 --system agent-8=0.7 --no-answer 0.05 --seed 1 --out world
-
-noracle simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --protocol question --n 500 --worlds 50"""
+noracle simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --protocol question --n 500 --worlds 50""")
 
 Format = Literal["csv", "jsonl", "parquet"]
 _SYSTEMS = {"agent-1": 0.8, "agent-2": 0.7}
@@ -36,8 +34,7 @@ _DRAWN = (
 )
 
 
-_labels = panel("Labels")
-_faults = panel("What can go wrong")
+_labels, _faults = panel("Labels"), panel("What can go wrong")
 _with_key = panel("Rehearse a design with a key")
 
 
@@ -54,9 +51,7 @@ class _SimulateOptions:
     system: list[str] | None = option(
         "A system and its accuracy; repeat. Default agent-1=0.8, agent-2=0.7.", "NAME=A"
     )
-    n_questions: int | None = _labels(
-        "Items with one random question each; default all.", "N", min=0
-    )
+    n_questions: opt.Count = _labels("Items with one random question each; default all.", min=0)
     n_ordinary: int = _labels("Instead: items with the true class.", "N", 0, min=0)
     n_complementary: int = _labels("Instead: items with ruled-out classes.", "N", 0, min=0)
     n_ruled_out: int = _labels("Ruled-out classes of such an item.", "M", 1, min=1)
@@ -69,13 +64,13 @@ class _SimulateOptions:
     bias: float = _faults(
         "Share of questions about the class after the true one.", "P", 0.0, min=0, max=1
     )
-    transition: str | None = _faults("Matrix P(ruled out | true class), CSV or JSON.", "FILE")
-    answers: str | None = _with_key("Real answers: item, system, answer.", "FILE")
-    key: str | None = _with_key("Their key: item, label (or answer, gold, …).", "FILE")
-    key_column: str | None = _with_key("The column with the true class.", "COL")
-    items: str | None = _with_key("item; n_classes, stratum, weight.", "FILE")
+    transition: opt.File = _faults("Matrix P(ruled out | true class), CSV or JSON.")
+    answers: opt.File = _with_key("Real answers: item, system, answer.")
+    key: opt.File = _with_key("Their key: item, label (or answer, gold, …).")
+    key_column: opt.Column = _with_key("The column with the true class.")
+    items: opt.File = _with_key("item; n_classes, stratum, weight.")
     classes: str | None = _with_key("All classes, if not 0 to K - 1.", "A,B,C")
-    systems: list[str] | None = _with_key("These systems only.", "A,B")
+    systems: opt.Names = _with_key("These systems only.")
     protocol: Protocol = _with_key(
         "One random class asked about, one ruled out, or answers graded right or wrong.",
         default="question",
@@ -83,7 +78,7 @@ class _SimulateOptions:
     design: Literal["uniform", "targeted"] = _with_key(
         "Questions about any class, or aimed at the systems' answers.", default="uniform"
     )
-    n: int | None = _with_key("Items that get a label; default all with a key.", "N", min=1)
+    n: opt.Count = _with_key("Items that get a label; default all with a key.", min=1)
     worlds: int = _with_key("Rehearse so often; how often is the key covered?", "W", 1, min=1)
     confidence: float = opt.confidence()
     seed: int = opt.seed()
@@ -99,28 +94,17 @@ def command(own: _SimulateOptions, output: Output) -> None:
     if own.answers is not None or own.key is not None:
         _rehearse(own, output)
         return
-    stray = {
-        "key-column": own.key_column,
-        "items": own.items,
-        "classes": own.classes,
-        "systems": own.systems,
-        "n": own.n,
-        "worlds": own.worlds > 1,
-        "design": own.design != "uniform",
-    }
-    if any(stray.values()):
-        raise ArgumentError(
-            f"{', '.join(flags(stray))} must come with --answers and --key; got neither."
-        )
-    n_classes = own.n_classes or "10"
-    matrix = read_matrix(own.transition)
+    told = {"worlds": own.worlds > 1, "design": own.design != "uniform"}
+    with_key = ("key_column", "items", "classes", "systems", "n")
+    stray = flags({**{name: getattr(own, name) for name in with_key}, **told})
+    require(not stray, f"{', '.join(stray)} must come with --answers and --key; got neither.")
+    n_classes, matrix = own.n_classes or "10", read_matrix(own.transition)
     sizes = opt.whole_numbers(n_classes, _SIZES)
-    if matrix is not None and sizes != [len(matrix)]:
-        raise ArgumentError(
-            f"--transition must have one row for each of the {n_classes} classes; got {len(matrix)} rows."
-        )
-    if matrix is not None and own.n_ruled_out != 1:
-        raise ArgumentError(f"--n-ruled-out must be 1 with --transition; got {own.n_ruled_out}.")
+    if matrix is not None:
+        rule = f"--transition must have one row for each of the {n_classes} classes"
+        require(sizes == [len(matrix)], f"{rule}; got {len(matrix)} rows.")
+        rule = "--n-ruled-out must be 1 with --transition"
+        require(own.n_ruled_out == 1, f"{rule}; got {own.n_ruled_out}.")
     with working("drawing a world"):
         world = simulate_world(
             n_classes=sizes,
@@ -139,24 +123,15 @@ def _rehearse(own: _SimulateOptions, output: Output) -> None:
     if own.answers is None or own.key is None:
         missing = "--key" if own.key is None else "--answers"
         raise ArgumentError(f"--answers and --key must come together; got no {missing}.")
-    made_up = {
-        "n-items": own.n_items != _ITEMS,
-        "system": own.system,
-        "n-questions": own.n_questions is not None,
-        "n-complementary": own.n_complementary,
-        "no-answer": own.no_answer,
-        "bias": own.bias,
-        "transition": own.transition,
-    }
-    if any(made_up.values()):
-        raise ArgumentError(
-            f"{', '.join(flags(made_up))} must be left out with --answers and --key, which say it; got both."
-        )
+    told = {"n-items": own.n_items != _ITEMS, "system": own.system}
+    told["n-questions"] = own.n_questions is not None
+    invented = ("n_complementary", "no_answer", "bias", "transition")
+    made_up = flags({**told, **{name: getattr(own, name) for name in invented}})
+    rule = "must be left out with --answers and --key, which say it; got both."
+    require(not made_up, f"{', '.join(made_up)} {rule}")
     sizes = [None] if own.n_classes is None else opt.whole_numbers(own.n_classes, _SIZES)
-    if len(sizes) > 1:
-        raise ArgumentError(
-            f"--n-classes must be one number with --answers; got {own.n_classes!r}. Give --items with a column n_classes."
-        )
+    rule = f"--n-classes must be one number with --answers; got {own.n_classes!r}."
+    require(len(sizes) == 1, f"{rule} Give --items with a column n_classes.")
     given = Sources(answers=own.answers, items=own.items, n_classes=sizes[0], classes=own.classes)
     name = "grades" if own.protocol == "grades" else "judgements"
     path = Path(own.out)
@@ -190,17 +165,13 @@ def write_world(world: World, folder: str, file_format: Format = "csv") -> dict[
 
 def known_accuracy(world: World, files: dict[str, str]) -> Ranges:
     """What the key says: a range of one point for each system."""
+    ranges = [Range(name=f"accuracy of {n!r}", low=a, high=a) for n, a in world.accuracy.items()]
+    key = Assumption(name="the key of a simulated world", status="by-design")
     return Ranges(
-        ranges=tuple(
-            Range(name=f"accuracy of {name!r}", low=a, high=a) for name, a in world.accuracy.items()
-        ),
+        ranges=tuple(ranges),
         method="counted with the answer key; no answer counts as wrong",
         subject="what the key says",
-        guarantee=Guarantee(
-            kind=Kind.LOGICAL,
-            error_rate=0.0,
-            assumptions=(Assumption(name="the key of a simulated world", status="by-design"),),
-        ),
+        guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0, assumptions=(key,)),
         counts={"items": len(world.key), "judgements": len(world.judgements["item"])},
         diagnostics={"seed": world.seed, "files": files},
     )

@@ -13,16 +13,13 @@ from noracle.cli import _options as opt
 from noracle.cli._collect import archive_at
 from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import read_json, say, say_json, working
-from noracle.errors import EvidenceError, NoracleError, fault
+from noracle.errors import EvidenceError, NoracleError, require_evidence
 from noracle.results import RESULT_TYPES, Result, read_result
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
-
 noracle verify export.zip --published 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
-
-Exit code 0: every result holds. 1: one does not, or has nothing to check."""
+Exit code 0: every result holds. 1: one does not, or has nothing to check.""")
 
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
@@ -49,22 +46,18 @@ def command(own: _VerifyOptions, output: opt.JsonOutput) -> None:
     if running or _is_zip(own.file):
         _verify_export(own.file, own.published or [], output.as_json, running=running)
         return
-    if own.published:
-        rule = "must go with the .zip export of a project"
-        raise EvidenceError(fault("--published", rule, repr(own.file)))
+    rule = "must go with the .zip export of a project"
+    require_evidence(not own.published, "--published", rule, repr(own.file))
     results = _read(own.file)
     with working("checking"):
         rows = [
             {"result": name, "what": what, "verified": _holds(result)}
             for name, what, result in results
         ]
-    if output.as_json:
-        say_json({"verified": all(r["verified"] for r in rows), "results": rows})
-    else:
-        for row in rows:
-            say(f"{row['result']}: {row['what']}    {_verdict(row['verified'])}")
-    if not all(r["verified"] for r in rows):
-        raise typer.Exit(1)
+    holds = all(r["verified"] for r in rows)
+    lines = (f"{row['result']}: {row['what']}    {_verdict(row['verified'])}" for row in rows)
+    output.tell({"verified": holds, "results": rows}, lines)
+    raise typer.Exit(0 if holds else 1)
 
 
 def _verdict(holds: object) -> str:
@@ -102,18 +95,17 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
         if not published:
             hold = "Hold these three against what was published while the project ran"
             say(f"  {hold} (--published).")
-    if not result.passed:
-        raise typer.Exit(1)
+    raise typer.Exit(0 if result.passed else 1)
 
 
 def _read(path: str) -> list[tuple[str, str, Any]]:
     data = read_json(path, "RESULT.json")
     if not isinstance(data, Mapping):
         rule = "must hold a JSON object with a schema"
-        raise EvidenceError(fault("RESULT.json", rule, f"something else in {path!r}"))
+        raise EvidenceError.of("RESULT.json", rule, f"something else in {path!r}")
     parts = data.get("results") if data.get("schema") == "results/1" else [data]
     if not isinstance(parts, list) or not parts or not all(isinstance(p, Mapping) for p in parts):
-        raise EvidenceError(fault("RESULT.json", "must hold results", f"none in {path!r}"))
+        raise EvidenceError.of("RESULT.json", "must hold results", f"none in {path!r}")
     found = []
     for i, part in enumerate(parts, start=1):
         schema = part.get("schema")
@@ -122,7 +114,7 @@ def _read(path: str) -> list[tuple[str, str, Any]]:
             able = sorted(name for name, c in RESULT_TYPES.items() if hasattr(c, "verify"))
             rule = f"must be of a kind that can be verified ({', '.join(able)})"
             remedy = "Compute it again from the evidence instead."
-            raise EvidenceError(fault(f"result {i}", rule, repr(schema), remedy=remedy))
+            raise EvidenceError.of(f"result {i}", rule, repr(schema), remedy=remedy)
         try:
             result = read_result(part)
         except NoracleError:
@@ -130,7 +122,7 @@ def _read(path: str) -> list[tuple[str, str, Any]]:
         except _BROKEN as error:
             why = f"something else ({type(error).__name__}: {error})"
             rule = f"must have the shape of schema {schema}"
-            raise EvidenceError(fault(f"result {i}", rule, why)) from None
+            raise EvidenceError.of(f"result {i}", rule, why) from None
         found.append((f"result {i}", _what(result), result))
     return found
 

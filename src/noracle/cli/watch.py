@@ -20,13 +20,10 @@ from noracle.errors import ArgumentError, EvidenceError
 if TYPE_CHECKING:
     from noracle.oversight.watch import Look, Watch
 
-EXAMPLE = """Example:
-
+EXAMPLE = opt.paragraphs("""Example:
 noracle watch evidence --every 10
-
 noracle watch evidence --once --json
-
-Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was."""
+Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
 
 PAGE = "watch.html"
 
@@ -43,8 +40,8 @@ class _WatchOptions:
     ratings_per_item: int | None = option(
         "Ratings that an item must have. Default: the usual number at first.", "M", min=1
     )
-    grades: str | None = option(
-        "A file of grades (item, system, verdict) to follow, if it lies elsewhere.", "FILE"
+    grades: opt.File = option(
+        "A file of grades (item, system, verdict) to follow, if it lies elsewhere."
     )
     alarm_from: int = option(
         "Test the claim from so many items on: of very few, one disagreement breaks it.",
@@ -123,7 +120,8 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         say(json.dumps(look.to_dict(), allow_nan=False, ensure_ascii=False))
         return
     if first and not settings.quiet:
-        say(f"all of it together: {_promise(look)}")
+        wrong = f"wrong with probability at most {look.guarantee.error_rate:.3g}"
+        say(f"all of it together: {look.guarantee.kind.label}, at every look, {wrong}")
     say(f"look {look.number}: {look.n_rows:,} new rows", style="bold")
     width = max((len(e.subject) for e in look.accuracy), default=0)
     for e in look.accuracy:
@@ -141,10 +139,8 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         names = ", ".join(look.proof.sketch["classifiers"])
         since = "" if look.new_alarm else " (raised before)"
         n = look.proof.counts["items"]
-        say(
-            f"  ALARM{since}: on {n:,} items not all of {names} can keep '{look.proof.claim}', whatever the key is.",
-            style="bold red",
-        )
+        told = f"not all of {names} can keep '{look.proof.claim}', whatever the key is."
+        say(f"  ALARM{since}: on {n:,} items {told}", style="bold red")
         if look.n_items > n and look.verdict_now == "consistent":
             say(f"        over all {look.n_items:,} items so far they could keep it")
         say(f"        check it: noracle verify {shlex.quote(str(proof))}")
@@ -152,8 +148,3 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         say(f"  waiting: {n:,} {reason}")
     for note in look.notes:
         say(f"  note: {note}")
-
-
-def _promise(look: Look) -> str:
-    rate = look.guarantee.error_rate
-    return f"{look.guarantee.kind.label}, at every look, wrong with probability at most {rate:.3g}"

@@ -9,17 +9,14 @@ import typer
 from noracle.cli import _options as opt
 from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import check_target, replacing, say, say_json
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.search.drawing import describe_calls, draw_workflow, workflow_svg
 from noracle.search.workflow import load_workflow, workflow_names
 
-SHOW = """Example:
-
+SHOW = opt.paragraphs("""Example:
 noracle workflow show
-
 noracle workflow show debate --svg debate.svg
-
-noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)"""
+noracle workflow show cot-sc --json > mine.json  (edit it, then: noracle workflow show mine.json)""")
 
 app = typer.Typer(
     help="Workflows as data: what they do, and the most calls they take.", no_args_is_help=True
@@ -36,7 +33,7 @@ class _ShowOptions:
     name: str | None = argument(
         "A workflow that comes with noracle, or a JSON file; without: a list.", "[NAME|FILE]"
     )
-    svg: str | None = option("Also write the drawing as SVG.", "FILE")
+    svg: opt.File = option("Also write the drawing as SVG.")
 
 
 @app.command("show", epilog=SHOW)
@@ -65,22 +62,13 @@ def show(own: _ShowOptions, output: opt.JsonOutput) -> None:
 
 def _list(svg: str | None, *, as_json: bool) -> None:
     """What comes with the package."""
-    if svg is not None:
-        raise ArgumentError(
-            "--svg must stand with the name of a workflow; got none. Add one, as in: noracle workflow show cot --svg cot.svg"
-        )
+    rule = "--svg must stand with the name of a workflow; got none."
+    remedy = "Add one, as in: noracle workflow show cot --svg cot.svg"
+    require(svg is None, f"{rule} {remedy}")
     found = [load_workflow(known) for known in workflow_names()]
+    told = ("name", "least_calls", "most_calls", "description")
     if as_json:
-        rows = [
-            {
-                "name": w.name,
-                "least_calls": w.least_calls,
-                "most_calls": w.most_calls,
-                "description": w.description,
-            }
-            for w in found
-        ]
-        say_json({"workflows": rows})
+        say_json({"workflows": [{name: getattr(w, name) for name in told} for w in found]})
         return
     widest = max(len(w.name) for w in found)
     calls = [describe_calls(w).removesuffix(" an item") for w in found]

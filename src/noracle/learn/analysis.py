@@ -34,6 +34,7 @@ from noracle.learn.transition import (
     estimate_transition,
     ruled_out_counts,
 )
+from noracle.report import words
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind, NaN
 from noracle.results.analysis import AnnotatorRow, LabelAnalysis, Rate, TransitionTable
 from noracle.results.base import FAILED_BELOW, check_confidence, holm
@@ -50,8 +51,7 @@ def findings(found: LabelAnalysis) -> Iterator[str]:
 
 def percent(share: float) -> str:
     """A share as in ``3.9 %``."""
-    digits = 1 if share >= 0.001 or share == 0 else 3
-    return f"{100 * share:.{digits}f} %"
+    return words.percent(share, ".1f" if share >= 0.001 or share == 0 else ".3f")
 
 
 def named(names: Sequence[str], most: int = 4) -> str:
@@ -66,7 +66,9 @@ def _say_noise(found: LabelAnalysis) -> Iterator[str]:
         yield f"How many labels are wrong is not known: {noise.reason}."
         return
     random, said, counts = 1 / len(found.classes), percent(noise.value), noise.counts
-    limits = f"{100 * noise.confidence:g} % interval {percent(noise.low)} to {percent(noise.high)}"
+    limits = (
+        f"{words.percent(noise.confidence)} interval {percent(noise.low)} to {percent(noise.high)}"
+    )
     of = f"{counts['wrong']:,} of {counts['labels']:,} labels"
     yield f"Labels rule out the truth in {said} of cases ({limits}, {of})."
     by_chance = f"a random annotator's {percent(random)}"

@@ -15,6 +15,7 @@ from noracle.oversight.findings import first_of, joint_guarantee, left_out
 from noracle.oversight.model import Finding, Inventory, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.report import words
+from noracle.report.assumptions import meaning
 from noracle.report.card import templates
 from noracle.report.content import Content, ContentTable, labelled
 from noracle.report.page import (
@@ -360,7 +361,7 @@ def _assumptions(shown: Sequence[_Shown]) -> list[dict[str, Any]]:
             told.append(dataclasses.replace(s, anchor=one.anchor, said=said))
     rows = assumptions_of(told)
     for row in rows:
-        row["plain"] = plain.meaning(row["assumption"].name)
+        row["plain"] = meaning(row["assumption"].name)
         row["sections"] = list({s.anchor: s for s in row["sections"]}.values())
     return rows
 

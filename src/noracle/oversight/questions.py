@@ -140,11 +140,16 @@ def accuracy(asking: Asking) -> StepOutcome | str:
     counts = loaded.accuracy_by_cluster
     if counts is None:
         return needs_labels(loaded)
-    about: dict[str, Any] = {"confidence": asking.level, "classes": loaded.settings.classes}
-    checked = {"systems": loaded.systems, "checks": asking.label_checks}
-    results = [*estimate_accuracies(counts, **checked, **about).values()]
+    results = estimate_accuracies(
+        counts,
+        systems=loaded.systems,
+        confidence=asking.level,
+        checks=asking.label_checks,
+        classes=loaded.settings.classes,
+    )
     words = loaded.evidence_words(stored=True)
-    return asking.outcome(results, "estimate", words, "repeats", "protocol", "level", "seed")
+    found = [*results.values()]
+    return asking.outcome(found, "estimate", words, "repeats", "protocol", "level", "seed")
 
 
 def needs_pairs(loaded: Loaded) -> str:

@@ -3,91 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 from noracle.oversight.findings import by_subject, first_of, results_of
 from noracle.oversight.model import Finding, FolderSettings, NextStep, Step, SystemLine
 from noracle.report import words
+from noracle.report.assumptions import clause
 from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
 
-_MEANINGS = {
-    "iid items": "The items are a fair sample of the work that you care about.",
-    "independent items": "What happens on one item says nothing about another.",
-    "right verdicts": "Nobody gave a wrong verdict.",
-    "uniform routing": "The class to ask about was drawn by chance, each alike, whatever the item and its answers.",
-    "answers made without the labels": "Questions were chosen without a look at the answers, and answers made without the labels.",
-    "same label rate in all strata": "In every part of the items the same share of them was labelled.",
-    "number of questions fixed beforehand": "How often an item was asked about does not depend on what was said of it.",
-    "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",
-    "verdicts missing at random": "Where nobody was sure, the answers are as good as elsewhere.",
-    "recorded propensities": "Each question was asked with the chance that was written down for it.",
-    "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",
-    "known transition matrix": "Which class is ruled out depends on the true class alone, with the chances that were given.",
-    "known error rates": "Whoever said yes or no errs as often as was stated.",
-    "items beyond these": "The statement is about more items of the same kind, not only about these.",
-    "one true label per item": "Every item has exactly one right answer.",
-    "each item has one true label among the labels": "Every item has exactly one right answer, and it is one of the known classes.",
-    "the same pool of annotators": "The statement is about the people who annotated here, not about other people.",
-    "same number of annotations per item": "Every item got equally many ratings by plan, not by chance.",
-    "who annotates an item does not depend on the item": "Nobody picked the items that they rated.",
-    "the vote does not see the system": "The system's answers had no part in the ratings that it is held against.",
-    "aggregate fixed without these items": "The joint label of the annotators was not tuned on the items of the test.",
-    "known answers and ruled-out labels are true": "The labels that were taken as known are right.",
-    "the trusted claims are true": "What was given as certain about some raters is true.",
-    "the prevalences are in their ranges": "Each class is as frequent as was stated.",
-    "the integer solver is right": "A computer program found no way; there is no short proof that can be checked without it.",
-    "errors independent given the true label": "Raters err each for themselves; nothing makes them err together.",
-    "tails light enough for t": "No few large values carry the whole mean.",
-    "missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
-    "rows in hand are missing completely at random": "Which scores are missing has nothing to do with what they would have been.",
-    "known covariance": "The raters go on to vary together as they did in the pilot.",
-    "guessed accuracy": "The plan starts from a guess of the accuracy; the interval that you will get does not.",
-    "rates as in the pilot": "The plan supposes that new items are like those seen so far.",
-    "fresh labels": "The labels were not used to choose or to train the system.",
-    "labels not used to select": "The labels were not used to choose the system.",
-    "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
-    "labels fit the design": "The labels can have come about in the way that was stated.",
-    "nothing about unsure verdicts": "Nothing is supposed about the items where somebody was not sure.",
-}
-_PATTERNS = {
-    r"^\d+ ratings on every item by design$": "Every item got so many ratings by plan, not by chance.",
-    r"^at least \d+ labelled rows$": "A rule of thumb: with fewer labelled items the interval is not to be trusted.",
-    r"p_i·p_j ≤ P_ij": "No two annotators agree less often than they would if each erred for themselves.",
-    r"^where the vote is wrong, the system is right": "Where people are wrong, the system does not mostly repeat their error.",
-}
 _KINDS = {
     Kind.LOGICAL: "holds for every possible answer key",
     Kind.FINITE_SAMPLE: "holds with at least {confidence} confidence, however few the labels",
     Kind.ASYMPTOTIC: "holds with about {confidence} confidence once labels are many; with few it can fail more often",
     Kind.HEURISTIC: "no promise: read it as a hint",
 }
-
-
-def meaning(assumption: str) -> str:
-    """What an assumption asks of the world, in one sentence; empty for one that explains itself.
-
-    Examples
-    --------
-    >>> meaning("right verdicts")
-    'Nobody gave a wrong verdict.'
-    >>> meaning("10 classes inferred: those that were seen")
-    ''
-    """
-    matching = (text for pattern, text in _PATTERNS.items() if re.search(pattern, assumption))
-    return _MEANINGS.get(assumption) or next(matching, "")
-
-
-def clause(assumption: str) -> str:
-    """The meaning as a part of a sentence; the assumption itself where it explains itself.
-
-    Examples
-    --------
-    >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
-    ('every item has exactly one right answer', '10 classes inferred: those that were seen')
-    """
-    sentence = meaning(assumption).removesuffix(".")
-    return sentence[:1].lower() + sentence[1:] or assumption
 
 
 def promised(guarantee: Guarantee) -> str:
@@ -169,7 +98,8 @@ def _line(
         first = _next(estimate, first, of, settings.half_width, broken=broken)
     elif possible is not None:
         low, high, guarantee = possible
-        said = f"Without labels: whatever is true, between {_percent(low)} and {_percent(high)} of the answers that it gave are right."
+        span = f"{words.percent(low, '.1f')} and {words.percent(high, '.1f')}"
+        said = f"Without labels: whatever is true, between {span} of the answers that it gave are right."
         if low <= 0 and high >= 1:
             said = "Nothing can be said of its accuracy yet: without labels everything from 0 % to 100 % is possible."
     else:
@@ -188,8 +118,9 @@ def _line(
 
 
 def _said(estimate: Estimate, *, broken: bool) -> str:
-    span = f"{_percent(estimate.low)} and {_percent(estimate.high)}"
-    value = "" if math.isnan(estimate.value) else f", best estimate {_percent(estimate.value)}"
+    span = f"{words.percent(estimate.low, '.1f')} and {words.percent(estimate.high, '.1f')}"
+    best = words.percent(estimate.value, ".1f")
+    value = "" if math.isnan(estimate.value) else f", best estimate {best}"
     if estimate.guarantee.kind is Kind.HEURISTIC:
         return f"The labels failed a check, so this is a guess and no promise: between {span} of the items are answered right{value}."
     if broken:
@@ -235,7 +166,3 @@ def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarante
     found = [(r, x.guarantee) for x in results_of(of, "ranges", Ranges) for r in x.ranges]
     known = ((r.low, r.high, g) for r, g in found if r.name in names and not math.isnan(r.low))
     return next(known, None)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -4,13 +4,15 @@ drawn.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noracle.report import words
-from noracle.report.content import Content, ContentTable, alerts, labelled, promise
+from noracle.report.chart import BLUE, GREY, INK, ORANGE
+from noracle.report.content import Content, ContentTable, guaranteed, table
 from noracle.results import Estimate, Plan
 
 if TYPE_CHECKING:
@@ -30,43 +32,38 @@ def budget_content(plan: Plan) -> Content:
     """Describe a plan across raters: what to buy, how close to the best it is, what more money
     brings.
     """
-    said = plan.diagnostics
-    bought = " + ".join(f"{words.count(n)} {name}" for name, n in plan.buy.items()) or "nothing"
-    target = plan.inputs.get("target")
+    said, target = plan.diagnostics, plan.inputs.get("target")
     name = repr(target) if isinstance(target, str) else words.scalar(target)
-    return Content(
-        headline=(
+    rows = plan.inputs.get("pilot_rows")
+    pilot = "" if rows is None else f"estimated from a pilot, {words.count(rows)} rows"
+    described = guaranteed(
+        plan,
+        (
             f"plan for {plan.goal} {words.scalar(plan.wanted)}",
-            f"buy {bought}",
+            f"buy {words.bought(plan.buy)}",
             f"cost {_money(plan.cost)}",
             f"predicted ± {words.scalar(plan.predicted)} for {name}",
         ),
-        alerts=alerts(plan.guarantee),
-        lines=labelled(
-            ("method", words.how(plan.method, plan.interval)),
-            ("in hand", words.pairs(plan.inputs.get("in_hand") or {})),
-            ("proved", _gap(plan)),
-            ("next unit", _next_unit(said["prices"], said["variance"], plan.predicted)),
-            ("covariance", _covariance(plan)),
-            ("confidence", words.percent(plan.confidence)),
-            *promise(plan.guarantee),
-            ("reason", plan.reason),
-        ),
+        ("method", words.how(plan.method, plan.interval)),
+        ("in hand", words.pairs(plan.inputs.get("in_hand") or {})),
+        ("proved", _gap(plan)),
+        ("next unit", _next_unit(said["prices"], said["variance"], plan.predicted)),
+        ("covariance", pilot or "as given"),
+        ("confidence", words.percent(plan.confidence)),
         tables=(_alternatives(plan), _allocation(plan), _budgets(plan)),
-        notes=tuple(note for note in plan.notes if not note.startswith("one more unit of")),
     )
+    notes = (note for note in plan.notes if not note.startswith("one more unit of"))
+    return dataclasses.replace(described, notes=tuple(notes))
 
 
 def _gap(plan: Plan) -> str:
     gap = plan.diagnostics["gap"]
     if not isinstance(gap, (int, float)) or math.isnan(gap):
         return ""
-    what = (
-        "dearer than the smallest budget"
-        if plan.goal == "half-width"
-        else "more variance than the best real-valued plan"
-    )
-    return f"at most {100 * gap:.2g} % {what}, over all sets for sale"
+    what = "more variance than the best real-valued plan"
+    if plan.goal == "half-width":
+        what = "dearer than the smallest budget"
+    return f"at most {words.percent(gap, '.2g')} {what}, over all sets for sale"
 
 
 def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
@@ -81,86 +78,51 @@ def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) 
     return " · ".join(parts)
 
 
-def _covariance(plan: Plan) -> str:
-    rows = plan.inputs.get("pilot_rows")
-    return "as given" if rows is None else f"estimated from a pilot, {words.count(rows)} rows"
-
-
 def _allocation(plan: Plan) -> ContentTable:
-    costs = _costs(plan)
+    from noracle.ppi.verify import price_of
+
     weights = plan.diagnostics["weights"]
     hand = plan.diagnostics.get("weights_in_hand") or {}
-    rows = [
-        (
-            name,
-            words.count(n),
-            words.scalar(costs.get(name, math.nan)),
-            _money(n * costs.get(name, math.nan)),
-            _weights(weights.get(name, {})),
-        )
-        for name, n in plan.buy.items()
-    ]
+    rows = []
+    for name, n in plan.buy.items():
+        price = price_of(plan, name)
+        money = (words.scalar(price), _money(n * price))
+        rows.append((name, words.count(n), *money, _weights(weights.get(name, {}))))
     if hand:
         total = sum((plan.inputs.get("in_hand") or {}).values())
         rows.append(("in hand", words.count(total), "paid", "paid", _weights(hand)))
-    return ContentTable(
-        caption="What to observe on how many items",
-        header=("set", "items", "price", "cost", "weights in the estimate"),
-        rows=tuple(rows),
-        numeric=(False, True, True, True, False),
-    )
+    header = ("set", "items", "price", "cost", "weights in the estimate")
+    return table("What to observe on how many items", header, rows, text=(0, -1))
 
 
 def _weights(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in weights.items())
 
 
-def _costs(plan: Plan) -> dict[str, float]:
-    """The price of each set that is bought, in the budget that the plan is about."""
-    from noracle.ppi.verify import price_of
-
-    return {name: price_of(plan, name) for name in plan.buy}
-
-
 def _budgets(plan: Plan) -> ContentTable:
-    said = plan.diagnostics
-    limits = plan.inputs.get("budgets") or {}
-    rows = tuple(
-        (
-            name,
-            "made small" if limits.get(name) is None else words.scalar(limits[name]),
-            _money(spent),
-            f"{said['prices'][name]:.3g}",
-        )
-        for name, spent in said["spent"].items()
-    )
-    return ContentTable(
-        caption="Budgets, what is spent, and how much variance one more unit would take away",
-        header=("budget", "limit", "spent", "shadow price"),
-        rows=rows,
-        numeric=(False, True, True, True),
+    limits, prices = plan.inputs.get("budgets") or {}, plan.diagnostics["prices"]
+    rows = []
+    for name, spent in plan.diagnostics["spent"].items():
+        limit = limits.get(name)
+        most = "made small" if limit is None else words.scalar(limit)
+        rows.append((name, most, _money(spent), f"{prices[name]:.3g}"))
+    return table(
+        "Budgets, what is spent, and how much variance one more unit would take away",
+        ("budget", "limit", "spent", "shadow price"),
+        rows,
         shown=() if len(rows) < 2 else None,
     )
 
 
 def _alternatives(plan: Plan) -> ContentTable:
-    rows = [("chosen", _money(plan.cost), words.scalar(plan.predicted), _bought(plan.buy))]
+    chosen = words.bought(plan.buy)
+    rows = [("chosen", _money(plan.cost), words.scalar(plan.predicted), chosen)]
     for other in plan.alternatives:
-        why = str(other.get("why", "")) if not other.get("feasible", True) else ""
-        rows.append(
-            (
-                str(other["name"]),
-                _or_dash(other["cost"], 9),
-                _or_dash(other["predicted"]),
-                why or _bought(other["buy"]),
-            )
-        )
-    return ContentTable(
-        caption="The plan and simpler ones",
-        header=("", "cost", "predicted ±", "buy"),
-        rows=tuple(rows),
-        numeric=(False, True, True, False),
-    )
+        why = "" if other.get("feasible", True) else str(other.get("why", ""))
+        figures = (_or_dash(other["cost"], 9), _or_dash(other["predicted"]))
+        rows.append((str(other["name"]), *figures, why or words.bought(other["buy"])))
+    header = ("", "cost", "predicted ±", "buy")
+    return table("The plan and simpler ones", header, rows, text=(0, -1))
 
 
 def _or_dash(value: float | None, digits: int = 12) -> str:
@@ -172,10 +134,6 @@ def _money(value: float) -> str:
     return words.scalar(round(value, 9))
 
 
-def _bought(buy: Mapping[str, int]) -> str:
-    return " + ".join(f"{words.count(n)} {name}" for name, n in buy.items()) or "nothing"
-
-
 def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
     """Bars of the half-width (or of the cost, for a wanted half-width) of the plan and of simpler
     ones.
@@ -183,10 +141,8 @@ def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
     from noracle.report import plots
 
     key = "cost" if plan.goal == "half-width" else "predicted"
-    options = [
-        ("chosen", getattr(plan, key)),
-        *((str(o["name"]), o[key]) for o in plan.alternatives),
-    ]
+    options = [("chosen", getattr(plan, key))]
+    options += [(str(o["name"]), o[key]) for o in plan.alternatives]
     drawn = [(name, float(v)) for name, v in options if v is not None and math.isfinite(v)]
     ax = plots.new_axes(ax, len(drawn))
     plots.draw_bars(ax, [v for _, v in drawn], [words.scalar(v) for _, v in drawn], highlight={0})
@@ -204,7 +160,7 @@ def allocation_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Ax
     sets = _series(point.n for point in points)
     ax = _lines(points, {s: [point.n.get(s, math.nan) for point in points] for s in sets}, ax)
     ax.set_yscale("log")
-    ax.set_ylabel("items", color=_colour("INK"), fontsize=8.5)
+    ax.set_ylabel("items", color=INK, fontsize=8.5)
     return ax
 
 
@@ -213,8 +169,8 @@ def weights_plot(points: Sequence[BudgetPoint], ax: Axes | None = None) -> Axes:
     flat = [_flat(point) for point in points]
     series = _series(flat)
     ax = _lines(points, {s: [values.get(s, math.nan) for values in flat] for s in series}, ax)
-    ax.axhline(0, color=_colour("GREY"), linewidth=0.8)
-    ax.set_ylabel("weight", color=_colour("INK"), fontsize=8.5)
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.set_ylabel("weight", color=INK, fontsize=8.5)
     return ax
 
 
@@ -223,31 +179,18 @@ def path_tables(points: Sequence[BudgetPoint]) -> tuple[ContentTable, ContentTab
     sets = list(dict.fromkeys(s for point in points for s in point.n))
     flat = [_flat(point) for point in points]
     series = list(dict.fromkeys(s for values in flat for s in values))
-    counts = ContentTable(
-        caption="Items of each set over the budget (real numbers, before rounding)",
-        header=("budget", "half-width", *sets),
-        rows=tuple(
-            (
-                words.scalar(p.budget),
-                words.scalar(p.half_width),
-                *(words.scalar(round(p.n[s], 1)) if s in p.n else "0" for s in sets),
-            )
-            for p in points
-        ),
-        numeric=(True,) * (len(sets) + 2),
-        shown=(),
+    items, weights = [], []
+    for p, values in zip(points, flat, strict=True):
+        budget = words.scalar(p.budget)
+        counts = (words.scalar(round(p.n[s], 1)) if s in p.n else "0" for s in sets)
+        items.append((budget, words.scalar(p.half_width), *counts))
+        weights.append((budget, *(f"{values[s]:.3f}" if s in values else "—" for s in series)))
+    caption = "Items of each set over the budget (real numbers, before rounding)"
+    hidden: Any = {"text": (), "shown": ()}
+    return (
+        table(caption, ("budget", "half-width", *sets), items, **hidden),
+        table("Weights over the budget (rater in set)", ("budget", *series), weights, **hidden),
     )
-    weights = ContentTable(
-        caption="Weights over the budget (rater in set)",
-        header=("budget", *series),
-        rows=tuple(
-            (words.scalar(p.budget), *(f"{values[s]:.3f}" if s in values else "—" for s in series))
-            for p, values in zip(points, flat, strict=True)
-        ),
-        numeric=(True,) * (len(series) + 1),
-        shown=(),
-    )
-    return counts, weights
 
 
 def _flat(point: BudgetPoint) -> dict[str, float]:
@@ -268,12 +211,6 @@ def _series(points: Any) -> list[str]:
     return [s for s in largest if s in kept]
 
 
-def _colour(name: str) -> str:
-    from noracle.report import plots
-
-    return str(getattr(plots, name))
-
-
 def _lines(
     points: Sequence[BudgetPoint], series: Mapping[str, Sequence[float]], ax: Axes | None
 ) -> Axes:
@@ -281,15 +218,13 @@ def _lines(
     from noracle.report import plots
 
     ax = plots.new_axes(ax, 1, size=(6.4, 3.2), left=True)
-    styles = itertools.product(
-        ("-", "--"), zip((plots.BLUE, plots.ORANGE, plots.INK, plots.GREY), "osD^", strict=True)
-    )
+    marks = zip((BLUE, ORANGE, INK, GREY), "osD^", strict=True)
+    styles = itertools.product(("-", "--"), marks)
     x = [point.budget for point in points]
     for (name, values), (dash, (colour, marker)) in zip(series.items(), styles, strict=False):
         label = plots.short_name(name).replace("$", r"\$")
-        ax.plot(
-            x, values, dash, marker=marker, color=colour, markersize=4.5, linewidth=1.6, label=label
-        )
+        look: Any = {"marker": marker, "color": colour, "markersize": 4.5, "linewidth": 1.6}
+        ax.plot(x, values, dash, label=label, **look)
     ax.set_xscale("log")
     ax.set_xlabel("budget")
     if series:
@@ -299,11 +234,6 @@ def _lines(
 
 # -------------------------------------------------------------------------------------------------------------------
 # the mean
-
-
-def is_mean(estimate: Estimate) -> bool:
-    """Whether the estimate is a mean across raters."""
-    return estimate.quantity == "mean"
 
 
 def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
@@ -316,11 +246,9 @@ def mean_lines(estimate: Estimate) -> tuple[tuple[str, str], ...]:
     ratio = estimate.diagnostics.get("variance_ratio")
     worth = ""
     if isinstance(ratio, (int, float)) and math.isfinite(ratio) and ratio > 0:
-        worth = (
-            f"they leave {100 * ratio:.0f} % of the classical variance"
-            if ratio < 0.995
-            else "no help: the variance is that of the labels alone"
-        )
+        worth = "no help: the variance is that of the labels alone"
+        if ratio < 0.995:
+            worth = f"they leave {words.percent(ratio, '.0f')} of the classical variance"
     return (("classical", text), ("raters", worth))
 
 
@@ -329,7 +257,8 @@ def _limits(estimate: Estimate, beside: Mapping[str, float], digits: int) -> str
         return f"with a standard error of {words.number(beside['se'], digits)}"
     if estimate.side == "two-sided":
         return f"[{words.number(beside['low'], digits)}, {words.number(beside['high'], digits)}]"
-    return f"({estimate.side} bound {words.number(beside['low' if estimate.side == 'lower' else 'high'], digits)})"
+    limit = beside["low" if estimate.side == "lower" else "high"]
+    return f"({estimate.side} bound {words.number(limit, digits)})"
 
 
 def mean_evidence(estimate: Estimate) -> str:
@@ -344,48 +273,28 @@ def mean_evidence(estimate: Estimate) -> str:
 def mean_tables(estimate: Estimate, digits: int) -> tuple[ContentTable, ...]:
     """The estimate with the classical one beside it, and the weights of every sample."""
     beside = estimate.diagnostics.get("classical") or {}
-    rows = [
-        (
-            words.how(estimate.method, estimate.interval),
-            estimate.value,
-            estimate.low,
-            estimate.high,
-            estimate.se,
-        )
-    ]
+    how = words.how(estimate.method, estimate.interval)
+    found = [(how, estimate.value, estimate.low, estimate.high, estimate.se)]
     if beside and estimate.interval != "classical":
         limits = (beside.get("low", math.nan), beside.get("high", math.nan))
-        rows.append(("classical: the labels alone", beside["value"], *limits, beside["se"]))
-    open_low, open_high = estimate.side == "upper", estimate.side == "lower"
-    first = ContentTable(
-        caption=f"mean of {estimate.subject!r}, {words.percent(estimate.confidence)}",
-        header=("method", "estimate", "low", "high", "standard error"),
-        rows=tuple(
-            (
-                name,
-                words.number(value, digits),
-                "—" if open_low or math.isnan(low) else words.number(low, digits),
-                "—" if open_high or math.isnan(high) else words.number(high, digits),
-                words.number(se, digits),
-            )
-            for name, value, low, high, se in rows
-        ),
-        numeric=(False, True, True, True, True),
-        shown=(),
-    )
+        found.append(("classical: the labels alone", beside["value"], *limits, beside["se"]))
+    rows = []
+    for name, value, low, high, se in found:
+        lowest = "—" if estimate.side == "upper" or math.isnan(low) else words.number(low, digits)
+        highest = (
+            "—" if estimate.side == "lower" or math.isnan(high) else words.number(high, digits)
+        )
+        rows.append((name, words.number(value, digits), lowest, highest, words.number(se, digits)))
+    caption = f"mean of {estimate.subject!r}, {words.percent(estimate.confidence)}"
+    header = ("method", "estimate", "low", "high", "standard error")
+    first = table(caption, header, rows, shown=())
     weights = estimate.diagnostics.get("weights") or {}
     seen = estimate.diagnostics.get("measurements") or {}
     if not seen:
         return (first,)
-    return first, ContentTable(
-        caption="What each sample observes and its weights in the estimate"
-        if weights
-        else "What each sample observes",
-        header=("sample", "items", *(("weights",) if weights else ())),
-        rows=tuple(
-            (name, words.count(n), *((_weights(weights.get(name, {})),) if weights else ()))
-            for name, n in seen.items()
-        ),
-        numeric=(False, True, *((False,) if weights else ())),
-        shown=None if weights else (),
-    )
+    samples = [(name, words.count(n)) for name, n in seen.items()]
+    if not weights:
+        return first, table("What each sample observes", ("sample", "items"), samples, shown=())
+    told = [(*row, _weights(weights.get(row[0], {}))) for row in samples]
+    caption = "What each sample observes and its weights in the estimate"
+    return first, table(caption, ("sample", "items", "weights"), told, text=(0, -1))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from noracle.report import words
-from noracle.report.content import Content, ContentTable, alerts, labelled, promise, signed
+from noracle.report.content import Content, ContentTable, guaranteed, signed, table
 from noracle.results import Certificate, Kind
 
 if TYPE_CHECKING:
@@ -30,114 +30,79 @@ CEILINGS = {
 }
 
 
-def certificate_content(result: Certificate) -> Content:
+def describe(result: Certificate) -> Content:
     """Describe a certificate: the verdict, why not, the figures and what they rest on."""
     limit = f"{words.percent(result.confidence)} lower limit {signed(result.low)}"
-    return Content(
-        headline=(
-            f"certificate: {result.claim}",
-            "CERTIFIED" if result.certified else "NOT certified",
-            f"difference {signed(result.value)}, {limit}",
-        ),
-        alerts=alerts(result.guarantee),
-        lines=labelled(
-            *(("because", reason) for reason in result.reasons),
-            ("attained", _attained(result)),
-            ("test", TESTS.get(result.test, result.test)),
-            ("method", result.method),
-            ("evidence", words.evidence(result.counts)),
-            *promise(result.guarantee),
-        ),
+    verdict = "CERTIFIED" if result.certified else "NOT certified"
+    difference = f"difference {signed(result.value)}, {limit}"
+    p, attained = result.diagnostics.get("p_value"), ""
+    if not math.isnan(result.attained):
+        tail = f" ({words.p_value(p)})" if isinstance(p, float) else ""
+        attained = f"confidence {result.attained:.4g}{tail}"
+    return guaranteed(
+        result,
+        (f"certificate: {result.claim}", verdict, difference),
+        *(("because", reason) for reason in result.reasons),
+        ("attained", attained),
+        ("test", TESTS.get(result.test, result.test)),
+        ("method", result.method),
+        ("evidence", words.evidence(result.counts)),
         tables=(_figures(result),),
-        notes=result.notes,
     )
-
-
-def _attained(result: Certificate) -> str:
-    p = result.diagnostics.get("p_value")
-    said = f"confidence {result.attained:.4g}" if not math.isnan(result.attained) else ""
-    return f"{said} ({words.p_value(p)})" if said and isinstance(p, float) else said
 
 
 def _ceilings(result: Certificate) -> dict[str, float]:
     """The ceiling of the test first, then the others that the votes give."""
     used = str(result.inputs.get("ceiling", "plurality"))
-    found = {used: _or_nan(result.diagnostics.get("ceiling"))}
-    return {
-        **found,
-        **{
-            k: _or_nan(v)
-            for k, v in (result.diagnostics.get("ceilings") or {}).items()
-            if k != used
-        },
-    }
+    others = result.diagnostics.get("ceilings") or {}
+    found = {used: None} | others | {used: result.diagnostics.get("ceiling")}
+    return {name: _or_nan(value) for name, value in found.items()}
 
 
 def _figures(result: Certificate) -> ContentTable:
     rows = [("system matches the vote", _or_nan(result.diagnostics.get("match_rate")), "")]
-    for i, (name, value) in enumerate(_ceilings(result).items()):
-        rows.append(
-            (
-                f"ceiling {name}",
-                value,
-                CEILINGS.get(name, "") + (", used by the test" if i == 0 else ""),
-            )
-        )
+    for name, value in _ceilings(result).items():
+        used = ", used by the test" if len(rows) == 1 else ""
+        rows.append((f"ceiling {name}", value, CEILINGS.get(name, "") + used))
     rows += [
         ("difference", result.value, ""),
         ("its lower limit", result.low, words.percent(result.confidence)),
         ("margin", result.margin, ""),
     ]
-    return ContentTable(
-        caption="The system, the annotators' ceilings, and the difference",
-        header=("figure", "value", ""),
-        rows=tuple((name, words.number(value, 4), said) for name, value, said in rows),
-        numeric=(False, True, False),
-    )
+    caption = "The system, the annotators' ceilings, and the difference"
+    shown = ((name, words.number(value, 4), said) for name, value, said in rows)
+    return table(caption, ("figure", "value", ""), shown, text=(0, -1))
 
 
-def certificate_plot(result: Certificate, ax: Axes | None = None) -> Axes:
+def draw(result: Certificate, ax: Axes | None = None) -> Axes:
     """Draw the match rate with its room above the ceiling, the ceilings, and the line that the room
     must pass.
 
     The bar begins at ceiling plus lower limit of the difference: the claim is proved where all of
     it lies right of the dashed line.
     """
-    from noracle.report.plots import BLUE, GREY, INK, ORANGE, name_rows, new_axes
+    from noracle.report.plots import BLUE, GREY, INK, ORANGE, mark, name_rows, new_axes, span
 
     ceilings = _ceilings(result)
     used = next(iter(ceilings.values()))
     rate = _or_nan(result.diagnostics.get("match_rate"))
     ax = new_axes(ax, 1 + len(ceilings))
     good = result.certified and result.guarantee.kind > Kind.HEURISTIC
+    colour = BLUE if good else ORANGE
     if math.isfinite(rate) and math.isfinite(used):
         start = max(0.0, used + result.low)
-        ax.plot(
-            [start, rate],
-            [0, 0],
-            color=BLUE if good else ORANGE,
-            linewidth=2.4,
-            linestyle="-" if good else "--",
-        )
-        ax.plot([start], [0], "|", color=BLUE if good else ORANGE, markersize=9, markeredgewidth=2)
-        ax.plot([rate], [0], "o", color=BLUE if good else ORANGE, markersize=7)
+        span(ax, 0, start, rate, colour, linestyle="-" if good else "--")
+        mark(ax, (start, 0), "|", colour, markersize=9, markeredgewidth=2)
+        mark(ax, (rate, 0), "o", colour, markersize=7)
         ax.axvline(used + result.margin, color=INK, linestyle="--", linewidth=1)
     for y, value in enumerate(ceilings.values(), start=1):
         if math.isfinite(value):
-            ax.plot(
-                [value],
-                [y],
-                "D",
-                color=INK if y == 1 else GREY,
-                markersize=6,
-                markerfacecolor=INK if y == 1 else "white",
-            )
+            mark(ax, (value, y), "D", INK if y == 1 else GREY, hollow=y > 1)
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
     name_rows(ax, ["system matches the vote", *(f"ceiling {name}" for name in ceilings)])
-    ax.set_xlabel(
-        f"rate, bar from the {words.percent(result.confidence)} limit; dashed: ceiling + margin"
-    )
+    limit = f"{words.percent(result.confidence)} limit"
+    ax.set_xlabel(f"rate, bar from the {limit}; dashed: ceiling + margin")
     ax.margins(x=0.06)
     return ax
 

@@ -59,7 +59,6 @@ class Chart:
         """Width and height in inches; ``left`` draws the line of the y-axis."""
         self.width, self.height, self._y.line = 72 * width, 72 * height, left
 
-    # ------------------------------------------------------------------------------------------------
     # marks
 
     def plot(self, xs: Iterable[float], ys: Iterable[float], form: str = "", **style: Any) -> None:
@@ -81,12 +80,8 @@ class Chart:
         self._marks.append((style.get("zorder", 2), place))
         if style.get("label"):
             ends = (0.5,) if dash == "none" else (0.0, 1.0)
-            self._legend.append(
-                (
-                    str(style["label"]).replace(r"\$", "$"),
-                    lambda fx, fy, _: draw([(fx(x), fy(0)) for x in ends]),
-                )
-            )
+            label = str(style["label"]).replace(r"\$", "$")
+            self._legend.append((label, lambda fx, fy, _: draw([(fx(x), fy(0)) for x in ends])))
 
     def errorbar(
         self, xs: Sequence[float], ys: Sequence[float], *, xerr: Sequence[float], **style: Any
@@ -114,10 +109,8 @@ class Chart:
             look += f"; stroke: {edge}; stroke-width: {_n(style['linewidth'])}"
 
         def draw(fx: _Place, fy: _Place, name: str) -> str:
-            (x0, x1), (y0, y1) = (
-                sorted((fx(left), fx(left + width))),
-                sorted((fy(y - height / 2), fy(y + height / 2))),
-            )
+            x0, x1 = sorted((fx(left), fx(left + width)))
+            y0, y1 = sorted((fy(y - height / 2), fy(y + height / 2)))
             box = f'x="{_n(x0)}" y="{_n(y0)}" width="{_n(x1 - x0)}" height="{_n(y1 - y0)}"'
             over = "" if hatch is None else f"fill: url(#{name}-{self._hatches.index(hatch)})"
             bar = f'<rect {box} style="{look}"/>'
@@ -154,7 +147,6 @@ class Chart:
         """Write beside a place of the data, so many points off."""
         self.text(*xy, text, **{**style, "dx": xytext[0], "dy": -xytext[1]})
 
-    # ------------------------------------------------------------------------------------------------
     # axes
 
     def set_xlim(self, low: float, high: float) -> None:
@@ -199,9 +191,8 @@ class Chart:
 
     def grid(self, visible: bool = True, *, axis: str = "both", **_: Any) -> None:
         """Draw, or leave out, the lines at the ticks."""
-        for name, one in (("x", self._x), ("y", self._y)):
-            if axis in (name, "both"):
-                one.grid = visible
+        for one in self._axes(axis):
+            one.grid = visible
 
     def margins(self, *, x: float) -> None:
         """Leave this share of the range free at the ends."""
@@ -209,19 +200,21 @@ class Chart:
 
     def locator_params(self, *, axis: str, integer: bool) -> None:
         """Put ticks at whole numbers only."""
-        (self._x if axis == "x" else self._y).whole = integer
+        for one in self._axes(axis):
+            one.whole = integer
 
     def tick_params(self, *, axis: str = "both", labelsize: float = _SIZE) -> None:
         """Write the ticks this large."""
-        for name, one in (("x", self._x), ("y", self._y)):
-            if axis in (name, "both"):
-                one.size = labelsize
+        for one in self._axes(axis):
+            one.size = labelsize
+
+    def _axes(self, named: str) -> list[_Axis]:
+        return [one for name, one in (("x", self._x), ("y", self._y)) if named in (name, "both")]
 
     def legend(self, *, loc: str, **_: Any) -> None:
         """Name the lines: at the right for ``center left``, else above."""
         self._legend_place = "right" if loc == "center left" else "top"
 
-    # ------------------------------------------------------------------------------------------------
     # writing
 
     def svg(self, *, name: str, title: str) -> str:
@@ -271,13 +264,11 @@ class Chart:
         for _ in range(4):
             fx = self._x.scale(left, end)
             over = under = 0.0
-            for at, text, size, side in (
-                *((fx(v), t, self._x.size, "center") for v, t in ticks),
-                *(
-                    (fx(t["x"]) + t["dx"], t["text"], t["fontsize"], t.get("ha", "left"))
-                    for t in self._texts
-                ),
-            ):
+            written = [(fx(v), t, self._x.size, "center") for v, t in ticks]
+            for said in self._texts:
+                at, side = fx(said["x"]) + said["dx"], said.get("ha", "left")
+                written.append((at, said["text"], said["fontsize"], side))
+            for at, text, size, side in written:
                 wide = _wide(text, size)
                 start = at - (wide / 2 if side == "center" else 0)
                 over, under = max(over, start + wide - right), max(under, 3 - start)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from noracle.errors import ArgumentError
@@ -63,6 +64,21 @@ class Content:
         return self.headline[0]
 
 
+_ELSEWHERE: Mapping[type, str] = {
+    Certificate: "certificates",
+    LabelAnalysis: "labels",
+    Proof: "proofs",
+}
+
+
+def module_of(result: object) -> Any:
+    """The module that describes and draws results of this type alone."""
+    for kind, name in _ELSEWHERE.items():
+        if isinstance(result, kind):
+            return importlib.import_module(f"noracle.report.{name}")
+    raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
+
+
 @functools.singledispatch
 def content(result: object) -> Content:
     """Describe a result.
@@ -77,7 +93,48 @@ def content(result: object) -> Content:
     Content
         The same words and numbers for text, HTML and pages.
     """
-    raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
+    described: Content = module_of(result).describe(result)
+    return described
+
+
+def table(
+    caption: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    text: Sequence[int] = (0,),
+    shown: Iterable[int] | None = None,
+    left_out: int = 0,
+) -> ContentTable:
+    """A table whose columns are numbers but for the places in ``text``."""
+    texts = {place % len(header) for place in text}
+    return ContentTable(
+        caption=caption,
+        header=tuple(header),
+        rows=tuple(map(tuple, rows)),
+        numeric=tuple(place not in texts for place in range(len(header))),
+        shown=None if shown is None else tuple(shown),
+        left_out=left_out,
+    )
+
+
+def guaranteed(
+    result: Any,
+    headline: Iterable[str],
+    *lines: tuple[str, str],
+    tables: Sequence[ContentTable] = (),
+    alarms: Sequence[str] | None = None,
+    reason: str | None = None,
+) -> Content:
+    """Describe a result with a guarantee: its own lines, then the promise and the reason."""
+    why = getattr(result, "reason", "") if reason is None else reason
+    return Content(
+        headline=tuple(text for text in headline if text),
+        alerts=alerts(result.guarantee) if alarms is None else tuple(alarms),
+        lines=labelled(*lines, *promise(result.guarantee), ("reason", why)),
+        tables=tuple(tables),
+        notes=result.notes,
+    )
 
 
 def alerts(guarantee: Guarantee) -> tuple[str, ...]:
@@ -96,6 +153,12 @@ def labelled(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((label, text) for label, text in pairs if text)
 
 
+def method_and_evidence(result: Any) -> tuple[tuple[str, str], ...]:
+    """The lines on how it was found, and from what."""
+    how = words.how(result.method, getattr(result, "interval", ""))
+    return ("method", how), ("evidence", words.evidence(result.counts))
+
+
 def promise(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
     """The lines on the guarantee and what it rests on."""
     return (("guarantee", words.kind(guarantee)), ("rests on", words.rests_on(guarantee)))
@@ -103,119 +166,62 @@ def promise(guarantee: Guarantee) -> tuple[tuple[str, str], ...]:
 
 @content.register
 def _(result: Estimate) -> Content:
+    from noracle.report import budgets
+
     digits = words.digits_for(result.width)
-    value = words.number(result.value, digits)
-    if math.isnan(result.value) and result.reason:
-        value = f"undefined ({result.reason})"
-    unit = result.quantity == "accuracy"
+    value, low, high, se = (
+        words.number(v, digits) for v in (result.value, result.low, result.high, result.se)
+    )
+    name = ", ".join([f"{result.quantity} of {result.subject!r}", *_repeats(result)])
+    unknown, unit = math.isnan(result.value), result.quantity == "accuracy"
     promised = words.bound(
         result.low, result.high, result.confidence, result.side, digits, unit=unit
     )
-    name = ", ".join([f"{result.quantity} of {result.subject!r}", *_repeats(result)])
-    reason = "" if math.isnan(result.value) else result.reason
-    limits = {
-        "two-sided": (
-            "low",
-            "high",
-            words.number(result.low, digits),
-            words.number(result.high, digits),
-        ),
-        "lower": ("low", "high", words.number(result.low, digits), "—"),
-        "upper": ("low", "high", "—", words.number(result.high, digits)),
-    }[result.side]
-    table = ContentTable(
-        caption=f"{name}, {words.percent(result.confidence)}",
-        header=("system", "estimate", limits[0], limits[1], "standard error", "guarantee"),
-        rows=(
-            (
-                result.subject,
-                words.number(result.value, digits),
-                limits[2],
-                limits[3],
-                words.number(result.se, digits),
-                words.kind(result.guarantee),
-            ),
-        ),
-        numeric=(False, True, True, True, True, False),
-        shown=(),
-    )
-    from noracle.report import budgets
-
-    mean = budgets.is_mean(result)
-    return Content(
-        headline=(name, value, promised),
-        alerts=alerts(result.guarantee),
-        lines=labelled(
-            *(budgets.mean_lines(result) if mean else ()),
-            ("method", words.how(result.method, result.interval)),
-            ("evidence", budgets.mean_evidence(result) if mean else words.evidence(result.counts)),
-            *promise(result.guarantee),
-            ("reason", reason),
-        ),
-        tables=budgets.mean_tables(result, digits) if mean else (table,),
-        notes=result.notes,
-    )
+    said = f"undefined ({result.reason})" if unknown and result.reason else value
+    how, evidence = method_and_evidence(result)
+    if result.quantity == "mean":
+        tables = budgets.mean_tables(result, digits)
+        lines = (*budgets.mean_lines(result), how, ("evidence", budgets.mean_evidence(result)))
+    else:
+        lines = (how, evidence)
+        limits = ("—" if result.side == "upper" else low, "—" if result.side == "lower" else high)
+        header = ("system", "estimate", "low", "high", "standard error", "guarantee")
+        row = (result.subject, value, *limits, se, words.kind(result.guarantee))
+        caption = f"{name}, {words.percent(result.confidence)}"
+        tables = (table(caption, header, [row], text=(0, -1), shown=()),)
+    reason = "" if unknown else result.reason
+    return guaranteed(result, (name, said, promised), *lines, tables=tables, reason=reason)
 
 
 @content.register
 def _(result: Comparison) -> Content:
-    if len(result.leaders) == 1:
-        verdict = f"best: {result.leaders[0]!r}"
-    elif len(result.leaders) == len(result.systems):
-        verdict = (
-            "no system is certainly better than another"
-            if len(result.systems) > 1
-            else "nothing to compare"
-        )
-    else:
-        verdict = f"best is one of {words.listed(result.leaders)}"
-    ranks = ContentTable(
-        caption="Places that each system can hold",
-        header=(
-            "system",
-            "estimate",
-            "best place",
-            "worst place",
-            *(("dropped after labels",) if result.dropped else ()),
-        ),
-        rows=tuple(
-            (
-                r.system,
-                words.number(r.value),
-                str(r.best),
-                str(r.worst),
-                *((_dropped(result, r.system),) if result.dropped else ()),
-            )
-            for r in result.ranks
-        ),
-        numeric=(False, True, True, True, *((True,) if result.dropped else ())),
+    systems, leaders = len(result.systems), result.leaders
+    verdict = f"best is one of {words.listed(leaders)}"
+    if len(leaders) == 1:
+        verdict = f"best: {leaders[0]!r}"
+    elif len(leaders) == systems:
+        certain = "no system is certainly better than another"
+        verdict = certain if systems > 1 else "nothing to compare"
+    header, rows = ["system", "estimate", "best place", "worst place"], []
+    header += ["dropped after labels"] if result.dropped else []
+    for r in result.ranks:
+        after = words.count(result.dropped[r.system]) if r.system in result.dropped else "—"
+        rows.append((r.system, words.number(r.value), str(r.best), str(r.worst), after))
+    ranks = table("Places that each system can hold", header, [r[: len(header)] for r in rows])
+    measure = words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy")
+    measure = ", ".join([measure, *_repeats(result)])
+    confidence = words.percent(result.confidence)
+    differences = table(
+        f"Differences of {measure}, simultaneous at {confidence}",
+        ("first", "second", "first − second", "low", "high", "labels", "better"),
+        map(_difference_row, result.differences),
+        text=(0, 1, -1),
+        shown=(result.differences.index(d) for d in against_leader(result)),
     )
-    measure = ", ".join(
-        [words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy"), *_repeats(result)]
-    )
-    differences = ContentTable(
-        caption=f"Differences of {measure}, simultaneous at {words.percent(result.confidence)}",
-        header=("first", "second", "first − second", "low", "high", "labels", "better"),
-        rows=tuple(_difference_row(d) for d in result.differences),
-        numeric=(False, False, True, True, True, True, False),
-        shown=tuple(result.differences.index(d) for d in against_leader(result)),
-    )
-    return Content(
-        headline=(
-            ", ".join([f"comparison of {len(result.systems)} systems", *_repeats(result)]),
-            verdict,
-            f"{words.percent(result.confidence)} simultaneous",
-        ),
-        alerts=alerts(result.guarantee),
-        lines=labelled(
-            ("method", words.how(result.method, result.interval)),
-            ("evidence", words.evidence(result.counts)),
-            *promise(result.guarantee),
-            ("reason", result.reason),
-        ),
-        tables=(ranks, differences),
-        notes=result.notes,
-    )
+    name = ", ".join([f"comparison of {systems} systems", *_repeats(result)])
+    headline = (name, verdict, f"{confidence} simultaneous")
+    tables = (ranks, differences)
+    return guaranteed(result, headline, *method_and_evidence(result), tables=tables)
 
 
 def _repeats(result: Estimate | Comparison) -> list[str]:
@@ -223,29 +229,19 @@ def _repeats(result: Estimate | Comparison) -> list[str]:
     return [result.diagnostics["repeats"]] if result.diagnostics.get("repeats") else []
 
 
-def _dropped(result: Comparison, system: str) -> str:
-    return words.count(result.dropped[system]) if system in result.dropped else "—"
-
-
 def _difference_row(d: Difference) -> tuple[str, ...]:
     better = {"first": d.first, "second": d.second}.get(d.verdict, "not separable")
-    if math.isnan(d.value):
-        better = "undefined"
+    figures = (signed(v) for v in (d.value, d.low, d.high))
     return (
-        d.first,
-        d.second,
-        signed(d.value),
-        signed(d.low),
-        signed(d.high),
-        words.count(d.n),
-        better,
+        *(d.first, d.second, *figures, words.count(d.n)),
+        "undefined" if math.isnan(d.value) else better,
     )
 
 
 def signed(value: float) -> str:
     """Write a difference with its sign."""
     text = words.number(value)
-    return text if math.isnan(value) or float(text) < 0 or float(text) == 0 else f"+{text}"
+    return text if math.isnan(value) or float(text) <= 0 else f"+{text}"
 
 
 def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, ...]:
@@ -259,81 +255,42 @@ def against_leader(result: Comparison, most: int = SHOWN) -> tuple[Difference, .
 _NOT_SHOWN = ("planner", "values", "estimator", "by_system", "evidence")
 
 
-def _by_system(plan: Plan) -> str:
-    """Labels that every system needs, where a plan is for several."""
-    rows = plan.inputs.get("by_system") or {}
-    return "; ".join(
-        f"{name} {words.count(row['n'])} at accuracy {words.scalar(row['accuracy'])}"
-        for name, row in rows.items()
-    )
-
-
 @content.register
 def _(result: Plan) -> Content:
     from noracle.report import budgets
 
     if budgets.is_budget_plan(result):
         return budgets.budget_content(result)
-    bought = (
-        " + ".join(f"{words.count(n)} {kind.replace('_', ' ')}" for kind, n in result.buy.items())
-        or "nothing"
+    bought = words.bought({kind.replace("_", " "): n for kind, n in result.buy.items()})
+    options = [
+        {"": "" if i else "chosen", **option.buy, **option.said}
+        for i, option in enumerate(plan_options(result))
+    ]
+    caption = "The plan and its alternatives"
+    alternatives = _records(options, caption, missing="", several=bool(result.alternatives))
+    unknown = math.isnan(result.predicted)
+    why = f" ({result.reason})" if unknown and result.reason else ""
+    supposed = {k: v for k, v in result.inputs.items() if k not in _NOT_SHOWN}
+    by_system = result.inputs.get("by_system") or {}
+    needs = (
+        f"{name} {words.count(row['n'])} at accuracy {words.scalar(row['accuracy'])}"
+        for name, row in by_system.items()
     )
-    options = tuple({**option.buy, **option.said} for option in plan_options(result))
-    names = tuple(dict.fromkeys(k for row in options for k in row))
-    table = ContentTable(
-        caption="The plan and its alternatives",
-        header=("", *(n.replace("_", " ") for n in names)),
-        rows=tuple(
-            ("" if i else "chosen", *(words.scalar(row.get(n, "")) for n in names))
-            for i, row in enumerate(options)
+    return guaranteed(
+        result,
+        (
+            f"plan for {result.goal} {words.scalar(result.wanted)}",
+            f"buy {bought}",
+            "" if math.isnan(result.cost) else f"cost {words.scalar(result.cost)}",
+            f"predicted {words.scalar(result.predicted)}{why}",
         ),
-        numeric=(False, *(_numeric(options, n) for n in names)),
-        shown=None if result.alternatives else (),
+        ("method", words.how(result.method, result.interval)),
+        ("supposing", words.pairs(supposed)),
+        ("for each", "; ".join(needs)),
+        ("confidence", words.percent(result.confidence)),
+        tables=(alternatives,),
+        reason="" if unknown else None,
     )
-    cost = "" if math.isnan(result.cost) else f"cost {words.scalar(result.cost)}"
-    reached = f"predicted {words.scalar(result.predicted)}" + (
-        f" ({result.reason})" if math.isnan(result.predicted) and result.reason else ""
-    )
-    return Content(
-        headline=tuple(
-            h
-            for h in (
-                f"plan for {result.goal} {words.scalar(result.wanted)}",
-                f"buy {bought}",
-                cost,
-                reached,
-            )
-            if h
-        ),
-        alerts=alerts(result.guarantee),
-        lines=labelled(
-            ("method", words.how(result.method, result.interval)),
-            (
-                "supposing",
-                words.pairs({k: v for k, v in result.inputs.items() if k not in _NOT_SHOWN}),
-            ),
-            ("for each", _by_system(result)),
-            ("confidence", words.percent(result.confidence)),
-            *promise(result.guarantee),
-            ("reason", "" if math.isnan(result.predicted) else result.reason),
-        ),
-        tables=(table,),
-        notes=result.notes,
-    )
-
-
-@content.register
-def _(result: Certificate) -> Content:
-    from noracle.report import certificates
-
-    return certificates.certificate_content(result)
-
-
-@content.register
-def _(result: LabelAnalysis) -> Content:
-    from noracle.report import labels
-
-    return labels.analysis_content(result)
 
 
 class Option(NamedTuple):
@@ -361,48 +318,46 @@ def plan_options(result: Plan) -> list[Option]:
 
 @content.register
 def _(result: Check) -> Content:
-    rows = result.parts or (
-        {"statistic": result.statistic, "p_value": result.p_value, "threshold": result.threshold},
-    )
-    names = tuple(dict.fromkeys(k for row in rows for k in row))
-    table = ContentTable(
-        caption="Parts of the check" if result.parts else "The check",
-        header=tuple(n.replace("_", " ") for n in names),
-        rows=tuple(tuple(words.scalar(row.get(n)) for n in names) for row in rows),
-        numeric=tuple(_numeric(rows, n) for n in names),
-        shown=None if result.parts else (),
-    )
+    whole = {name: getattr(result, name) for name in ("statistic", "p_value", "threshold")}
+    caption = "Parts of the check" if result.parts else "The check"
+    parts = _records(result.parts or [whole], caption, missing=None, several=bool(result.parts))
+    undecided, statistic = math.isnan(result.p_value), float(result.statistic)
     verdict = "passed" if result.passed else "FAILED"
-    if math.isnan(result.p_value):
+    if undecided:
         verdict = f"undecided ({result.reason})" if result.reason else "undecided"
+    name = f"check of {result.name.removeprefix('check_').replace('_', ' ')}"
     return Content(
-        headline=(
-            f"check of {result.name.removeprefix('check_').replace('_', ' ')}",
-            verdict,
-            words.p_value(result.p_value),
-        ),
+        headline=(name, verdict, words.p_value(result.p_value)),
         alerts=() if result.passed else (f"the evidence speaks against: {result.assumption}",),
         lines=labelled(
             ("finding", result.finding),
             ("assumption", result.assumption),
             ("method", f"{words.how(result.method)}, fails below p = {result.threshold:g}"),
-            (
-                "statistic",
-                "" if math.isnan(result.statistic) else words.scalar(float(result.statistic)),
-            ),
+            ("statistic", "" if math.isnan(statistic) else words.scalar(statistic)),
             ("evidence", words.evidence(result.counts)),
-            ("reason", "" if math.isnan(result.p_value) else result.reason),
+            ("reason", "" if undecided else result.reason),
         ),
-        tables=(table,),
+        tables=(parts,),
         notes=result.notes,
     )
 
 
-@content.register
-def _(result: Proof) -> Content:
-    from noracle.report import proofs
+def _records(
+    rows: Sequence[Mapping[str, Any]], caption: str, *, missing: object, several: bool
+) -> ContentTable:
+    """A table of mappings, one column for each name; a card shows it where there are several."""
+    names = list(dict.fromkeys(k for row in rows for k in row))
 
-    return proofs.proof_content(result)
+    def is_number(value: object) -> bool:
+        return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+    return table(
+        caption,
+        [n.replace("_", " ") for n in names],
+        ([words.scalar(row.get(n, missing)) for n in names] for row in rows),
+        text=[i for i, n in enumerate(names) if not all(is_number(row.get(n)) for row in rows)],
+        shown=None if several else (),
+    )
 
 
 @content.register
@@ -412,84 +367,44 @@ def _(result: Ranges) -> Content:
     special = proofs.ranges_content(result)
     if special is not None:
         return special
-
-    def row(name: str, low: float, high: float) -> tuple[str, ...]:
-        said = "excludes nothing" if low <= 0 and high >= 1 else ""
-        return (name, words.number(low), words.number(high), said)
-
-    table = ContentTable(
-        caption="What remains possible",
-        header=("quantity", "lowest", "highest", ""),
-        rows=tuple(row(r.name, r.low, r.high) for r in result.ranges),
-        numeric=(False, True, True, False),
-    )
-    one = result.ranges[0] if len(result.ranges) == 1 else None
-    headline = (
-        ("possible range of " + one.name, words.interval(one.low, one.high))
-        if one
-        else (f"{result.subject or f'possible ranges of {len(result.ranges)} quantities'}",)
-    )
-    return Content(
-        headline=headline,
-        alerts=alerts(result.guarantee),
-        lines=labelled(
-            ("method", words.how(result.method)),
-            ("evidence", words.evidence(result.counts)),
-            *promise(result.guarantee),
-            ("reason", result.reason),
-        ),
-        tables=(table,),
-        notes=result.notes,
-    )
+    rows = []
+    for r in result.ranges:
+        said = "excludes nothing" if r.low <= 0 and r.high >= 1 else ""
+        rows.append((r.name, words.number(r.low), words.number(r.high), said))
+    header = ("quantity", "lowest", "highest", "")
+    possible = table("What remains possible", header, rows, text=(0, -1))
+    headline = [result.subject or f"possible ranges of {len(rows)} quantities"]
+    if len(rows) == 1:
+        one = result.ranges[0]
+        headline = [f"possible range of {one.name}", words.interval(one.low, one.high)]
+    return guaranteed(result, headline, *method_and_evidence(result), tables=(possible,))
 
 
 @content.register
 def _(result: Routing) -> Content:
-    asked = Counter("open" if k is None else str(k) for _, k, _ in result.rows)
-    what = "system" if result.design == "grades" else "class"
-    by_class = ContentTable(
-        caption=f"Questions by {what}",
-        header=(what, "questions"),
-        rows=tuple((k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))),
-        numeric=(False, True),
-        shown=(),
+    named = [(str(i), "open" if k is None else str(k), p) for i, k, p in result.rows]
+    asked = Counter(k for _, k, _ in named)
+    what, n = "system" if result.design == "grades" else "class", len(named)
+    counted = [(k, words.count(asked[k])) for k in sorted(asked, key=lambda k: (len(k), k))]
+    by_class = table(f"Questions by {what}", (what, "questions"), counted, shown=())
+    first = table(
+        "First questions",
+        ("item", what, "propensity"),
+        ((i, k, "" if p is None else f"{p:.4g}") for i, k, p in named[:SHOWN]),
+        text=(0, 1),
+        shown=range(min(3, n)),
+        left_out=max(0, n - SHOWN),
     )
-    first = ContentTable(
-        caption="First questions",
-        header=("item", what, "propensity"),
-        rows=tuple(
-            (str(i), "open" if k is None else str(k), "" if p is None else f"{p:.4g}")
-            for i, k, p in result.rows[:SHOWN]
-        ),
-        numeric=(False, False, True),
-        shown=tuple(range(min(3, len(result.rows)))),
-        left_out=max(0, len(result.rows) - SHOWN),
-    )
-    plural = "" if len(result.rows) == 1 else "s"
+    questions = f"{words.count(n)} question{'' if n == 1 else 's'} to ask"
+    share = f"at least {words.percent(result.epsilon)} of the questions ignore the answers"
     return Content(
-        headline=(
-            f"{words.count(len(result.rows))} question{plural} to ask",
-            f"{result.design} routing",
-            f"seed {result.seed}",
-        ),
+        headline=(questions, f"{result.design} routing", f"seed {result.seed}"),
         lines=labelled(
-            (
-                "uniform",
-                f"at least {words.percent(result.epsilon)} of the questions ignore the answers"
-                if 0 < result.epsilon < 1
-                else "",
-            ),
+            ("uniform", share if 0 < result.epsilon < 1 else ""),
             ("systems", words.listed(result.systems)),
             ("evidence", words.evidence(result.counts)),
             ("reason", result.reason),
         ),
-        tables=(by_class, first) if result.rows else (),
+        tables=(by_class, first) if named else (),
         notes=result.notes,
-    )
-
-
-def _numeric(rows: tuple[Mapping[str, Any], ...], name: str) -> bool:
-    return all(
-        isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool)
-        for row in rows
     )

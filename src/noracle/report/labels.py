@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noracle.report import words
-from noracle.report.content import Content, ContentTable, labelled, promise
+from noracle.report.content import (
+    Content,
+    ContentTable,
+    guaranteed,
+    method_and_evidence,
+    table,
+)
 from noracle.results import LabelAnalysis
-from noracle.results.analysis import AnnotatorRow, Rate, TransitionTable
+from noracle.results.analysis import Rate, TransitionTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,53 +24,34 @@ _DARKEST = 0.6  # a number on the darkest cell can still be read
 _VERDICTS = {"": "", "more": "preferred", "less": "avoided"}
 
 
-def analysis_content(result: LabelAnalysis) -> Content:
+def describe(result: LabelAnalysis) -> Content:
     """Describe an analysis: the noise rate, the findings, T, the classes, the annotators and the
     checks.
     """
     noise, digits = result.noise, words.digits_for(result.noise.width)
-    value = (
-        words.number(noise.value, digits)
-        if not math.isnan(noise.value)
-        else f"undefined ({noise.reason})"
-    )
-    known = (
-        words.bound(noise.low, noise.high, noise.confidence, digits=digits)
-        if not math.isnan(noise.value)
-        else ""
-    )
+    value, known = f"undefined ({noise.reason})", ""
+    if not math.isnan(noise.value):
+        value = words.number(noise.value, digits)
+        known = words.bound(noise.low, noise.high, noise.confidence, digits=digits)
     failed = [f"the evidence speaks against: {c.assumption}" for c in result.checks if not c.passed]
-    return Content(
-        headline=tuple(text for text in ("noise rate of ruled-out labels", value, known) if text),
-        alerts=tuple(dict.fromkeys(failed)),
-        lines=labelled(
-            *(("finding", text) for text in result.findings),
-            *(
-                ("check", f"{c.name}: {_verdict(c.passed, c.p_value)}. {c.finding}")
-                for c in result.checks
-            ),
-            *(("transition", _transition_line(t)) for t in result.transitions),
-            ("agreement", _agreement_line(result)),
-            ("method", words.how(result.method)),
-            ("evidence", words.evidence(result.counts)),
-            ("oracle", "true labels of trusted items were seen" if result.oracle else ""),
-            *promise(result.guarantee),
-            ("reason", result.reason),
-        ),
-        tables=tuple(
-            t
-            for t in (*map_tables(result), _classes_table(result), _annotators_table(result))
-            if t is not None
-        ),
-        notes=result.notes,
-    )
-
-
-def _verdict(passed: bool, p_value: float) -> str:
-    return (
-        "undecided"
-        if math.isnan(p_value)
-        else f"{'passed' if passed else 'FAILED'}, {words.p_value(p_value)}"
+    verdicts = []
+    for c in result.checks:
+        verdict = f"{'passed' if c.passed else 'FAILED'}, {words.p_value(c.p_value)}"
+        verdict = "undecided" if math.isnan(c.p_value) else verdict
+        verdicts.append(f"{c.name}: {verdict}. {c.finding}")
+    maps = [_matrix_table(result, t) for t in result.transitions if t.matrix]
+    people = [_annotators_table(result)] if result.annotators else []
+    return guaranteed(
+        result,
+        ("noise rate of ruled-out labels", value, known),
+        *(("finding", text) for text in result.findings),
+        *(("check", text) for text in verdicts),
+        *(("transition", _transition_line(t)) for t in result.transitions),
+        ("agreement", _agreement_line(result)),
+        *method_and_evidence(result),
+        ("oracle", "true labels of trusted items were seen" if result.oracle else ""),
+        tables=(*maps, _classes_table(result), *people),
+        alarms=tuple(dict.fromkeys(failed)),
     )
 
 
@@ -72,37 +59,33 @@ def _transition_line(t: TransitionTable) -> str:
     if not t.matrix:
         return f"{'counted' if t.source == 'oracle' else t.source}: undefined ({t.reason})"
     seen = "oracle: true labels were seen" if t.oracle else t.source
-    figures = f"condition number {words.scalar(t.condition)}, η {words.scalar(t.noise)}, 1 − ηK {words.scalar(t.strength)}"
-    return f"{t.detail} ({seen}); {figures}; {'can be inverted' if t.usable else f'cannot be used for unbiased risks: {t.reason}'}"
+    condition, noise, strength = (words.scalar(v) for v in (t.condition, t.noise, t.strength))
+    figures = f"condition number {condition}, η {noise}, 1 − ηK {strength}"
+    use = "can be inverted" if t.usable else f"cannot be used for unbiased risks: {t.reason}"
+    return f"{t.detail} ({seen}); {figures}; {use}"
 
 
 def _agreement_line(result: LabelAnalysis) -> str:
     said = result.agreement
     if math.isnan(said.value):
         return "" if not result.annotators else f"undefined ({said.reason})"
-    return f"{words.number(said.value)} of pairs of annotators, {words.bound(said.low, said.high, said.confidence)}"
-
-
-def map_tables(result: LabelAnalysis) -> list[ContentTable]:
-    """The matrices that are known, one table each, with the same numbers as the heat maps."""
-    return [_matrix_table(result, t) for t in result.transitions if t.matrix]
+    limits = words.bound(said.low, said.high, said.confidence)
+    return f"{words.number(said.value)} of pairs of annotators, {limits}"
 
 
 def _matrix_table(result: LabelAnalysis, t: TransitionTable) -> ContentTable:
-    source = (
-        "counted on trusted items (oracle)"
-        if t.oracle
-        else f"estimated without true labels ({t.source})"
-    )
+    """A matrix that is known, with the same numbers as its heat map."""
+    source = f"estimated without true labels ({t.source})"
+    if t.oracle:
+        source = "counted on trusted items (oracle)"
     rows = []
     for j, name in enumerate(result.classes):
         n = (words.count(sum(t.counts[j])),) if t.counts else ()
-        rows.append((name, *(words.number(v) for v in t.matrix[j]), *n))
-    return ContentTable(
-        caption=f"T, {source}: true class (rows) and how often each class is ruled out (columns)",
-        header=("true class", *result.classes, *(("labels",) if t.counts else ())),
-        rows=tuple(rows),
-        numeric=(False, *(True for _ in result.classes), *((True,) if t.counts else ())),
+        rows.append((name, *map(words.number, t.matrix[j]), *n))
+    return table(
+        f"T, {source}: true class (rows) and how often each class is ruled out (columns)",
+        ("true class", *result.classes, *(("labels",) if t.counts else ())),
+        rows,
         shown=None if len(result.classes) <= _MOST_WRITTEN else (),
     )
 
@@ -115,88 +98,49 @@ def _classes_table(result: LabelAnalysis) -> ContentTable:
     """One row a class: how often it is ruled out, and how often its own items are ruled out."""
     wrong, fair = bool(result.noise_by_class), bool(result.preferences)
     header = ["class", "labels", "share", "low", "high"]
-    header += (
-        ["among right labels of other classes", "low", "high", "fair", ""]
-        if fair
-        else ["equal share", ""]
-    )
+    among = "among right labels of other classes"
+    header += [among, "low", "high", "fair", ""] if fair else ["equal share", ""]
+    texts = (0, len(header) - 1)
     header += ["noise", "low", "high"] if wrong else []
     rows = []
     for j, name in enumerate(result.classes):
         share = result.shares[j]
         compared = result.preferences[j] if fair else share
         row = [name, words.count(share.hits), *_limits(share), *(_limits(compared) if fair else ())]
-        row += [
-            words.number(compared.expected),
-            _VERDICTS[compared.verdict] if fair else compared.verdict,
-        ]
+        verdict = _VERDICTS[compared.verdict] if fair else compared.verdict
+        row += [words.number(compared.expected), verdict]
         rows.append((*row, *(_limits(result.noise_by_class[j]) if wrong else ())))
-    return ContentTable(
-        caption=f"Classes: how often each is ruled out; the limits of one kind hold together at {words.percent(result.confidence)}",
-        header=tuple(header),
-        rows=tuple(rows),
-        numeric=(False, *(h != "" for h in header[1:])),
-    )
+    together = f"the limits of one kind hold together at {words.percent(result.confidence)}"
+    return table(f"Classes: how often each is ruled out; {together}", header, rows, text=texts)
 
 
-def _annotators_table(result: LabelAnalysis) -> ContentTable | None:
-    if not result.annotators:
-        return None
+def _annotators_table(result: LabelAnalysis) -> ContentTable:
+    header = [
+        *("annotator", "labels", "items", "trusted", "wrong", "noise", "low", "high"),
+        *("favourite", "share", "agrees with others", "median seconds"),
+    ]
     timed = any(not math.isnan(a.seconds) for a in result.annotators)
-    return ContentTable(
-        caption=f"Annotators; the limits of the noise rates hold together at {words.percent(result.confidence)}",
-        header=(
-            "annotator",
-            "labels",
-            "items",
-            "trusted",
-            "wrong",
-            "noise",
-            "low",
-            "high",
-            "favourite",
-            "share",
-            "agrees with others",
-            *(("median seconds",) if timed else ()),
-        ),
-        rows=tuple(_annotator_row(a, timed=timed) for a in result.annotators),
-        numeric=(
-            False,
-            True,
-            True,
-            True,
-            True,
-            True,
-            True,
-            True,
-            False,
-            True,
-            True,
-            *((True,) if timed else ()),
-        ),
+    n = len(header) if timed else len(header) - 1
+    rows = (
+        (
+            a.name,
+            *map(words.count, (a.n_labels, a.n_items, a.noise.n, a.noise.hits)),
+            *_limits(a.noise),
+            ", ".join(a.favourite) or "none",
+            *map(words.number, (a.favourite_share, a.agreement)),
+            words.scalar(a.seconds),
+        )[:n]
+        for a in result.annotators
     )
-
-
-def _annotator_row(a: AnnotatorRow, *, timed: bool) -> tuple[str, ...]:
-    return (
-        a.name,
-        words.count(a.n_labels),
-        words.count(a.n_items),
-        words.count(a.noise.n),
-        words.count(a.noise.hits),
-        *_limits(a.noise),
-        ", ".join(a.favourite) or "none",
-        words.number(a.favourite_share),
-        words.number(a.agreement),
-        *((words.scalar(a.seconds),) if timed else ()),
-    )
+    together = f"the limits of the noise rates hold together at {words.percent(result.confidence)}"
+    return table(f"Annotators; {together}", header[:n], rows, text=(0, 8))
 
 
 # ------------------------------------------------------------------------------------------------------------------------
 # plots
 
 
-def analysis_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
+def draw(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
     """Draw the first matrix that is known as a heat map, or the shares of the classes where none
     is.
     """
@@ -216,93 +160,60 @@ def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) 
     size = min(9.0, max(3.2, 1.6 + 0.42 * len(names)))
     ax = new_axes(ax, len(names), size=(size, 0.3 + 0.9 * size))
     ax.grid(visible=False)
+
+    def box(i: int, j: int, side: float, **style: Any) -> None:
+        ax.barh(i, side, left=j - side / 2, height=side, **style)
+
     cells = [(i, j, t.matrix[i][j]) for i in range(len(names)) for j in range(len(names))]
     top = max((v for _, _, v in cells if not math.isnan(v)), default=1.0) or 1.0
     written = len(names) <= _MOST_WRITTEN
+    centred: Any = {"ha": "center", "va": "center", "fontsize": 7, "color": INK}
     for i, j, v in cells:
         if math.isnan(v):
-            ax.barh(
-                i,
-                1,
-                left=j - 0.5,
-                height=1,
-                color="none",
-                edgecolor=INK,
-                linewidth=0.4,
-                hatch="xx",
-            )
+            box(i, j, 1, color="none", edgecolor=INK, linewidth=0.4, hatch="xx")
             continue
-        dark = _DARKEST * v / top
-        ax.barh(i, 1, left=j - 0.5, height=1, color=BLUE, alpha=dark, linewidth=0)
+        box(i, j, 1, color=BLUE, alpha=_DARKEST * v / top, linewidth=0)
         if written:
-            ax.text(
-                j,
-                i,
-                f"{v:.2f}".lstrip("0") if v < 1 else "1",
-                ha="center",
-                va="center",
-                fontsize=7,
-                color=INK,
-            )
+            ax.text(j, i, f"{v:.2f}".lstrip("0") if v < 1 else "1", **centred)
     for i in range(len(names)):
-        ax.barh(
-            i,
-            0.92,
-            left=i - 0.46,
-            height=0.92,
-            color="none",
-            edgecolor=ORANGE,
-            linewidth=1.0 if written else 0.5,
-        )
+        frame = 1.0 if written else 0.5
+        box(i, i, 0.92, color="none", edgecolor=ORANGE, linewidth=frame)
     name_rows(ax, names)
-    ax.set_xticks(
-        range(len(names)), [short_name(n, 16) for n in names], rotation=90, parse_math=False
-    )
+    short = [short_name(n, 16) for n in names]
+    ax.set_xticks(range(len(names)), short, rotation=90, parse_math=False)
     if not written:
         ax.tick_params(axis="both", labelsize=5.5)
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    some = (
-        f", first {len(names)} of {len(result.classes)} classes"
-        if len(names) < len(result.classes)
-        else ""
-    )
-    ax.set_xlabel(
-        f"ruled-out class, by true class (rows){some}; darkest {top:.2f}; frame: wrong labels"
-    )
+    some = _some(result, len(names))
+    label = f"ruled-out class, by true class (rows){some}; darkest {top:.2f}; frame: wrong labels"
+    ax.set_xlabel(label)
     return ax
+
+
+def _some(result: LabelAnalysis, drawn: int) -> str:
+    n = len(result.classes)
+    return f", first {drawn} of {n} classes" if drawn < n else ""
 
 
 def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
     """Draw how often each class is ruled out, with limits, and the share that fair labels would
     give.
     """
-    from noracle.report.plots import BLUE, GREY, INK, ORANGE, name_rows, new_axes
+    from noracle.report.plots import BLUE, GREY, INK, ORANGE, mark, name_rows, new_axes, span
 
     rates = (result.preferences or result.shares)[:_MOST_CLASSES]
     ax = new_axes(ax, len(rates))
     for y, r in enumerate(rates):
-        colour, hollow = (ORANGE, False) if r.verdict else (BLUE if r.n else GREY, True)
-        ax.plot([r.low, r.high], [y, y], color=colour, linewidth=2.4, linestyle="-" if r.n else ":")
+        colour = ORANGE if r.verdict else BLUE if r.n else GREY
+        span(ax, y, r.low, r.high, colour, linestyle="-" if r.n else ":")
         if r.n:
-            ax.plot(
-                [r.value],
-                [y],
-                "o",
-                color=colour,
-                markersize=6,
-                markerfacecolor="white" if hollow else colour,
-            )
+            mark(ax, (r.value, y), "o", colour, hollow=not r.verdict)
     name_rows(ax, [r.name for r in rates])
     if rates and not math.isnan(rates[0].expected):
         ax.axvline(rates[0].expected, color=INK, linestyle="--", linewidth=1)
-    some = (
-        f", first {len(rates)} of {len(result.classes)} classes"
-        if len(rates) < len(result.classes)
-        else ""
-    )
     what = "share of right labels on other classes" if result.preferences else "share of labels"
-    ax.set_xlabel(
-        f"{what}, {words.percent(result.confidence)} together; dashed: fair; filled: differs{some}"
-    )
+    together = f"{words.percent(result.confidence)} together"
+    some = _some(result, len(rates))
+    ax.set_xlabel(f"{what}, {together}; dashed: fair; filled: differs{some}")
     return ax

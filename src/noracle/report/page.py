@@ -111,27 +111,26 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """Write a page under a temporary name and rename it, so that a reader never sees half of it."""
     target = Path(path)
     _check_folder(target)
-    handle, temporary = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
-    )
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        # mkstemp is private to the user; a report may be read like any other file that the user
-        # makes.
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(target)
+        mask = os.umask(0)
+        os.umask(mask)
+        # A temporary file is private to the user; a report is like any other file.
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return target
 
 
 def _check_folder(target: Path) -> None:
     if not target.parent.is_dir():
-        raise ArgumentError(
-            f"path must lie in a folder that exists; got {str(target)!r}. Make the folder {str(target.parent)!r} first."
-        )
+        rule = f"path must lie in a folder that exists; got {str(target)!r}"
+        raise ArgumentError(f"{rule}. Make the folder {str(target.parent)!r} first.")
 
 
 def render_page(
@@ -141,17 +140,13 @@ def render_page(
     results = list(results)
     sections = [make_section(f"result-{i}", result) for i, result in enumerate(results, start=1)]
     estimates = [r for r in results if isinstance(r, Estimate)]
-    overview: Drawing | None = None
-    overview_tables: tuple[ContentTable, ...] = ()
-    if len(estimates) > 1:
-        overview, table = estimates_overview("overview", estimates)
-        overview_tables = (table,)
+    overview, *tables = estimates_overview("overview", estimates) if len(estimates) > 1 else (None,)
     page = templates().get_template("page.html")
     return page.render(
         title=title,
         sections=sections,
         overview=overview,
-        overview_tables=overview_tables,
+        overview_tables=tables,
         kinds=kinds_of(sections),
         assumptions=assumptions_of(sections),
         keyed=bool(results) and all(getattr(r, "sees_truth", False) for r in results),
@@ -163,12 +158,6 @@ def render_page(
         seed=seed,
         version=__version__,
     )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _drawing(name: str, title: str, draw: Callable[..., object], *given: object) -> Drawing:
@@ -188,12 +177,8 @@ def make_section(anchor: str, result: object, *, drawn: bool = True) -> Section:
         drawings, described = _budget_drawings(anchor, result, described)
     elif drawn:
         drawings = _drawings(anchor, result, described)
-    return Section(
-        anchor=anchor,
-        said=described,
-        drawings=drawings,
-        guarantee=getattr(result, "guarantee", None),
-    )
+    promise = getattr(result, "guarantee", None)
+    return Section(anchor=anchor, said=described, drawings=drawings, guarantee=promise)
 
 
 def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing, ...]:
@@ -203,16 +188,13 @@ def _drawings(anchor: str, result: object, described: Content) -> tuple[Drawing,
         return _label_drawings(anchor, result)
     if isinstance(result, Proof) and len(result.sketch.get("classifiers", ())) > MOST_ROWS:
         return ()  # a stacked bar for each of so many is no picture any more; the table has them
-    few = (
-        dataclasses.replace(result, ranges=result.ranges[:MOST_ROWS])
-        if isinstance(result, Ranges) and _is_plain(result)
-        else result
-    )
+    rows, few = 0, result
+    # Ranges that are no shares are drawn in ways of their own.
+    if isinstance(result, Ranges) and not {"trace", "violators", "checks"} & {*result.diagnostics}:
+        rows = len(result.ranges)
+        few = dataclasses.replace(result, ranges=result.ranges[:MOST_ROWS])
     draw = few.plot if isinstance(few, Result) else functools.partial(plots.plot, few)
-    drawing = _drawing(anchor + "-plot", ", ".join(described.headline), draw)
-    if few is not result and isinstance(result, Ranges):
-        drawing = _first_of(drawing, len(result.ranges))
-    return (drawing,)
+    return (_first_of(_drawing(anchor + "-plot", ", ".join(described.headline), draw), rows),)
 
 
 def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]:
@@ -220,29 +202,25 @@ def _comparison_drawings(anchor: str, result: Comparison) -> tuple[Drawing, ...]
     few = dataclasses.replace(result, ranks=result.ranks[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
         few = dataclasses.replace(few, differences=shown[:MOST_ROWS])
-    ranks = _drawing(f"{anchor}-ranks", "Places that each system can hold", plots.rank_plot, few)
-    differences = _drawing(
-        f"{anchor}-differences", "Differences of accuracy with their intervals", plots.plot, few
-    )
-    tail = ranks.said
+    title = "Places that each system can hold"
+    ranks = _drawing(f"{anchor}-ranks", title, plots.rank_plot, few)
+    title, tail = "Differences of accuracy with their intervals", ranks.said
+    differences = _drawing(f"{anchor}-differences", title, plots.plot, few)
     if len(shown) < len(result.differences):
         part = f", the first {MOST_ROWS} of {len(shown):,}," if len(shown) > MOST_ROWS else ""
-        tail = f"Drawn against {result.ranks[0].system!r}{part} only; the table below has all differences."
-    differences = dataclasses.replace(
-        differences, said=f"A hollow mark is not separable from 0. {tail}"
-    )
-    return _first_of(ranks, len(result.ranks)), differences
+        only = f"Drawn against {result.ranks[0].system!r}{part} only"
+        tail = f"{only}; the table below has all differences."
+    said = f"A hollow mark is not separable from 0. {tail}"
+    return _first_of(ranks, len(result.ranks)), dataclasses.replace(differences, said=said)
 
 
 def estimates_overview(name: str, estimates: Sequence[Estimate]) -> tuple[Drawing, ContentTable]:
     """All estimates in one plot and one table; the plot shows the first rows of many."""
-    drawing = _drawing(
-        name, "All estimates with their intervals", plots.interval_plot, estimates[:MOST_ROWS]
-    )
+    title, first = "All estimates with their intervals", estimates[:MOST_ROWS]
+    drawing = _drawing(name, title, plots.interval_plot, first)
     tables = [content(e).tables[0] for e in estimates]
-    table = dataclasses.replace(
-        tables[0], caption="All estimates", rows=tuple(row for t in tables for row in t.rows)
-    )
+    rows = tuple(row for t in tables for row in t.rows)
+    table = dataclasses.replace(tables[0], caption="All estimates", rows=rows)
     return _first_of(drawing, len(estimates)), table
 
 
@@ -250,14 +228,8 @@ def _first_of(drawing: Drawing, rows: int) -> Drawing:
     """The drawing, with a note where it does not show all rows."""
     if rows <= MOST_ROWS:
         return drawing
-    return dataclasses.replace(
-        drawing, said=f"Drawn: the first {MOST_ROWS} of {rows:,}. The table below has all of them."
-    )
-
-
-def _is_plain(result: Ranges) -> bool:
-    """Whether the ranges are shares, one row each: others are drawn in ways of their own."""
-    return not {"trace", "violators", "checks"} & set(result.diagnostics)
+    said = f"Drawn: the first {MOST_ROWS} of {rows:,}. The table below has all of them."
+    return dataclasses.replace(drawing, said=said)
 
 
 def _budget_drawings(
@@ -271,14 +243,10 @@ def _budget_drawings(
     points = budget_path(plan)
     counts, weights = budgets.path_tables(points)
     first, *others = described.tables
+    title = "Items of each set over the budget"
     drawings = (
         _drawing(f"{anchor}-plot", ", ".join(described.headline), plots.plot, plan),
-        _drawing(
-            f"{anchor}-allocation",
-            "Items of each set over the budget",
-            budgets.allocation_plot,
-            points,
-        ),
+        _drawing(f"{anchor}-allocation", title, budgets.allocation_plot, points),
         _drawing(f"{anchor}-weights", "Weights over the budget", budgets.weights_plot, points),
     )
     return drawings, dataclasses.replace(described, tables=(first, counts, weights, *others))
@@ -293,12 +261,8 @@ def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[Drawing, ...]:
         _drawing(f"{anchor}-map-{i}", f"T as a heat map ({t.source})", labels.heat_map, result, t)
         for i, t in enumerate(known)
     ]
-    return (
-        *maps,
-        _drawing(
-            f"{anchor}-shares", "How often each class is ruled out", labels.shares_plot, result
-        ),
-    )
+    title = "How often each class is ruled out"
+    return *maps, _drawing(f"{anchor}-shares", title, labels.shares_plot, result)
 
 
 def kinds_of(sections: Iterable[Section]) -> list[tuple[str, str]]:
@@ -312,23 +276,6 @@ def assumptions_of(sections: Iterable[Section]) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for section in sections:
         for a in section.guarantee.assumptions if section.guarantee else ():
-            row = rows.setdefault(
-                (a.name, a.status),
-                {"assumption": a, "meaning": words.STATUSES[a.status], "sections": []},
-            )
-            row["sections"].append(section)
+            new = {"assumption": a, "meaning": words.STATUSES[a.status], "sections": []}
+            rows.setdefault((a.name, a.status), new)["sections"].append(section)
     return sorted(rows.values(), key=lambda row: _STATUS_ORDER.index(row["assumption"].status))
-
-
-__all__ = [
-    "MOST_ROWS",
-    "Drawing",
-    "Section",
-    "assumptions_of",
-    "estimates_overview",
-    "kinds_of",
-    "make_section",
-    "render_page",
-    "write_page",
-    "write_text",
-]

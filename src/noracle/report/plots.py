@@ -8,28 +8,16 @@ shows it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from noracle.errors import ArgumentError
 from noracle.report import words
 from noracle.report.chart import BLUE, GREY, INK, LINE, ORANGE, Chart
-from noracle.report.content import against_leader, plan_options
-from noracle.results import (
-    Certificate,
-    Check,
-    Comparison,
-    Difference,
-    Estimate,
-    Kind,
-    LabelAnalysis,
-    Plan,
-    Proof,
-    Ranges,
-    Routing,
-)
+from noracle.report.content import against_leader, module_of, plan_options
+from noracle.results import Check, Comparison, Difference, Estimate, Kind, Plan, Ranges, Routing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_BARS = 20
 
 
+@functools.singledispatch
 def plot(result: object, ax: Axes | None = None) -> Axes:
     """Draw a result.
 
@@ -60,40 +49,13 @@ def plot(result: object, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot(ranges).get_yticklabels()]
     ['a']
     """
-    if isinstance(result, Estimate):
-        return interval_plot([result], ax)
-    if isinstance(result, Comparison):
-        return _differences(result, ax)
-    if isinstance(result, Plan):
-        from noracle.report import budgets
+    drawn: Axes = module_of(result).draw(result, ax)
+    return drawn
 
-        return (
-            budgets.alternatives_plot(result, ax)
-            if budgets.is_budget_plan(result)
-            else _alternatives(result, ax)
-        )
-    if isinstance(result, Certificate):
-        from noracle.report import certificates
 
-        return certificates.certificate_plot(result, ax)
-    if isinstance(result, Check):
-        return _parts(result, ax)
-    if isinstance(result, Proof):
-        from noracle.report import proofs
-
-        return proofs.proof_plot(result, ax)
-    if isinstance(result, Ranges):
-        from noracle.report import proofs
-
-        special = proofs.ranges_plot(result, ax)
-        return _ranges(result, ax) if special is None else special
-    if isinstance(result, Routing):
-        return _questions(result, ax)
-    if isinstance(result, LabelAnalysis):
-        from noracle.report import labels
-
-        return labels.analysis_plot(result, ax)
-    raise ArgumentError(f"result must be a result of noracle; got {type(result).__name__}.")
+@plot.register(Estimate)
+def _(result: Estimate, ax: Axes | None = None) -> Axes:
+    return interval_plot([result], ax)
 
 
 def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes:
@@ -110,20 +72,16 @@ def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes
     """
     ax = new_axes(ax, len(estimates))
     for y, e in enumerate(estimates):
-        dashed = e.guarantee.kind == Kind.HEURISTIC
-        _interval(ax, y, e.value, e.low, e.high, color=ORANGE if dashed else BLUE, dashed=dashed)
+        _interval(ax, y, e, dashed=e.guarantee.kind == Kind.HEURISTIC)
     name_rows(ax, [e.subject for e in estimates])
     if estimates:
         first = estimates[0]
         spread = {words.percent(e.confidence) for e in estimates}
         sides = {"interval" if e.side == "two-sided" else f"{e.side} bound" for e in estimates}
-        ax.set_xlabel(
-            f"{first.quantity}, {' and '.join(sorted(spread))} {' or '.join(sorted(sides))}"
-        )
+        shown = f"{' and '.join(sorted(spread))} {' or '.join(sorted(sides))}"
+        ax.set_xlabel(f"{first.quantity}, {shown}")
         ends = [v for e in estimates for v in (e.value, e.low, e.high) if math.isfinite(v)]
-        _limits(
-            ax, ends, unit=len(estimates) == 1 and all(e.quantity == "accuracy" for e in estimates)
-        )
+        _limits(ax, ends, unit=len(estimates) == 1 and first.quantity == "accuracy")
     return ax
 
 
@@ -143,22 +101,13 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax, len(result.ranks))
     for y, r in enumerate(result.ranks):
         color = BLUE if r.system in result.leaders else GREY
-        ax.plot(
-            [r.best, r.worst], [y, y], color=color, linewidth=6, solid_capstyle="round", alpha=0.9
-        )
-        ax.annotate(
-            str(r.best) if r.best == r.worst else f"{r.best}–{r.worst}",
-            (r.worst, y),
-            (8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=INK,
-        )
+        span(ax, y, r.best, r.worst, color, linewidth=6, solid_capstyle="round", alpha=0.9)
+        places = str(r.best) if r.best == r.worst else f"{r.best}–{r.worst}"
+        note(ax, places, (r.worst, y), (8, 0), fontsize=8.5)
     name_rows(ax, [r.system for r in result.ranks])
-    places = max((r.worst for r in result.ranks), default=1)
-    ax.set_xlim(0.6, places + 0.9)
-    ax.set_xticks(sorted({1, *range(1, places + 1, max(1, math.ceil(places / 10)))}))
+    last = max((r.worst for r in result.ranks), default=1)
+    ax.set_xlim(0.6, last + 0.9)
+    ax.set_xticks(range(1, last + 1, max(1, math.ceil(last / 10))))
     ax.set_xlabel("place (1 is best)")
     return ax
 
@@ -170,41 +119,40 @@ def drawn_differences(result: Comparison) -> tuple[Difference, ...]:
     return against_leader(result, _MOST_BARS)
 
 
-def _differences(result: Comparison, ax: Axes | None) -> Axes:
+@plot.register(Comparison)
+def _(result: Comparison, ax: Axes | None = None) -> Axes:
     shown = drawn_differences(result)
     ax = new_axes(ax, len(shown))
     ax.axvline(0, color=GREY, linewidth=1)
     for y, d in enumerate(shown):
-        open_ = d.verdict == "not separable"
-        _interval(ax, y, d.value, d.low, d.high, color=GREY if open_ else BLUE, hollow=open_)
+        _interval(ax, y, d, hollow=d.verdict == "not separable")
     name_rows(ax, [f"{short_name(d.first)} − {short_name(d.second)}" for d in shown])
     ax.set_xlabel(f"difference of accuracy, {words.percent(result.confidence)} simultaneous")
     _limits(ax, [0.0, *(v for d in shown for v in (d.low, d.high, d.value) if math.isfinite(v))])
     return ax
 
 
-def _alternatives(result: Plan, ax: Axes | None) -> Axes:
+@plot.register(Plan)
+def _(result: Plan, ax: Axes | None = None) -> Axes:
+    from noracle.report import budgets
+
+    if budgets.is_budget_plan(result):
+        return budgets.alternatives_plot(result, ax)
     options = plan_options(result)[:_MOST_BARS]
     chosen = options[0].buy
     key = "cost" if all(_number(option.said.get("cost")) for option in options) else "predicted"
     options = [option for option in options if _number(option.said.get(key))]
     ax = new_axes(ax, len(options))
-    draw_bars(
-        ax,
-        [float(option.said[key]) for option in options],
-        ["chosen" if option.buy == chosen else "" for option in options],
-        highlight={0},
-    )
-    names = [
-        " + ".join(f"{words.count(n)} {kind}" for kind, n in option.buy.items() if n) or "nothing"
-        for option in options
-    ]
-    name_rows(ax, names)
+    told = ["chosen" if option.buy == chosen else "" for option in options]
+    draw_bars(ax, [float(option.said[key]) for option in options], told, highlight={0})
+    bought = ({kind: n for kind, n in option.buy.items() if n} for option in options)
+    name_rows(ax, [words.bought(buy) for buy in bought])
     ax.set_xlabel("cost" if key == "cost" else f"predicted {result.goal}")
     return ax
 
 
-def _parts(result: Check, ax: Axes | None) -> Axes:
+@plot.register(Check)
+def _(result: Check, ax: Axes | None = None) -> Axes:
     """Bars of what was observed beside what was expected, or of p-values beside the threshold."""
     parts = result.parts[:_MOST_BARS]
     compared = bool(parts) and all(_number(part.get("expected")) for part in parts)
@@ -214,24 +162,17 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         parts, key, compared = ({"name": result.name, "p_value": result.p_value},), "p_value", False
     values = [float(part[key]) for part in parts]
     ax = new_axes(ax, len(parts))
-    p_values = [
-        float(part["p_value"]) if _number(part.get("p_value")) else math.nan for part in parts
-    ]
-    draw_bars(
-        ax,
-        [0.0 if math.isnan(v) else v for v in values],
-        ["" if compared else words.p_value(v) for v in values],
-        highlight=_below(p_values, result),
-    )
+    told = ["" if compared else words.p_value(v) for v in values]
+    against = {
+        i
+        for i, part in enumerate(parts)
+        if _number(part.get("p_value")) and part["p_value"] < result.threshold
+    }
+    heights = [0.0 if math.isnan(v) else v for v in values]
+    draw_bars(ax, heights, told, highlight=set() if result.passed else against)
     if compared:
-        ax.plot(
-            [float(part["expected"]) for part in parts],
-            range(len(parts)),
-            "D",
-            color=INK,
-            markersize=6,
-            markeredgecolor="white",
-        )
+        expected = [float(part["expected"]) for part in parts]
+        ax.plot(expected, range(len(parts)), "D", color=INK, markersize=6, markeredgecolor="white")
         label = f"{key} (bars) and expected (◆)"
     else:
         ax.axvline(result.threshold, color=INK, linestyle="--", linewidth=1)
@@ -239,24 +180,23 @@ def _parts(result: Check, ax: Axes | None) -> Axes:
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
         label = f"p-value; fails below {result.threshold:g}"
     name_rows(ax, [_label(part, (key, "expected", "p_value")) for part in parts])
-    ax.set_xlabel(
-        label
-        if len(parts) >= len(result.parts)
-        else f"{label}, first {len(parts)} of {len(result.parts)}"
-    )
+    if len(parts) < len(result.parts):
+        label += f", first {len(parts)} of {len(result.parts)}"
+    ax.set_xlabel(label)
     return ax
 
 
-def _below(p_values: Sequence[float], result: Check) -> set[int]:
-    """The parts that speak against the assumption."""
-    return set() if result.passed else {i for i, p in enumerate(p_values) if p < result.threshold}
+@plot.register(Ranges)
+def _(result: Ranges, ax: Axes | None = None) -> Axes:
+    from noracle.report import proofs
 
-
-def _ranges(result: Ranges, ax: Axes | None) -> Axes:
+    special = proofs.ranges_plot(result, ax)
+    if special is not None:
+        return special
     ax = new_axes(ax, len(result.ranges))
     for y, r in enumerate(result.ranges):
         if math.isfinite(r.low) and math.isfinite(r.high):
-            ax.plot([r.low, r.high], [y, y], color=BLUE, linewidth=6, solid_capstyle="butt")
+            span(ax, y, r.low, r.high, BLUE, linewidth=6, solid_capstyle="butt")
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
     name_rows(ax, [r.name for r in result.ranges])
@@ -266,10 +206,10 @@ def _ranges(result: Ranges, ax: Axes | None) -> Axes:
     return ax
 
 
-def _questions(result: Routing, ax: Axes | None) -> Axes:
-    asked = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows).most_common(
-        _MOST_BARS
-    )
+@plot.register(Routing)
+def _(result: Routing, ax: Axes | None = None) -> Axes:
+    counted = Counter("open" if k is None else f"class {k}" for _, k, _ in result.rows)
+    asked = counted.most_common(_MOST_BARS)
     asked.sort(key=lambda pair: (len(pair[0]), pair[0]))
     ax = new_axes(ax, len(asked))
     draw_bars(ax, [float(n) for _, n in asked], [words.count(n) for _, n in asked])
@@ -322,76 +262,54 @@ def short_name(name: str, most: int = 34) -> str:
 
 
 def _interval(
-    ax: Axes,
-    y: float,
-    value: float,
-    low: float,
-    high: float,
-    *,
-    color: str,
-    dashed: bool = False,
-    hollow: bool = False,
+    ax: Axes, y: float, of: Estimate | Difference, *, dashed: bool = False, hollow: bool = False
 ) -> None:
-    if math.isfinite(low) and math.isfinite(high):
-        ax.plot(
-            [low, high],
-            [y, y],
-            color=color,
-            linewidth=2.4,
-            linestyle="--" if dashed else "-",
-            solid_capstyle="butt",
-        )
+    low, high, color = of.low, of.high, ORANGE if dashed else GREY if hollow else BLUE
+    bounded = math.isfinite(low) and math.isfinite(high)
+    if bounded:
+        span(ax, y, low, high, color, linestyle="--" if dashed else "-", solid_capstyle="butt")
         ax.plot([low, high], [y, y], "|", color=color, markersize=9, markeredgewidth=2)
-    if math.isfinite(value):
-        marker = "o" if math.isfinite(low) and math.isfinite(high) else "x"
-        ax.plot(
-            [value],
-            [y],
-            marker,
-            color=color,
-            markersize=7,
-            markerfacecolor="white" if hollow else color,
-            markeredgewidth=1.6,
-        )
+    if math.isfinite(of.value):
+        look: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.6}
+        mark(ax, (of.value, y), "o" if bounded else "x", color, hollow=hollow, **look)
     else:
-        centre = (low + high) / 2 if math.isfinite(low) and math.isfinite(high) else 0.5
-        ax.annotate(
-            "estimate undefined",
-            (centre, y),
-            (0, 5),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8,
-            color=INK,
-        )
+        centre = (low + high) / 2 if bounded else 0.5
+        note(ax, "estimate undefined", (centre, y), (0, 5), ha="center", va="bottom")
+
+
+def span(ax: Axes, y: float, low: float, high: float, color: str, **style: Any) -> None:
+    """Draw a line from ``low`` to ``high`` in a row."""
+    ax.plot([low, high], [y, y], color=color, **{"linewidth": 2.4, **style})
+
+
+def mark(
+    ax: Axes, at: tuple[float, float], form: str, color: str, *, hollow: bool = False, **style: Any
+) -> None:
+    """Draw one marker; a hollow one has the colour of the ground inside."""
+    look = {"markersize": 6, "markerfacecolor": "white" if hollow else color, **style}
+    ax.plot([at[0]], [at[1]], form, color=color, **look)
+
+
+def note(
+    ax: Axes, text: str, at: tuple[float, float], by: tuple[float, float], **style: Any
+) -> None:
+    """Write beside a place of the data, so many points off."""
+    look = {"va": "center", "fontsize": 8, "color": INK, **style}
+    ax.annotate(text, at, by, textcoords="offset points", **look)
 
 
 def draw_bars(
     ax: Axes, values: Sequence[float], notes: Sequence[str], highlight: set[int] | None = None
 ) -> None:
     """Draw horizontal bars with a note at the end of each; highlighted ones are hatched."""
-    for y, (value, note) in enumerate(zip(values, notes, strict=True)):
+    for y, (value, told) in enumerate(zip(values, notes, strict=True)):
         marked = highlight is not None and y in highlight
-        ax.barh(
-            y,
-            value,
-            height=0.62,
-            color=ORANGE if marked else BLUE,
-            hatch="//" if marked else None,
-            edgecolor="white" if marked else BLUE,
-            linewidth=0,
-        )
-        if note:
-            ax.annotate(
-                note,
-                (value, y),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                color=INK,
-            )
+        look: dict[str, Any] = {"color": BLUE, "edgecolor": BLUE}
+        if marked:
+            look = {"color": ORANGE, "edgecolor": "white", "hatch": "//"}
+        ax.barh(y, value, height=0.62, linewidth=0, **look)
+        if told:
+            note(ax, told, (value, y), (4, 0))
     ax.margins(x=0.14)
 
 
@@ -418,18 +336,6 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-__all__ = [
-    "BLUE",
-    "GREY",
-    "INK",
-    "LINE",
-    "ORANGE",
-    "draw_bars",
-    "drawn_differences",
-    "interval_plot",
-    "name_rows",
-    "new_axes",
-    "plot",
-    "rank_plot",
-    "short_name",
-]
+__all__ = ["BLUE", "GREY", "INK", "LINE", "ORANGE", "draw_bars", "drawn_differences"]
+__all__ += ["interval_plot", "mark", "name_rows", "new_axes", "note", "plot", "rank_plot"]
+__all__ += ["short_name", "span"]

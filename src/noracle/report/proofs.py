@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.report.content import Content, ContentTable, alerts, labelled, promise
+from noracle.report.content import (
+    Content,
+    ContentTable,
+    guaranteed,
+    method_and_evidence,
+    table,
+)
 from noracle.results import Proof, Ranges
 
 if TYPE_CHECKING:
@@ -26,50 +32,35 @@ _UNSEEN = {
 # proofs
 
 
-def proof_content(proof: Proof) -> Content:
+def describe(proof: Proof) -> Content:
     """Describe a proof: the status first, then the claim, how it was proved, and what it cannot
     see.
     """
-    n = len(proof.sketch.get("classifiers", ()))
+    n, status = len(proof.sketch.get("classifiers", ())), proof.status
+    broken = "it is broken, whatever the key is"
+    if n > 1:
+        broken = f"at least one of {n} classifiers breaks it, whatever the answer key is"
     said = {
-        "alarm": f"at least one of {n} classifiers breaks it, whatever the answer key is"
-        if n > 1
-        else "it is broken, whatever the key is",
+        "alarm": broken,
         "consistent": "some answer key allows it; that is no sign of health",
         "undecided": "neither proved nor refuted in time",
-    }[proof.status]
-    conflict = proof.diagnostics.get("conflict") or ()
+    }[status]
+    conflict = ", ".join(proof.diagnostics.get("conflict") or ())
     unsure = proof.diagnostics.get("undecided") or ()
-    return Content(
-        headline=(
-            f"{proof.status.upper() if proof.status == 'alarm' else proof.status}: {proof.claim}",
-            said,
-        ),
-        alerts=alerts(proof.guarantee),
-        lines=labelled(
-            ("claim", proof.claim),
-            ("prevalence", _prevalence(proof)),
-            ("proved by", _how(proof)),
-            (
-                "conflict",
-                ", ".join(conflict)
-                + (f" (undecided without {', '.join(unsure)})" if unsure else "")
-                if conflict
-                else "",
-            ),
-            ("evidence", words.evidence(proof.counts)),
-            ("cannot see", _UNSEEN[proof.status]),
-            *promise(proof.guarantee),
-            ("reason", proof.reason),
-        ),
-        tables=tuple(t for t in (_uses_table(proof),) if t is not None),
-        notes=proof.notes,
+    if conflict and unsure:
+        conflict += f" (undecided without {', '.join(unsure)})"
+    uses, given = uses_of(proof), (proof.spec.get("prevalence") or {}).items()
+    return guaranteed(
+        proof,
+        (f"{status.upper() if status == 'alarm' else status}: {proof.claim}", said),
+        ("claim", proof.claim),
+        ("prevalence", ", ".join(f"{label} {low} to {high}" for label, (low, high) in given)),
+        ("proved by", _how(proof)),
+        ("conflict", conflict),
+        ("evidence", words.evidence(proof.counts)),
+        ("cannot see", _UNSEEN[status]),
+        tables=() if uses is None else (_uses_table(proof, uses),),
     )
-
-
-def _prevalence(proof: Proof) -> str:
-    given = proof.spec.get("prevalence") or {}
-    return ", ".join(f"{label} {low} to {high}" for label, (low, high) in given.items())
 
 
 def _how(proof: Proof) -> str:
@@ -77,7 +68,8 @@ def _how(proof: Proof) -> str:
     kind = certificate.get("kind")
     if kind == "weights":
         text = f"whole weights on {len(certificate['weights'])} claims: together they reach at most {certificate['largest']}"
-        return f"{proof.method}; {text}, but need {certificate['needed']}" + _strictly(certificate)
+        strictly = " or more" if certificate["largest"] < certificate["needed"] else ""
+        return f"{proof.method}; {text}, but need {certificate['needed']}{strictly}"
     if kind == "cases":
         return f"{proof.method}; {_leaves(certificate)} cases, each refuted by whole weights"
     if kind == "axioms":
@@ -85,10 +77,6 @@ def _how(proof: Proof) -> str:
     if kind == "solver":
         return f"{proof.method}; rests on the solver, verify() has nothing to check"
     return f"{proof.method}; the witness is an answer key" if proof.witness else proof.method
-
-
-def _strictly(certificate: Mapping[str, Any]) -> str:
-    return " or more" if certificate["largest"] < certificate["needed"] else ""
 
 
 def _leaves(node: Mapping[str, Any]) -> int:
@@ -110,64 +98,35 @@ def uses_of(proof: Proof) -> list[list[int]] | None:
     return [[*row, known.n_items - sum(row)] for row in known.uses.tolist()]
 
 
-def _uses_table(proof: Proof) -> ContentTable | None:
-    uses = uses_of(proof)
-    if uses is None:
-        return None
-    missing = any(row[-1] for row in uses)
-    return ContentTable(
-        caption="How often each classifier gave each answer",
-        header=(
-            "classifier",
-            *map(str, proof.sketch["labels"]),
-            *(("no answer",) if missing else ()),
-        ),
-        rows=tuple(
-            (str(name), *(words.count(v) for v in (row if missing else row[:-1])))
-            for name, row in zip(proof.sketch["classifiers"], uses, strict=True)
-        ),
-        numeric=(False, *(True for _ in proof.sketch["labels"]), *((True,) if missing else ())),
+def _uses_table(proof: Proof, uses: Sequence[Sequence[int]]) -> ContentTable:
+    header = ["classifier", *map(str, proof.sketch["labels"]), "no answer"]
+    header = header if any(row[-1] for row in uses) else header[:-1]
+    rows = (
+        (str(name), *map(words.count, row[: len(header) - 1]))
+        for name, row in zip(proof.sketch["classifiers"], uses, strict=True)
     )
+    return table("How often each classifier gave each answer", header, rows)
 
 
-def proof_plot(proof: Proof, ax: Axes | None = None) -> Axes:
+def draw(proof: Proof, ax: Axes | None = None) -> Axes:
     """Draw how often each classifier gave each answer: what the verdict is about."""
     from noracle.report.plots import INK, name_rows, new_axes
 
     uses = uses_of(proof) or []
     names = list(proof.sketch.get("classifiers", ()))[: len(uses)]
     ax = new_axes(ax, len(names))
-    greys = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"]
+    colours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"]
     labels = [*map(str, proof.sketch.get("labels", ())), "no answer"]
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+    written: Any = {"ha": "center", "va": "center", "fontsize": 8, "color": INK, "bbox": ground}
+    look: Any = {"height": 0.62, "edgecolor": INK, "linewidth": 0.6}
     for y, row in enumerate(uses):
         start = 0
         for k, value in enumerate(row):
-            last = k == len(row) - 1
-            colour = "#ffffff" if last else greys[k % len(greys)]
-            ax.barh(
-                y,
-                value,
-                left=start,
-                height=0.62,
-                color=colour,
-                edgecolor=INK,
-                linewidth=0.6,
-                hatch=None if k % 2 == 0 else "//",
-            )
+            colour = "#ffffff" if k == len(row) - 1 else colours[k % len(colours)]
+            ax.barh(y, value, left=start, color=colour, hatch="//" if k % 2 else None, **look)
             if value and value >= 0.06 * sum(row):
-                text = labels[k][:8]
-                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-                ax.text(
-                    start + value / 2,
-                    y,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color=INK,
-                    bbox=box,
-                    parse_math=False,
-                )
+                ax.text(start + value / 2, y, labels[k][:8], parse_math=False, **written)
             start += value
     name_rows(ax, names)
     ax.set_xlabel(f"answers given; {proof.status}")
@@ -187,49 +146,31 @@ def ranges_content(result: Ranges) -> Content | None:
     """Describe ranges that are not shares: windows, numbers of classifiers, gains. None for all
     others.
     """
-    if is_trace(result):
-        return _trace_content(result)
-    if "violators" in result.diagnostics:
-        return _violators_content(result)
-    if "checks" in result.diagnostics:
-        return _checks_content(result)
-    return None
-
-
-def _lines(result: Ranges, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    return labelled(
-        *more,
-        ("method", words.how(result.method)),
-        ("evidence", words.evidence(result.counts)),
-        *promise(result.guarantee),
-        ("reason", result.reason),
+    special = {
+        "trace": _trace_content,
+        "violators": _violators_content,
+        "checks": _checks_content,
+    }
+    return next(
+        (tell(result) for name, tell in special.items() if name in result.diagnostics), None
     )
 
 
 def _trace_content(result: Ranges) -> Content:
     said = result.diagnostics
-    windows = [(int(r.low), int(r.high)) for r in result.ranges]
-    text = ", ".join(
-        f"{words.count(a)} to {words.count(b)}" if a < b else words.count(a) for a, b in windows[:6]
-    )
-    rows = [(words.count(a), words.count(b), "possible") for a, b in said["possible"]]
-    rows += [(words.count(a), words.count(b), "undecided") for a, b in said["undecided"]]
-    return Content(
-        headline=(
-            f"prevalence of {said['trace']} if {said['claim']}",
-            f"{text or 'none'} of {words.count(said['items'])} items",
-        ),
-        alerts=alerts(result.guarantee),
-        lines=_lines(result, ("claim", said["claim"])),
-        tables=(
-            ContentTable(
-                caption=f"Numbers of items that can have label {said['trace']}",
-                header=("from", "to", ""),
-                rows=tuple(sorted(rows, key=lambda row: int(row[0].replace(",", "")))),
-                numeric=(True, True, False),
-            ),
-        ),
-        notes=result.notes,
+    windows = [(words.count(int(r.low)), words.count(int(r.high))) for r in result.ranges[:6]]
+    text = ", ".join(a if a == b else f"{a} to {b}" for a, b in windows) or "none"
+    rows = [(a, b, status) for status in ("possible", "undecided") for a, b in said[status]]
+    rows.sort(key=lambda row: row[0])
+    shown = ((words.count(a), words.count(b), what) for a, b, what in rows)
+    caption = f"Numbers of items that can have label {said['trace']}"
+    name, n = f"prevalence of {said['trace']} if {said['claim']}", words.count(said["items"])
+    return guaranteed(
+        result,
+        (name, f"{text} of {n} items"),
+        ("claim", said["claim"]),
+        *method_and_evidence(result),
+        tables=[table(caption, ("from", "to", ""), shown, text=(-1,))],
     )
 
 
@@ -237,33 +178,19 @@ def _violators_content(result: Ranges) -> Content:
     said = result.diagnostics
     (found,) = result.ranges
     least = words.count(found.low)
-    text = (
-        least if found.low == found.high else f"{least} (perhaps up to {words.count(found.high)})"
-    )
-    return Content(
-        headline=(
-            f"at least {text} of {result.counts['classifiers']} classifiers break it: {said['claim']}",
-        ),
-        alerts=alerts(result.guarantee),
-        lines=_lines(
-            result,
-            ("claim", said["claim"]),
-            (
-                "enough",
-                f"without {', '.join(said['violators']) or 'anybody'} the others can keep it",
-            ),
-        ),
-        tables=(
-            ContentTable(
-                caption="Sets of which at least one breaks the claim",
-                header=("conflict",),
-                rows=tuple((", ".join(c),) for c in said["conflicts"]),
-                numeric=(False,),
-            ),
-        )
-        if said["conflicts"]
-        else (),
-        notes=result.notes,
+    if found.low != found.high:
+        least += f" (perhaps up to {words.count(found.high)})"
+    broken = f"{least} of {result.counts['classifiers']} classifiers break it: {said['claim']}"
+    enough = f"without {', '.join(said['violators']) or 'anybody'} the others can keep it"
+    conflicts = [(", ".join(c),) for c in said["conflicts"]]
+    caption = "Sets of which at least one breaks the claim"
+    return guaranteed(
+        result,
+        (f"at least {broken}",),
+        ("claim", said["claim"]),
+        ("enough", enough),
+        *method_and_evidence(result),
+        tables=[table(caption, ("conflict",), conflicts)] if conflicts else (),
     )
 
 
@@ -271,39 +198,16 @@ def _checks_content(result: Ranges) -> Content:
     said = result.diagnostics
     rows = []
     for r, row in zip(result.ranges, said["rows"], strict=True):
-        rows.append(
-            (
-                r.name,
-                words.count(row["items"]),
-                f"{r.low:.3g}",
-                f"{row['expected']:.3g}",
-                f"{r.high:.3g}",
-                ", ".join(row["fires"]),
-            )
-        )
+        figures = (f"{v:.3g}" for v in (r.low, row["expected"], r.high))
+        rows.append((r.name, words.count(row["items"]), *figures, ", ".join(row["fires"])))
     first = result.ranges[0].name if result.ranges else "nothing to check"
-    return Content(
-        headline=(f"check next for {said['checks']}: {first}",),
-        alerts=alerts(result.guarantee),
-        lines=_lines(result),
-        tables=(
-            ContentTable(
-                caption="What the true label of one item would gain",
-                header=(
-                    "answers",
-                    "items",
-                    "at least",
-                    "expected",
-                    "at most",
-                    "settles the alarm if",
-                ),
-                rows=tuple(rows),
-                numeric=(False, True, True, True, True, False),
-            ),
-        )
-        if rows
-        else (),
-        notes=result.notes,
+    header = ("answers", "items", "at least", "expected", "at most", "settles the alarm if")
+    caption = "What the true label of one item would gain"
+    return guaranteed(
+        result,
+        (f"check next for {said['checks']}: {first}",),
+        *method_and_evidence(result),
+        tables=[table(caption, header, rows, text=(0, -1))] if rows else (),
     )
 
 
@@ -337,16 +241,8 @@ def trace_plot(
         items = int(t.diagnostics["items"])
         ax.plot([0, items], [y, y], color=GREY, linewidth=1, linestyle=":")
         for low, high in t.diagnostics["undecided"]:
-            ax.barh(
-                y,
-                high - low + 0.8,
-                left=low - 0.4,
-                height=0.3,
-                color="white",
-                edgecolor=ORANGE,
-                hatch="//",
-                linewidth=0.6,
-            )
+            look: Any = {"color": "white", "edgecolor": ORANGE, "hatch": "//", "linewidth": 0.6}
+            ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.3, **look)
         for low, high in t.diagnostics["possible"]:
             ax.barh(y, high - low + 0.8, left=low - 0.4, height=0.5, color=BLUE, linewidth=0)
         if not t.ranges:
@@ -354,9 +250,8 @@ def trace_plot(
     name_rows(ax, named)
     most = max(int(t.diagnostics["items"]) for t in traces)
     ax.set_xlim(-0.02 * most - 0.5, 1.02 * most + 0.5)
-    ax.set_xlabel(
-        f"items of {' or '.join(sorted(labels))}; bars: all claims can hold, crosses: alarm"
-    )
+    items_of = f"items of {' or '.join(sorted(labels))}"
+    ax.set_xlabel(f"{items_of}; bars: all claims can hold, crosses: alarm")
     return ax
 
 
@@ -368,11 +263,8 @@ def ranges_plot(result: Ranges, ax: Axes | None = None) -> Axes | None:
         from noracle.report.plots import draw_bars, name_rows, new_axes
 
         ax = new_axes(ax, len(result.ranges))
-        draw_bars(
-            ax,
-            [r.high for r in result.ranges],
-            [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges],
-        )
+        told = [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges]
+        draw_bars(ax, [r.high for r in result.ranges], told)
         name_rows(ax, [r.name for r in result.ranges])
         ax.set_xlabel("classifiers" if "violators" in result.diagnostics else "gain")
         return ax

@@ -60,11 +60,16 @@ STATUSES = {
     "assumed": "taken for granted; nothing in the evidence was used to check it",
     "failed": "a check speaks against it",
 }
+_VACUOUS = "(vacuous: it excludes nothing)"
 # What a counts summary calls things, in the order in which a card tells them.
 _EXCLUDED = {
     "without_answer": "{n} without an answer (counted as wrong)",
     "not_the_same_every_time": "{n} not answered the same every time (counted as wrong)",
     "unsure": "{n} unsure",
+}
+_TOLD = {
+    *("items", "labelled", "labelled_without_answer", "ordinary", "ordinary_right", "graded"),
+    *("graded_right", "complementary", "complementary_avoided", "states", "unused", *_EXCLUDED),
 }
 
 
@@ -102,6 +107,11 @@ def count(n: float) -> str:
     return f"{n:,}" if isinstance(n, int) else f"{n:,.6g}"
 
 
+def bought(buy: Mapping[str, int]) -> str:
+    """Write what a plan buys."""
+    return " + ".join(f"{count(n)} {name}" for name, n in buy.items()) or "nothing"
+
+
 def p_value(p: float) -> str:
     """Write a p-value.
 
@@ -113,9 +123,18 @@ def p_value(p: float) -> str:
     return "p undefined" if math.isnan(p) else f"p = {p:.2g}"
 
 
-def percent(share: float) -> str:
-    """Write a confidence as in ``95 %``."""
-    return f"{round(100 * share, 10):g} %"
+def percent(share: float, form: str = "") -> str:
+    """Write a share in percent, in this form or by default with the decimals that it has; a share
+    that is no number is a dash.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.9875), percent(0.9, ".1f"), percent(float("nan"))
+    ('95 %', '98.75 %', '90.0 %', '–')
+    """
+    if not math.isfinite(share):
+        return "–"
+    return f"{100 * share:{form}} %" if form else f"{round(100 * share, 10):g} %"
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
@@ -129,7 +148,7 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     if math.isnan(low) or math.isnan(high):
         return "undefined"
     if low <= 0 and high >= 1:
-        return "[0, 1] (vacuous: it excludes nothing)"
+        return f"[0, 1] {_VACUOUS}"
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
@@ -150,23 +169,15 @@ def bound(
     >>> bound(-0.2, 1.3, 0.95, unit=False), bound(-0.2, 1.3, 0.95)
     ('95 % interval [-0.200, 1.300]', '95 % interval [0, 1] (vacuous: it excludes nothing)')
     """
-    if not unit and not (math.isnan(low) or math.isnan(high)):
-        limits = f"[{number(low, digits)}, {number(high, digits)}]"
-        said = (
-            f"interval {limits}"
-            if side == "two-sided"
-            else f"{side} bound {number(low if side == 'lower' else high, digits)}"
-        )
-        return f"{percent(confidence)} {said}"
-    if side == "two-sided":
-        return f"{percent(confidence)} interval {interval(low, high, digits)}"
-    limit, end = (low, 0.0) if side == "lower" else (high, 1.0)
-    vacuous = (
-        " (vacuous: it excludes nothing)"
-        if (limit <= end if side == "lower" else limit >= end)
-        else ""
-    )
-    return f"{percent(confidence)} {side} bound {number(limit, digits)}{vacuous}"
+    limit, vacuous = (low, low <= 0) if side == "lower" else (high, high >= 1)
+    if side != "two-sided":
+        nothing = f" {_VACUOUS}" if unit and vacuous else ""
+        said = f"{side} bound {number(limit, digits)}{nothing}"
+    elif unit or math.isnan(low) or math.isnan(high):
+        said = f"interval {interval(low, high, digits)}"
+    else:
+        said = f"interval [{number(low, digits)}, {number(high, digits)}]"
+    return f"{percent(confidence)} {said}"
 
 
 def how(method: str, interval_name: str = "") -> str:
@@ -199,24 +210,22 @@ def excluded(counts: Mapping[str, Any]) -> list[str]:
     """Say what the evidence held that is not an ordinary part of the number: no answers, unsure
     verdicts, unused rows.
     """
-    lines = [
-        _told(words.format(n=count(counts[key])), key, counts)
+    lines = {
+        key: words.format(n=count(counts[key]))
         for key, words in _EXCLUDED.items()
         if counts.get(key)
+    }
+    states, unused = counts.get("states"), counts.get("unused")
+    if "without_answer" in lines and isinstance(states, Mapping) and "answers" not in counts:
+        # Why answers are missing is known, and speaks of the same items.
+        why = ", ".join(f"{count(n)} {state}" for state, n in states.items())
+        told = lines["without_answer"].replace(" (counted as wrong)", f": {why}; counted as wrong")
+        lines["without_answer"] = told
+    left = unused.items() if isinstance(unused, Mapping) else ()
+    return [
+        *lines.values(),
+        *(f"{count(n)} {key.replace('_', ' ')} (not used)" for key, n in left if n),
     ]
-    lines += [f"{count(n)} {key.replace('_', ' ')} (not used)" for key, n in _unused(counts) if n]
-    return lines
-
-
-def _told(words: str, key: str, counts: Mapping[str, Any]) -> str:
-    """The same words, with why answers are missing where that is known and speaks of the same
-    items.
-    """
-    states = counts.get("states")
-    if key != "without_answer" or not isinstance(states, Mapping) or "answers" in counts:
-        return words
-    why = ", ".join(f"{count(n)} {state}" for state, n in states.items())
-    return words.replace(" (counted as wrong)", f": {why}; counted as wrong")
 
 
 def evidence(counts: Mapping[str, Any]) -> str:
@@ -231,44 +240,27 @@ def evidence(counts: Mapping[str, Any]) -> str:
     parts = []
     if "items" in counts:
         parts.append(f"{count(counts['items'])} item{'' if counts['items'] == 1 else 's'}")
-    if counts.get("ordinary"):
-        right = f" ({count(counts['ordinary_right'])} right)" if "ordinary_right" in counts else ""
-        parts.append(f"{count(counts['ordinary'])} with an ordinary label{right}")
-    if counts.get("graded"):
-        right = f" ({count(counts['graded_right'])} right)" if "graded_right" in counts else ""
-        parts.append(f"{count(counts['graded'])} graded{right}")
+    for key, words in (("ordinary", "with an ordinary label"), ("graded", "graded")):
+        if counts.get(key):
+            right = counts.get(f"{key}_right")
+            parts.append(f"{count(counts[key])} {words}" + _bracketed(right, "right"))
     if counts.get("complementary"):
-        hits = counts["complementary"] - counts.get(
-            "complementary_avoided", counts["complementary"]
-        )
-        tail = (
-            f" ({count(hits)} answer{'' if hits == 1 else 's'} ruled out)"
-            if "complementary_avoided" in counts
-            else ""
-        )
-        parts.append(f"{count(counts['complementary'])} with a ruled-out class{tail}")
-    known = {
-        "items",
-        "labelled",
-        "labelled_without_answer",
-        "ordinary",
-        "ordinary_right",
-        "graded",
-        "graded_right",
-        "complementary",
-        "complementary_avoided",
-        "states",
-        "unused",
-        *_EXCLUDED,
-    }
+        avoided, n = counts.get("complementary_avoided"), counts["complementary"]
+        hits = None if avoided is None else n - avoided
+        told = _bracketed(hits, f"answer{'' if hits == 1 else 's'} ruled out")
+        parts.append(f"{count(n)} with a ruled-out class{told}")
     parts += [
         f"{key.replace('_', ' ')} {scalar(v)}"
         for key, v in counts.items()
-        if key not in known and _is_scalar(v)
+        if key not in _TOLD and isinstance(v, (int, float, str)) and v != ""
     ]
     if "ordinary" in counts and not counts.get("labelled", 1):
         parts.append("no labels")
     return ", ".join([*parts, *excluded(counts)])
+
+
+def _bracketed(n: float | None, words: str) -> str:
+    return "" if n is None else f" ({count(n)} {words})"
 
 
 def scalar(value: Any) -> str:
@@ -280,20 +272,16 @@ def scalar(value: Any) -> str:
     if isinstance(value, int):
         return count(value)
     if isinstance(value, float):
-        return _short(value)
+        if math.isnan(value):
+            return "undefined"
+        if 1000 <= abs(value) < 1e15:
+            return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+        return f"{value:.4g}"
     if isinstance(value, Mapping):
         return pairs(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(scalar(v) for v in value)
     return str(value)
-
-
-def _short(value: float) -> str:
-    if math.isnan(value):
-        return "undefined"
-    if 1000 <= abs(value) < 1e15:
-        return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return f"{value:.4g}"
 
 
 def pairs(values: Mapping[str, Any]) -> str:
@@ -316,12 +304,3 @@ def listed(names: Iterable[str], most: int = 6) -> str:
     names = list(names)
     shown = ", ".join(repr(n) for n in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, (int, float, str)) and value != ""
-
-
-def _unused(counts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    unused = counts.get("unused")
-    return list(unused.items()) if isinstance(unused, Mapping) else []

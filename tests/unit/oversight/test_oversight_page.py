@@ -13,7 +13,8 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.oversight import page as pages
 from noracle.oversight.page import render_oversight, write_oversight
-from noracle.oversight.words import confidence_of, meaning, promised
+from noracle.oversight.words import confidence_of, promised
+from noracle.report.assumptions import meaning
 from noracle.results import Guarantee, Kind
 from tests.unit.oversight.reports import (
     HOSTILE,

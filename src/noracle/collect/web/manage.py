@@ -24,6 +24,7 @@ from noracle.collect.web.api import ONLY_MANAGERS, STEPS, adding, create_project
 from noracle.collect.web.core import Change, number, status_of
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
+from noracle.report import words
 
 router = APIRouter(include_in_schema=False)
 
@@ -231,7 +232,7 @@ def _number(value: float | None, form: str = "{:.3f}") -> str:
 
 
 def _percent(value: float | None) -> str:
-    return _number(None if value is None else 100 * value, "{:.0f} %")
+    return "–" if value is None else words.percent(value, ".0f")
 
 
 def moment(at: float | None) -> str:
