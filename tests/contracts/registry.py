@@ -476,6 +476,11 @@ def _entries() -> list[Entry]:
     return rows
 
 
+def _most_used(sketch: noracle.Sketch) -> str:
+    """A label that is the same one whatever the labels are called."""
+    return sketch.labels[int(sketch.uses.sum(axis=0).argmax())]
+
+
 def _proof_entries() -> list[Entry]:
     """What answers alone prove: no probability, hence no confidence."""
     sketch = noracle.count_decisions
@@ -503,6 +508,40 @@ def _proof_entries() -> list[Entry]:
             how="",
             confident=False,
             run=lambda e, c: noracle.range_checks(sketch(e), "grade > 0.8", time_limit=5),
+        ),
+        Entry(
+            function="range_prevalence",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_prevalence(
+                sketch(e), "grade > 1/3", label=_most_used(sketch(e)), time_limit=5
+            ),
+        ),
+        Entry(
+            function="range_threshold",
+            how="grade",
+            confident=False,
+            run=lambda e, c: noracle.range_threshold(sketch(e), kind="grade", time_limit=5),
+        ),
+        Entry(
+            function="range_violators",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_violators(sketch(e), "grade > 0.95", time_limit=5),
+        ),
+        Entry(
+            function="prove_conflict",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.prove_conflict(sketch(e), "grade > 0.95", time_limit=5),
+        ),
+        Entry(
+            function="prove_by_axioms",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.prove_by_axioms(
+                {"a": {"x": 146, "y": 135}, "b": {"x": 27, "y": 254}}, "accuracy > 1/2"
+            ),
         ),
     ]
 

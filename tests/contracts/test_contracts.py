@@ -154,6 +154,8 @@ def test_names_of_classes_change_nothing(entry: Entry, classes: tuple[Any, ...])
         {"low", "high", "se"} if entry.function == "estimate_agreement" else set()
     )  # resamples are drawn in the order of the labels
     before, after = numbers(usual(entry)), numbers(entry(changed(classes=classes)))
+    if entry.function == "range_prevalence":  # its one range has the name of a class
+        before, after = ({"": value for value in x.values()} for x in (before, after))
     assert same(
         {k: v for k, v in before.items() if k not in drawn},
         {k: v for k, v in after.items() if k not in drawn},

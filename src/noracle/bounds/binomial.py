@@ -549,6 +549,22 @@ def information(cells: Iterable[BinomialCell], rate: float) -> float:
     return total
 
 
+def wald(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
+    """Normal limits at the maximum of the likelihood; [0, 1] where the information is infinite or
+    there is none.
+    """
+    cells = merge(cells)
+    value, info = maximum_likelihood(cells), math.nan
+    if cells:
+        info = information(cells, value)
+    if not cells or not math.isfinite(info) or info <= 0:
+        return Limits(0.0, 1.0)
+    se = 1 / math.sqrt(info)
+    low = max(0.0, value + float(ndtri(below)) * se) if below > 0 else 0.0
+    high = min(1.0, value - float(ndtri(above)) * se) if above > 0 else 1.0
+    return Limits(low, high)
+
+
 def profile(cells: Iterable[BinomialCell], below: float, above: float) -> Limits:
     """Likelihood-ratio limits: all A with 2·(l(max) - l(A)) <= z². Asymptotic."""
     cells = merge(cells)

@@ -86,8 +86,10 @@ class Transition:
 
     @property
     def condition(self) -> float:
-        """Condition number of the matrix (2-norm)."""
-        return float(np.linalg.cond(self.matrix))
+        """Condition number of the matrix (2-norm); what rounding cannot tell from a singular one is
+        1/ε = 4.5e15.
+        """
+        return min(float(np.linalg.cond(self.matrix)), 1 / float(np.finfo(float).eps))
 
     @property
     def diagonal_noise(self) -> float:

@@ -29,6 +29,7 @@ def test_no_labels_exclude_nothing() -> None:
         linear.exact([], 0.025, 0.025),
         linear.anytime([BinomialCell(0, 0)], 0.05),
         linear.profile([], 0.025, 0.025),
+        linear.wald([], 0.1, 0.1),
     ):
         assert (limits.low, limits.high, limits.empty) == (0.0, 1.0, False)
     assert betting_interval([], 0.025, 0.025) == (0.0, 1.0)
@@ -170,9 +171,8 @@ def test_counts_that_no_accuracy_explains_are_empty_on_their_side() -> None:
 def test_exact_with_many_labels_is_near_the_normal_limits() -> None:
     cells = [BinomialCell(20_000, 15_600), complementary(10, 180_000, 175_600)]
     exact = linear.exact(cells, 0.025, 0.025)
-    value = linear.maximum_likelihood(cells)
-    half = 1.96 / math.sqrt(linear.information(cells, value))
-    assert (exact.low, exact.high) == pytest.approx((value - half, value + half), abs=2e-4)
+    wald = linear.wald(cells, 0.025, 0.025)
+    assert (exact.low, exact.high) == pytest.approx((wald.low, wald.high), abs=2e-4)
 
 
 def test_exact_with_a_negligible_second_kind_is_clopper_pearson() -> None:
@@ -235,6 +235,7 @@ def test_tails_of_zero_leave_a_side_open() -> None:
     for limits in (
         linear.exact(cells, 0.05, 0.0),
         linear.profile(cells, 0.05, 0.0),
+        linear.wald(cells, 0.05, 0.0),
     ):
         assert limits.high == 1.0
         assert limits.low > 0
