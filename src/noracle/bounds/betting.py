@@ -39,7 +39,7 @@ LOG_PRIOR = LOG_PRIOR - math.log(float(np.exp(LOG_PRIOR).sum()))
 # their own; the share 1/64 of the error that the first, rough limit may spend; cells per width of
 # the range and √n, and how many of them are tried together.
 _MOST = 0.95
-_OPEN = 4.0
+_OPEN = 2.0
 _REVISIONS = 200
 _SIZE = 1_000_000
 _KINDS = 6
@@ -186,7 +186,7 @@ def fixed_interval(
     different ranges have moments of their own and share δ, which weights them by their precision.
 
     Since bets depend on m, K(m) need not fall as m rises. So a grid that is known before the
-    scores, (high - low)/(128·√n) apart, divides the means into cells, and a cell is rejected
+    scores, (high - low)/(128·√n) apart in one range, divides the means into cells, and a cell is rejected
     where the bets against its upper end reach 1/below: they are valid for every mean in it. The
     limit is the lower end of the first cell that is not rejected. Cells below a limit by
     :func:`betting_interval` at a sixty-fourth of the error are not tried; that share is taken from
@@ -246,21 +246,23 @@ def fixed_limit(
     which only guide the first bets.
     """
     usable = np.isfinite(low)  # against a score without a lower end nothing can be bet
-    value, weight, low, far, n = (x[usable] for x in (value, weight, low, far, n))
+    by_size = np.lexsort((far, low, weight, value))
+    by_size = by_size[usable[by_size]]
+    value, weight, low, far, n = (x[by_size] for x in (value, weight, low, far, n))
     total = int(n.sum())
     if not total:
         return floor
     if max(floor, float(low.max())) >= ceiling:
         return ceiling
+    span = np.where(np.isfinite(far), far - low, 2 * (ceiling - low))
+    cell = 1 / (_CELLS * math.sqrt(float(n @ span**-2)))
     far = np.where(np.isfinite(far), far, low + _OPEN * (ceiling - low))
-    cell = float((far - low).max()) / (_CELLS * math.sqrt(total))
     reach = mixed_limit(
         value, weight, low, n, tail / _SCREEN, floor, ceiling, within=max(cell / 4, 1e-10)
     )
     if reach >= ceiling:
         return ceiling  # every mean is rejected: the scores contradict their assumptions
-    by_size = np.lexsort((far, low, weight, value))
-    rows = np.repeat(by_size, n[by_size].astype(np.int64))
+    rows = np.repeat(np.arange(len(n)), n.astype(np.int64))
     usual = min(max(64_000 // total, 64 if total <= 5000 else 32), 512)
     count = max(1, min(usual if orders is None else orders, _SIZE // total))
     rng = np.random.default_rng(seed)
