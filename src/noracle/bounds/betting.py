@@ -255,7 +255,7 @@ def fixed_limit(
     if max(floor, float(low.max())) >= ceiling:
         return ceiling
     span = np.where(np.isfinite(far), far - low, 2 * (ceiling - low))
-    cell = 1 / (_CELLS * math.sqrt(float(n @ span**-2)))
+    cell = 1 / (_CELLS * math.sqrt(math.fsum(n / span**2)))
     far = np.where(np.isfinite(far), far, low + _OPEN * (ceiling - low))
     reach = mixed_limit(
         value, weight, low, n, tail / _SCREEN, floor, ceiling, within=max(cell / 4, 1e-10)
