@@ -155,7 +155,7 @@ def test_names_of_classes_change_nothing(entry: Entry, classes: tuple[Any, ...])
     )  # resamples are drawn in the order of the labels
     before, after = numbers(usual(entry)), numbers(entry(changed(classes=classes)))
     if entry.function == "range_prevalence":  # its one range has the name of a class
-        before, after = ({"": value for value in x.values()} for x in (before, after))
+        before, after = (dict(enumerate(x.values())) for x in (before, after))
     assert same(
         {k: v for k, v in before.items() if k not in drawn},
         {k: v for k, v in after.items() if k not in drawn},

@@ -44,8 +44,8 @@ _REVISIONS = 200
 _SIZE = 1_000_000
 _KINDS = 6
 _SCREEN = 64
-_CELLS = 128
-_TOGETHER = 64
+_CELLS = 32
+_TOGETHER = 24
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,11 +186,11 @@ def fixed_interval(
     different ranges have moments of their own and share δ, which weights them by their precision.
 
     Since bets depend on m, K(m) need not fall as m rises. So a grid that is known before the
-    scores, (high - low)/(128·√n) apart in one range, divides the means into cells, and a cell is rejected
-    where the bets against its upper end reach 1/below: they are valid for every mean in it. The
-    limit is the lower end of the first cell that is not rejected. Cells below a limit by
-    :func:`betting_interval` at a sixty-fourth of the error are not tried; that share is taken from
-    the others.
+    scores, (high - low)/(32·√n) apart in one range, divides the means into cells, and all means of
+    a cell have the bets against its upper end: in a cell K falls. A cell is rejected where the
+    wealth at its upper end is at least 1/below, and in the first cell that is not, the limit is the
+    last of 16 places that is rejected. Cells below a limit by :func:`betting_interval` at a
+    sixty-fourth of the error are not tried; that share is taken from the others.
 
     Assumptions: n is fixed, not chosen by looking at the scores; given their ranges the scores are
     independent with mean m (iid scores of one range, or kinds of score that were assigned at
@@ -201,10 +201,10 @@ def fixed_interval(
     :func:`betting_interval` for these.
 
     The lower limit uses the lower ends of the ranges, the upper limit the upper ends; the other end
-    may be infinite. The order of the rows does not matter. ``orders`` is 64,000/n, at most 512 and
+    may be infinite. The order of the rows does not matter. ``orders`` is 32,000/n, at most 256 and
     at least 64 (32 above 5,000 scores), unless given, so that the limits differ by at most 5 % of
     the width over seeds; above ``1,000,000/orders`` scores fewer are used. Bets are revised at most 200 times in one
-    order, and half as often in 16 orders or fewer.
+    order, and 50 times in 16 orders or fewer.
 
     References
     ----------
@@ -263,20 +263,24 @@ def fixed_limit(
     if reach >= ceiling:
         return ceiling  # every mean is rejected: the scores contradict their assumptions
     rows = np.repeat(np.arange(len(n)), n.astype(np.int64))
-    usual = min(max(64_000 // total, 64 if total <= 5000 else 32), 512)
+    usual = min(max(32_000 // total, 64 if total <= 5000 else 32), 256)
     count = max(1, min(usual if orders is None else orders, _SIZE // total))
     rng = np.random.default_rng(seed)
     order = np.stack([rng.permutation(rows) for _ in range(count)])
     bets = _Bets(order, value, weight, low, far, tail - tail / _SCREEN)
-    base = float(low.min())
+    base, goal = float(low.min()), math.log(1 / bets.tail)
     place = math.floor((reach - base) / cell)
     place += base + cell * (place + 1) <= reach
     while True:
         ends = np.minimum(base + cell * (place + 1 + np.arange(_TOGETHER)), ceiling)
         ends = ends[: 1 + int(np.searchsorted(ends, ceiling))]
-        kept = bets.log_wealth(ends) < math.log(1 / bets.tail)
+        kept = bets.log_wealth(ends) < goal
         if kept.any():
-            return max(reach, base + cell * (place + int(np.argmax(kept))))
+            place += int(np.argmax(kept))
+            inside = np.minimum(base + cell * (place + np.arange(1, 17) / 16), ceiling)
+            inside = inside[inside > reach]
+            rejected = inside[bets.log_wealth(inside, together=True) >= goal]
+            return max([reach, base + cell * place, *rejected.tolist()])
         if ends[-1] >= ceiling:
             return ceiling
         place += len(ends)
@@ -313,7 +317,7 @@ class _Bets:
             kinds, kind = np.array([[low.min(), far.max()]]), np.zeros(len(low), dtype=int)
         self.kind = kind[by_step] if len(kinds) > 1 else None
         self.share = np.bincount(kind[order[0]], minlength=len(kinds)) / total
-        stride = -(-total // (_REVISIONS if len(order) > 16 else _REVISIONS // 2))
+        stride = -(-total // (_REVISIONS if len(order) > 16 else _REVISIONS // 4))
         self.stride = stride if stride < 8 else -(-stride // 8) * 8
         self.starts = np.arange(0, total, self.stride)
         self.laws = [
@@ -363,16 +367,20 @@ class _Bets:
         below, above = np.where(half > 0, (smaller, larger), (larger, smaller)) * scale
         return below, above
 
-    def log_wealth(self, means: np.ndarray) -> np.ndarray:
-        """Log of the wealth against "at most ``means``" at the end, averaged over the orders."""
+    def log_wealth(self, means: np.ndarray, *, together: bool = False) -> np.ndarray:
+        """Log of the wealth against "at most ``means``" at the end, averaged over the orders.
+
+        With ``together`` all have the bets against the last, largest mean.
+        """
         total, _, count = self.value.shape
         logs = np.zeros((len(means), count))
         won = np.zeros_like(logs, dtype=bool)
         live = np.arange(len(means))
         for step, start in enumerate(self.starts):
             part, mean = np.s_[start : start + self.stride], means[live, None]
-            bets = self.bets(step, logs[live], total - start)
-            bets[:, won[live]] = 0.0
+            leads = live[-1:] if together else live
+            bets = self.bets(step, logs[leads], total - start)
+            bets[:, won[leads]] = 0.0
             if self.kind is not None:
                 bets = np.take_along_axis(bets, self.kind[part], axis=0)
             bets = np.minimum(
@@ -385,10 +393,10 @@ class _Bets:
             elif len(factors) < 8:
                 factors = factors.prod(axis=0, keepdims=True)
             logs[live] += np.log(factors).sum(axis=0)
-            won[live] |= logs[live] >= self.goal[:, step]
-            live = live[~won[live].all(axis=1)]
-            if not len(live):
+            won[leads] |= logs[leads] >= self.goal[:, step]
+            if won[leads].all():
                 break
+            live = live if together else live[~won[live].all(axis=1)]
         top = logs.max(axis=1)
         average: np.ndarray = top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
         return average
