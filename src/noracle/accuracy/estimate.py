@@ -343,8 +343,8 @@ def estimate_accuracies(
 
     Notes
     -----
-    With S systems, intervals at 1 - (1 - confidence)/S each hold together at ``confidence``
-    (Bonferroni).
+    With S systems, intervals at confidence 1 - α/S each hold together with probability P >= 1 - α,
+    α = 1 - ``confidence`` (Bonferroni).
 
     Assumes what :func:`estimate_accuracy` assumes, for every system.
 

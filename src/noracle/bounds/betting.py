@@ -280,7 +280,7 @@ def fixed_limit(
             inside = np.minimum(base + cell * (place + np.arange(1, 17) / 16), ceiling)
             inside = inside[inside > reach]
             rejected = inside[bets.log_wealth(inside, together=True) >= goal]
-            return max([reach, base + cell * place, *rejected.tolist()])
+            return max(reach, base + cell * place, float(rejected.max(initial=base)))
         if ends[-1] >= ceiling:
             return ceiling
         place += len(ends)
