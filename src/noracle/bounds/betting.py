@@ -201,7 +201,7 @@ def fixed_interval(
     :func:`betting_interval` for these.
 
     The lower limit uses the lower ends of the ranges, the upper limit the upper ends; the other end
-    may be infinite. The order of the rows does not matter. ``orders`` is 32,000/n, at most 256 and
+    may be infinite. The order of the rows does not matter. ``orders`` is 32,000/n, at most 512 and
     at least 64 (32 above 5,000 scores), unless given, so that the limits differ by at most 5 % of
     the width over seeds; above ``1,000,000/orders`` scores fewer are used. Bets are revised at most 200 times in one
     order, and 50 times in 16 orders or fewer.
@@ -263,7 +263,7 @@ def fixed_limit(
     if reach >= ceiling:
         return ceiling  # every mean is rejected: the scores contradict their assumptions
     rows = np.repeat(np.arange(len(n)), n.astype(np.int64))
-    usual = min(max(32_000 // total, 64 if total <= 5000 else 32), 256)
+    usual = min(max(32_000 // total, 64 if total <= 5000 else 32), 512)
     count = max(1, min(usual if orders is None else orders, _SIZE // total))
     rng = np.random.default_rng(seed)
     order = np.stack([rng.permutation(rows) for _ in range(count)])
