@@ -35,8 +35,8 @@ WAYS = ("empty", "more", "plain")
 
 def report(folder: Path, way: str) -> dict[str, Any]:
     """The command line in this process, with a clock on the counting of partitions."""
+    from noracle import counts
     from noracle.cli import run
-    from noracle.oversight import load as loading
 
     spent = {"seconds": 0.0, "cpu": 0.0}
 
@@ -57,7 +57,7 @@ def report(folder: Path, way: str) -> dict[str, Any]:
         if way == "plain"
         else ("count_partitions",)
     ):
-        setattr(loading, name, timed(getattr(loading, name)))
+        setattr(counts, name, timed(getattr(counts, name)))
     page = folder / f"{way}.html"
     store = [] if way == "plain" else ["--store", str(folder / "counts")]
     start = time.perf_counter()
