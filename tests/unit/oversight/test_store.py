@@ -471,7 +471,7 @@ def test_a_total_that_belongs_to_another_design_is_not_taken(tmp_path: Path) -> 
     assert found == counted(folder, n_classes=4)[0]
     assert (
         json.loads((store / "index.json").read_text(encoding="utf-8"))["schema"]
-        == "partition-store/2"
+        == "partition-store/3"
     )
 
 
