@@ -254,7 +254,9 @@ def fixed_limit(
         return floor
     if max(floor, float(low.max())) >= ceiling:
         return ceiling
-    span = np.where(np.isfinite(far), far - low, 2 * (ceiling - low))
+    span = np.where(
+        np.isfinite(far), np.maximum(far - low, 1e-3 * (ceiling - low)), 2 * (ceiling - low)
+    )
     cell = 1 / (_CELLS * math.sqrt(math.fsum(n / span**2)))
     far = np.where(np.isfinite(far), far, low + _OPEN * (ceiling - low))
     reach = mixed_limit(

@@ -302,3 +302,19 @@ def test_many_scores_take_bounded_memory_and_time() -> None:
     low, high = fixed_interval(evidence, TAIL, TAIL)
     assert time.process_time() - start < 10
     assert 0.69 < low < 0.7 < high < 0.71
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [Score(0.5, 0.5, 0.5, 10)],
+        [Score(0.5, 0.5, 0.5, 10), Score(1.0, 0.0, 1.0, 10)],
+        [Score(0.5, 0.5 - 1e-9, 0.5 + 1e-9, 50)],
+        [Score(1000.0, 0.0, math.inf, 1), Score(0.0, 0.0, math.inf, 400)],
+        [Score(1 - i / 10, -1.0 - i, 1.0, 7) for i in range(20)],
+    ],
+    ids=["no range", "no range and a range", "a tiny range", "one huge score", "twenty ranges"],
+)
+def test_odd_ranges_give_limits_in_order(evidence: list[Score]) -> None:
+    low, high = fixed_interval(evidence, TAIL, TAIL)
+    assert 0 <= low <= high <= 1
