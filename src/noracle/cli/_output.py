@@ -18,29 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import EvidenceError, require, require_evidence
+from noracle.files import replacing
 
 Columns = Mapping[str, Sequence[Any]]
 FORMATS = (".csv", ".jsonl", ".parquet")
 _SQL = {int: "BIGINT", float: "DOUBLE"}
-
-
-@contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its name when all went well."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        # A temporary file is private to the user; a result is like any other file.
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:

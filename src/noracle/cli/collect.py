@@ -24,7 +24,6 @@ from noracle.cli._options import Output, argument, option, panel, values, with_o
 from noracle.cli._output import (
     check_folder,
     check_target,
-    replacing,
     say,
     say_json,
     settings,
@@ -34,6 +33,7 @@ from noracle.collect import server
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
 from noracle.errors import ArgumentError, require
+from noracle.files import replacing
 from noracle.report import words
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from noracle.errors import (
     require,
     require_evidence,
 )
+from noracle.files import replacing
 from noracle.learn.readers import LabelledItems
 from noracle.learn.transition import Transition
 from noracle.report import plots, words
@@ -104,7 +105,7 @@ def fit_input(read: LabelledItems, rows: NDArray[np.intp], *, scale: bool, max_w
 
 def save_model(folder: Path, made: Input, classifier: Any, classes: Sequence[str]) -> None:
     """Write the folder; ``model.json`` comes last, so that a folder with it is complete."""
-    with console.replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
+    with replacing(folder / "input.npz") as temporary, temporary.open("wb") as file:
         np.savez(file, **made.arrays)  # type: ignore[arg-type]
     head = {"schema": SCHEMA, "version": __version__, "kind": made.kind, "columns": made.columns}
     console.write_json(

@@ -14,9 +14,10 @@ from noracle.accuracy import race_systems
 from noracle.cli import _options as opt
 from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, call_bar, interruptibly
 from noracle.cli._options import Output, Sources, flags, only, panel, with_options
-from noracle.cli._output import check_target, complain, replacing, settings, working, write_json
+from noracle.cli._output import check_target, complain, settings, working, write_json
 from noracle.errors import ArgumentError, require
 from noracle.evidence import Evidence
+from noracle.files import replacing
 from noracle.results import Comparison
 from noracle.search.model import BudgetReached
 

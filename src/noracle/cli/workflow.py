@@ -8,8 +8,9 @@ import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._options import argument, option, with_options
-from noracle.cli._output import check_target, replacing, say, say_json
+from noracle.cli._output import check_target, say, say_json
 from noracle.errors import require
+from noracle.files import replacing
 from noracle.search.drawing import describe_calls, draw_workflow, workflow_svg
 from noracle.search.workflow import load_workflow, workflow_names
 

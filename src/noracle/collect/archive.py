@@ -21,8 +21,6 @@ import dataclasses
 import gc
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -32,6 +30,7 @@ from typing import IO, Any, Literal, get_args
 from noracle.collect.chain import answers_hash, canonical, content_hash
 from noracle.collect.model import Item, ProjectSpec, SealedRoute
 from noracle.errors import EvidenceError, require_evidence
+from noracle.files import replacing
 
 FORMAT = "noracle-collection/1"
 AGAIN = 1000
@@ -248,18 +247,8 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
 
 def write_archive(archive: ProjectArchive, path: str | Path) -> None:
     """Write the file under a temporary name, then rename it; equal archives give equal bytes."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write_zip(file, archive.members())
-        Path(temporary).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as part, part.open("wb") as file:
+        write_zip(file, archive.members())
 
 
 def write_zip(file: IO[bytes], members: Iterable[tuple[str, str | bytes]]) -> None:

@@ -19,7 +19,6 @@ import io
 import json
 import os
 import re
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,8 @@ from noracle.errors import EvidenceError, MissingExtra, require, require_evidenc
 from noracle.evidence.evidence import Conflicts, Evidence, Repeats
 from noracle.evidence.frames import Frame, distinct, fetch, fetch_arrays, files_of, is_there, is_url
 from noracle.evidence.labels import as_recorded, gather, propensities_of
-from noracle.evidence.shapes import Shape
+from noracle.evidence.tables import Shape
+from noracle.files import replacing
 
 SCHEMA = "partition-store/3"
 _INDEX, _TOTAL = "index.json", "total.npz"
@@ -107,7 +107,7 @@ class PartitionStore:
         about = {"schema": SCHEMA, "options": self._options}
         empty: dict[str, Any] = {**about, "partitions": {}, "total": []}
         if _INDEX not in self._found:
-            others = [name for name in self._found if not name.endswith((".npz", ".part"))]
+            others = [name for name in self._found if not name.endswith((".npz", ".tmp"))]
             came = f"a folder with {min(others, default='')!r}"
             rule = "must be a new folder or one that this function made"
             require_evidence(not others, "store", rule, came, remedy="Name another one.")
@@ -280,17 +280,8 @@ class _Folder:
         return (self.path / name).read_bytes()
 
     def write(self, name: str, data: bytes) -> None:
-        handle, part = tempfile.mkstemp(dir=self.path, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(part).replace(self.path / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(part).unlink()
-            raise
+        with replacing(self.path / name, durable=True) as part:
+            part.write_bytes(data)
 
     def delete(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)

@@ -38,8 +38,7 @@ from noracle.evidence.frames import (
     settle,
 )
 from noracle.evidence.labels import faults_of_evidence, faults_of_table, repeats
-from noracle.evidence.shapes import WIDE, Shape, shape_of, shaped
-from noracle.evidence.tables import MAX_CLASSES, TABLES, normalise
+from noracle.evidence.tables import MAX_CLASSES, TABLES, WIDE, Shape, normalise, shape_of, shaped
 
 T = TypeVar("T")
 Conflicts = Literal["error", "drop"]
@@ -364,7 +363,7 @@ class Evidence:
         ``Comp_label`` a ruled-out class. ``answers`` is a long table with these item numbers, whose
         answers are letters or classes. Texts are kept only in ``items``.
         """
-        from noracle.evidence.shapes import answers_as_classes, read_paper_csv
+        from noracle.evidence.tables import answers_as_classes, read_paper_csv
 
         judgements, items = read_paper_csv(path)
         given = None if answers is None else answers_as_classes(answers)

@@ -33,21 +33,26 @@ from noracle.evidence.frames import (
     open_frames,
 )
 from noracle.evidence.labels import RowFault, faults_of_table, items_fault, repeats, short
-from noracle.evidence.shapes import (
+from noracle.evidence.tables import (
     ROW,
+    TABLES,
+    Column,
     Shape,
+    TableRules,
+    either,
     is_long,
     item_column,
     long_fault,
+    normalise,
     rename,
     rows_as_items,
     shape_of,
     shaped,
+    shown,
     unpivot,
     wide_columns,
     wide_note,
 )
-from noracle.evidence.tables import TABLES, Column, TableRules, either, normalise, shown
 
 _SHOWN, _MOST_SHOWN = "_shown_", 30
 MOST_LABELS = 1000

@@ -27,8 +27,7 @@ from noracle.evidence import Evidence, Ratings
 from noracle.evidence.classes import no_answers
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.prices import Prices, read_prices
-from noracle.evidence.shapes import shape_of
-from noracle.evidence.tables import TABLES, kind_of
+from noracle.evidence.tables import TABLES, kind_of, shape_of
 from noracle.oversight.model import Inventory, Source
 from noracle.results.base import encode
 

@@ -48,8 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from noracle.errors import ArgumentError, EvidenceError, fault
-from noracle.evidence.shapes import shape_of
-from noracle.evidence.tables import MAX_CLASSES
+from noracle.evidence.tables import MAX_CLASSES, shape_of
 from noracle.oversight.model import SOURCE_KINDS, FolderSettings
 
 SETTINGS_FILE = "noracle.toml"

@@ -18,16 +18,19 @@ from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import connect, log_format, scan, unreadable
 from noracle.evidence.grade_logs import TOOLS, grades_log_format
 from noracle.evidence.ratings import VOTES
-from noracle.evidence.shapes import ALIASES, Shape, resolve, wide_among
-from noracle.evidence.shapes import WIDE as WIDE_TABLES
 from noracle.evidence.tables import (
+    ALIASES,
     GRADE_COLUMNS,
     TABLES,
+    Shape,
     TableRules,
     kind_of,
+    resolve,
     shown,
     verdict_column,
+    wide_among,
 )
+from noracle.evidence.tables import WIDE as WIDE_TABLES
 from noracle.oversight.model import FolderSettings, Form, SourceKind
 from noracle.oversight.settings import named_columns
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from noracle.errors import EvidenceError, EvidenceWarning, fault, require, require_evidence
 from noracle.evidence.frames import fetch, open_frames
-from noracle.evidence.shapes import ALIASES, renamed, resolve
-from noracle.evidence.tables import TABLES
+from noracle.evidence.tables import ALIASES, TABLES, renamed, resolve
 from noracle.ppi.covariance import Array, as_rows
 from noracle.ppi.intervals import Samples, ScoreSample
 

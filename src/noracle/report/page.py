@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
+from noracle.files import replacing
 from noracle.report import budgets, labels, plots, words
 from noracle.report.card import templates
 from noracle.report.chart import Chart
@@ -111,19 +111,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """Write a page under a temporary name and rename it, so that a reader never sees half of it."""
     target = Path(path)
     _check_folder(target)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        # A temporary file is private to the user; a report is like any other file.
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
     return target
 
 

@@ -519,7 +519,7 @@ def test_run_that_is_stopped_while_writing_leaves_a_store_that_counts_right(
     monkeypatch.undo()
     found = count_partitions(parts, n_classes=2, store=store)
     assert found == expected
-    assert not list(store.glob("*.part"))
+    assert not list(store.glob(".*.tmp"))
     assert len(list(store.glob("*.npz"))) == 3
 
 

@@ -24,8 +24,7 @@ from noracle.cli import run
 from noracle.counts import count_accuracy, count_decisions
 from noracle.errors import EvidenceError, EvidenceWarning, NoracleError
 from noracle.evidence import TABLES, Ratings
-from noracle.evidence.shapes import Shape, shaped
-from noracle.evidence.tables import Column, TableRules
+from noracle.evidence.tables import Column, Shape, TableRules, shaped
 from tests.unit.evidence.backends import as_csv, as_jsonl, as_parquet
 
 pytestmark = pytest.mark.filterwarnings("ignore::noracle.errors.EvidenceWarning")

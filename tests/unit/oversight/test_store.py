@@ -415,7 +415,7 @@ wanted = count_partitions(parts, n_classes=4, sketch=False)
 for point in points:
     found = count_partitions(parts, n_classes=4, sketch=False, store=stores / str(point))
     after = count_partitions(parts, n_classes=4, sketch=False, store=stores / str(point))
-    left = [p.name for p in (stores / str(point)).iterdir() if p.suffix == ".part"]
+    left = [p.name for p in (stores / str(point)).iterdir() if p.suffix == ".tmp"]
     print("right" if found == wanted == after and not after.reading.read and not left else "wrong", len(found.reading.read), flush=True)
 """
 

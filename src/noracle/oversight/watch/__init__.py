@@ -16,7 +16,7 @@ from typing import Any
 from noracle.counts.tally import AccuracyCounts, Cell
 from noracle.errors import ArgumentError, EvidenceError, refuse, require
 from noracle.evidence.classes import no_answers
-from noracle.evidence.shapes import Shape, shape_of
+from noracle.evidence.tables import Shape, shape_of
 from noracle.oversight.model import FolderSettings, Inventory, Source, SourceKind, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.oversight.settings import NO_CLAIM, SETTINGS_FILE, claim_of, read_settings

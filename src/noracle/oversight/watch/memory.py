@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from noracle.errors import ArgumentError, EvidenceError, require_evidence
 from noracle.evidence.evidence import read_table
 from noracle.evidence.frames import fetch
-from noracle.evidence.shapes import Shape
+from noracle.evidence.tables import Shape
 
 GROWS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _BLOCK = 1 << 20
