@@ -1,0 +1,2 @@
+-- Systems that were sealed in time, and the head at closing.
+SELECT 1;

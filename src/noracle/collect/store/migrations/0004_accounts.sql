@@ -1,0 +1,2 @@
+-- Passwords that can be changed, devices that are known, members who left.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- Answers that were taken back, and comments on items.
+SELECT 1;
