@@ -107,7 +107,6 @@ noracle search --answers answers.csv --judgements judgements.csv --strategy halv
 Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command.""")
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
-_GOES_ON = "The same command with a larger cap goes on."
 _FIRST: Mapping[str, Sequence[str]] = {"aflow": ("direct",), "halving": ("cot",)}
 _ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "halving": 200}
 _NEED_DESIGNER = ("adas", "aflow")
@@ -188,12 +187,12 @@ def command(
         found = interruptibly(_work(job, opened, folder, caps, prices))
     except BudgetReached as reached:
         # Before the first baseline was done, so there is nothing to report.
-        complain(f"stopped: {reached} {_GOES_ON}")
+        complain(f"stopped: {reached}")
         raise typer.Exit(_UNDECIDED) from None
     _report(found, output, folder=folder, seed=own.seed)
     if not found.decided:
         if found.held_out is None:
-            complain(f"stopped: {found.stopped} {_GOES_ON}")
+            complain(f"stopped: {found.stopped}")
         raise typer.Exit(_UNDECIDED)
 
 

@@ -305,7 +305,7 @@ def found_of(
     ledger: Mapping[str, Any],
 ) -> Found:
     """The outcome as the journal has it; ``capped`` says why there is no ``end`` event."""
-    if not entries:  # the cap came before the first baseline was done
+    if not entries:  # it stopped before the first baseline was done
         raise BudgetReached(capped)
     settings = archive.settings
     won = [e.number for e in entries if e.accepted]

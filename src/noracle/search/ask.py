@@ -21,7 +21,7 @@ from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import grouped, run_workflow
 from noracle.search.journal import JournalFile, write_json
-from noracle.search.model import STATES, BudgetReached, Calls, Usage, at_least
+from noracle.search.model import STATES, BudgetReached, Calls, ModelError, Usage, at_least
 from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
 
@@ -107,7 +107,9 @@ class RunFolder:
         self.lines[line.outcome.item, line.outcome.repeat] = line
 
     def done(self, item: int | str, repeat: int, of: str) -> OutcomeLine | None:
-        """The outcome of this very question, unless its call failed: then it is asked again."""
+        """The outcome of this very question, unless its request was turned down: then it is asked
+        again.
+        """
         line = self.lines.get((item, repeat))
         return line if line and line.of == of and line.outcome.state != "errored" else None
 
@@ -140,13 +142,14 @@ class RunFolder:
 Progress = Callable[[int, int], None]
 """Called with how many questions are done and how many there are."""
 
+_GIVE_UP = 3  # after so many calls in a row without a reply a run stops
 _FORM = 320  # characters that a workflow writes around a question, about
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What came out. ``lines`` follows the questions; where a cap stopped the run, ``stopped`` says
-    which, and some are missing.
+    """What came out. ``lines`` follows the questions; where a cap or a model that did not reply
+    stopped the run, ``stopped`` says so, and some are missing.
     """
 
     lines: tuple[OutcomeLine, ...]
@@ -199,8 +202,8 @@ async def ask_items(
     Returns
     -------
     Asked
-        One line an item. An item without an answer has a state that says why; nothing is raised for
-        it.
+        One line per item. An item without an answer has a state that says why; nothing is raised
+        for it. An item whose call had no reply has no line: the same call asks it again.
 
     Examples
     --------
@@ -244,10 +247,12 @@ async def ask_questions(
     known = done_before(questions, repeats, run)
     waiting = iter([place for place in range(len(work)) if place not in known])
     stopped: list[str] = []
+    unreplied, in_a_row, last = 0, 0, ""
 
     async def worker() -> None:
+        nonlocal unreplied, in_a_row, last
         for place in waiting:
-            if stopped:
+            if stopped or in_a_row >= _GIVE_UP:
                 return
             question, repeat = work[place]
             try:
@@ -255,6 +260,10 @@ async def ask_questions(
             except BudgetReached as error:
                 stopped.append(str(error))
                 return
+            except ModelError as error:
+                unreplied, in_a_row, last = unreplied + 1, in_a_row + 1, str(error)
+                continue
+            in_a_row = 0
             line = OutcomeLine(outcome=outcome, order=question.order, of=_print(question))
             known[place] = line
             if run is not None:
@@ -263,6 +272,9 @@ async def ask_questions(
                 progress(len(known), len(work))
 
     await grouped(worker() for _ in range(min(concurrency, len(work) - len(known))))
+    if unreplied and not stopped:
+        what = f"{unreplied:,} of {len(work):,} questions got no reply, the last because: {last}"
+        stopped.append(f"{what} The same command asks them again.")
     lines = tuple(known[place] for place in sorted(known))
     return Asked(lines=lines, total=len(work), stopped=stopped[0] if stopped else "")
 

@@ -129,7 +129,8 @@ def _questions(task: Task, vault: Vault, shuffle: int | None) -> dict[ItemId, Po
     return found
 
 
-_GIVE_UP = 3  # after so many failed proposals in a row the search ends
+_GIVE_UP = 3  # after so many failed proposals in a row the search ends, or pauses
+_GOES_ON = "The same command goes on where it was."
 
 
 async def search_workflows(
@@ -187,8 +188,9 @@ async def search_workflows(
     -------
     Found
         The winner, its value on validation and on held-out labels, and the archive. A cap of the
-        caller (tokens, cost, seconds) ends the search without a final estimate; started again with
-        a larger cap it goes on.
+        caller (tokens, cost, seconds) or a model that does not reply ends the search without a
+        final estimate; started again, with a larger cap or a model that replies, it goes on where
+        it was, and ends as if nothing had happened.
 
     Notes
     -----
@@ -295,7 +297,9 @@ class _WorkflowSearch:
             stopped = await self._loop(generations)
             return (ends[-1] if ends else await self._finish(stopped)), ""
         except BudgetReached as reached:
-            return None, f"a cap was reached: {reached}"
+            return None, f"a cap was reached: {reached} The same command with a larger cap goes on."
+        except ModelError as error:
+            return None, f"paused: {error} {_GOES_ON}"
         finally:
             self.archive.snapshot()
 
@@ -305,21 +309,27 @@ class _WorkflowSearch:
                 start = Proposal(workflow=workflow)
                 self._note(proposal_event(number, start, origin="baseline", generation=0, cost={}))
             await self._settle(number)
-        failed = 0
+        stuck = unwritten = 0
         for generation in range(1, generations + 1):
             number = len(self.baselines) + generation - 1
-            if number not in self.done["proposal"]:
+            fresh = number not in self.done["proposal"]
+            if fresh:
                 if self.runner.left < self._reserve(None) + len(self.vault.items("validation")):
                     return "the budget is used up"
                 asked = await self._ask(generation)
                 if isinstance(asked, str):
                     return asked
                 self._note(asked)
-            self.runner.spent += self.done["proposal"][number]["design"].get("calls", 0)
+            made = self.done["proposal"][number]
+            self.runner.spent += made["design"].get("calls", 0)
             entry = await self._settle(number)
-            failed = failed + 1 if entry.problem else 0
-            if failed == _GIVE_UP:
+            stuck = stuck + 1 if entry.problem and not made["problem"] else 0
+            unwritten = unwritten + fresh if made["problem"] else 0
+            if stuck == _GIVE_UP:
                 return f"{_GIVE_UP} proposals in a row could not be run: {entry.problem}"
+            if unwritten == _GIVE_UP:
+                what = f"{_GIVE_UP} proposals in a row were no workflow. The last: {entry.problem}"
+                raise ModelError(f"{what.rstrip('.')}. Name another designer, or try it again.")
         return "all generations were run"
 
     async def _ask(self, generation: int) -> Event | str:
@@ -329,7 +339,7 @@ class _WorkflowSearch:
         rng = draws("strategy", self.runner.seed, generation)
         try:
             proposal = await self.strategy.ask(generation, rng, designer)
-        except (ModelError, WorkflowError) as error:
+        except WorkflowError as error:
             proposal = Proposal(workflow=self.baselines[0], problem=" ".join(str(error).split()))
         except BudgetReached:
             if designer is not None and designer.refused:
@@ -373,10 +383,10 @@ class _WorkflowSearch:
         what = f"candidate {number}: {workflow.name}"
         outcomes = await self.runner.answers(workflow, items, what)
         if all(o.state == "errored" for o in outcomes):
+            problem = "the server turned down every request"
             if number == 0:
                 remedy = "Check the model, its address and its key."
-                raise ModelError(f"every call for the first baseline failed. {remedy}")
-            problem = "every call failed"
+                raise ModelError(f"{problem} of the first baseline. {remedy}")
         fitness = None if problem else self.referee.fitness(workflow.name, outcomes)
         cost = cost_of(self.runner.new(workflow, outcomes))
         return entry_event(number, outcomes=outcomes, fitness=fitness, problem=problem, cost=cost)

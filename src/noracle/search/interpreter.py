@@ -75,14 +75,16 @@ async def run_workflow(
     Returns
     -------
     Outcome
-        With the class, or None and a state that says why: ``errored`` where a call failed after its
-        last try. ``calls`` counts every call that was made, also one that failed and one that the
-        cache answered.
+        With the class, or None and a state that says why: ``errored`` where the server turned a
+        request down for good. ``calls`` counts every call that was made, also one that failed and
+        one that the cache answered.
 
     Raises
     ------
+    ModelError
+        Where a call has no reply after its last try: that says nothing about the item.
     BudgetReached
-        At a cap, after the calls in flight have come back.
+        At a cap. Both are raised after the calls in flight have come back.
 
     Examples
     --------
@@ -100,7 +102,9 @@ async def run_workflow(
     run = _ItemRun(workflow, question, calls, seed, repeat)
     try:
         reply = await run.nodes(waves(workflow))
-    except ModelError:
+    except ModelError as error:
+        if not error.refused:
+            raise
         reply = NodeReply("", None, "errored")
     reached = Outcome(item=question.item, answer=reply.answer, state=reply.state, repeat=repeat)
     return dataclasses.replace(reached, calls=run.made, usage=run.usage)
@@ -345,13 +349,13 @@ async def together(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run all at once and wait for all, also where one fails: a call that is paid for is never
     dropped.
 
-    Then the first error counts: first one that is no :class:`ModelError` (a cap), else the first
-    failed call in the order of the work.
+    Then the first error counts: first one that is no :class:`ModelError` (a cap), then a call
+    without a reply, then a request that was turned down, each in the order of the work.
     """
     if len(work) == 1:
         return [await work[0]]
     found = await asyncio.gather(*work, return_exceptions=True)
     errors = [f for f in found if isinstance(f, BaseException)]
     if errors:
-        raise next((e for e in errors if not isinstance(e, ModelError)), errors[0])
+        raise min(errors, key=lambda e: (isinstance(e, ModelError), getattr(e, "refused", False)))
     return [f for f in found if not isinstance(f, BaseException)]

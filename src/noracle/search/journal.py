@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from noracle.errors import ArgumentError
+from noracle.files import replacing
 
 _Record = TypeVar("_Record")
 
@@ -79,14 +80,7 @@ def write_json(path: Path, value: Any) -> Path:
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """Write under another name and rename, so that a reader never sees half of the text."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        return draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    """Write a text so that a reader never sees half of it."""
+    with replacing(path, durable=True) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+    return path

@@ -27,13 +27,21 @@ def at_least(least: int, **values: float | None) -> None:
 class ModelError(NoracleError):
     """A call failed. ``transient`` says that it may work later; ``after`` says in how many seconds,
     where the server said so.
+
+    ``refused`` says that the server turned this very request down (it is too long, say) and would
+    do so again: that is an outcome. Every other failure says nothing about the request.
     """
 
     def __init__(
-        self, message: str, *, transient: bool = False, after: float | None = None
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        after: float | None = None,
+        refused: bool = False,
     ) -> None:
         super().__init__(message)
-        self.transient, self.after = transient, after
+        self.transient, self.after, self.refused = transient, after, refused
 
 
 class BudgetReached(NoracleError):

@@ -97,7 +97,7 @@ def test_every_state_is_counted_and_none_raises() -> None:
         2,
         "ANSWER: A or B",
         "I cannot answer this.",
-        ModelError("down"),
+        ModelError("too long", refused=True),
         Completion(text="", finish="empty"),
         Completion(text="", finish="refused"),
     ]
@@ -169,7 +169,10 @@ def test_an_item_whose_call_failed_is_asked_again(tmp_path: Path) -> None:
     down = True
     calls = Counting(says(lambda i: ModelError("down") if down and i == 3 else 1))
     with RunFolder(tmp_path / "run", SETTINGS) as run:
-        assert ask(make_task(5), calls, run=run).states["errored"] == 1
+        asked = ask(make_task(5), calls, run=run)
+    assert asked.states == {"answered": 4, "invalid": 0, "refused": 0, "errored": 0}
+    assert asked.stopped.startswith("1 of 5 questions got no reply, the last because: down")
+    assert (tmp_path / "run" / "outcomes.jsonl").read_text(encoding="utf-8").count("\n") == 4
     down = False
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         assert ask(make_task(5), calls, run=run).states == {

@@ -147,11 +147,17 @@ def test_a_server_that_asks_for_a_day_fails_the_call(server: OpenAIServer) -> No
         status(408),
         malformed(),
         malformed(b"[1]"),
+        malformed(b"{}"),
+        malformed(b'{"choices": []}'),
+        malformed(b'{"choices": [null]}'),
+        malformed(b'{"choices": [{"message": null}]}'),
+        malformed(b'{"a":' * 100_000),
+        malformed(b'{"choices": [{"index": ' + b"9" * 5000 + b"}]}"),
         malformed(b""),
         malformed(b"\xff\xfe"),
         dropped(),
     ],
-    ids=["500", "503", "529", "408", "json", "list", "nothing", "bytes", "cut"],
+    ids=["500", "503", "529", "408", "json", "list", "empty", "choices", "null", "message", "deep", "long", "nothing", "bytes", "cut"],
 )
 def test_failures_that_may_pass_are_tried_again(server: OpenAIServer, act: Act) -> None:
     server.plan += [act, act]
@@ -200,10 +206,7 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
 @pytest.mark.parametrize(
     ("content", "finish", "text"),
     [
-        (b'{"choices": []}', "empty", ""),
-        (b"{}", "empty", ""),
-        (b'{"choices": [null]}', "empty", ""),
-        (b'{"choices": [{"message": null}]}', "empty", ""),
+        (b'{"choices": [{"message": {}}]}', "empty", ""),
         (completion(None), "empty", ""),
         (completion("  \n"), "empty", "  \n"),
         (completion("", finish="length"), "empty", ""),
@@ -284,14 +287,10 @@ def test_missing_usage_is_estimated_and_said() -> None:
     assert "estimated from characters" in str(caller.ledger)
 
 
-def test_usage_that_is_nonsense_counts_as_missing(server: OpenAIServer) -> None:
-    server.plan += [
-        Act(
-            content=json.dumps(
-                {"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -3}}
-            ).encode()
-        )
-    ]
+@pytest.mark.parametrize("n", ["many", -3, 10**40, None, [1], 0.5])
+def test_usage_that_is_nonsense_counts_as_missing(server: OpenAIServer, n: object) -> None:
+    usage, choices = {"prompt_tokens": n, "completion_tokens": n}, [{"message": {"content": "A"}}]
+    server.plan += [Act(content=json.dumps({"choices": choices, "usage": usage}).encode())]
     assert once(OpenAIModel("m", base_url=server.url)).usage == Usage()
 
 

@@ -253,19 +253,17 @@ def test_a_cap_of_the_caller_ends_without_a_final_value_and_a_later_start_goes_o
 def test_a_model_that_always_fails_stops_at_the_first_baseline_and_writes_no_entry(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ModelError, match="every call for the first baseline failed"):
-        search(
-            World(30), tmp_path, strategy=Listed([]), reply=lambda _: ModelError("no such model")
-        )
+    for error in (ModelError("no such model"), ModelError("too long", refused=True)):
+        with pytest.raises(BudgetReached, match=r"no such model|every request of the first"):
+            search(World(30), tmp_path, strategy=Listed([]), reply=lambda _, e=error: e)
     assert '"event":"entry"' not in (tmp_path / JOURNAL).read_text(encoding="utf-8")
 
 
-def test_items_whose_calls_fail_are_counted_as_errored(tmp_path: Path) -> None:
-    world = World(60)
+def test_items_whose_requests_are_turned_down_are_counted_as_errored(tmp_path: Path) -> None:
+    world, down = World(60), ModelError("too long", refused=True)
 
     def reply(request: Any) -> Any:
-        said = world.reply(request)
-        return ModelError("bad luck") if "question 1" in request.messages[-1].text else said
+        return down if "question 1" in request.messages[-1].text else world.reply(request)
 
     found = search(world, tmp_path, strategy=Listed([]), reply=reply)
     errored = sum(o.state == "errored" for o in found.entries[0].outcomes)
@@ -287,20 +285,37 @@ class Broken(Listed):
         return Proposal(workflow=OTHER, problem="could not be repaired")
 
 
-@pytest.mark.thin(3)
-@pytest.mark.parametrize(
-    "error", [ModelError("designer down"), WorkflowError("nodes must be a list"), None]
-)
-def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_end_the_search(
+@pytest.mark.parametrize("error", [WorkflowError("nodes must be a list"), None])
+def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_pause_the_search(
     tmp_path: Path, error: Exception | None
 ) -> None:
     strategy = Broken(error)
     found = search(World(), tmp_path, strategy=strategy, generations=9)
     assert [bool(e.problem) for e in found.entries] == [False, False, True, True, True]
-    assert found.stopped.startswith("3 proposals in a row")
-    assert found.held_out is not None
+    assert "3 proposals in a row" in found.stopped
+    assert found.held_out is None
+    assert '"event":"end"' not in (tmp_path / JOURNAL).read_text(encoding="utf-8")
     assert strategy.told[-1].score == -math.inf
     assert strategy.told[-1].excluded == ()
+    # The next run tries three more, and one that writes workflows ends the search.
+    assert len(search(World(), tmp_path, strategy=Broken(error), generations=9).entries) == 8
+    ended = search(World(), tmp_path, strategy=Listed([STEP, OTHER]), generations=9)
+    assert ended.held_out is not None
+
+
+def test_a_designer_that_does_not_reply_pauses_the_search_and_uses_no_generation_up(
+    tmp_path: Path,
+) -> None:
+    down = Broken(ModelError("designer down"))
+    found = search(World(), tmp_path / "a", strategy=down, generations=9)
+    assert found.held_out is None
+    assert "designer down" in found.stopped
+    assert [e.origin for e in found.entries] == ["baseline", "baseline"]
+    again = search(World(), tmp_path / "a", strategy=Listed([STEP, OTHER]), generations=9)
+    whole = search(World(), tmp_path / "b", strategy=Listed([STEP, OTHER]), generations=9)
+    journals = [(tmp_path / folder / JOURNAL).read_bytes() for folder in ("a", "b")]
+    assert again.held_out == whole.held_out
+    assert journals[0] == journals[1]
 
 
 def test_repeats_are_averaged_and_counted(tmp_path: Path) -> None:

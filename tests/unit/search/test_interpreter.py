@@ -513,16 +513,25 @@ def test_pooler_is_stopped_by_its_choice_and_not_by_a_word_in_passing() -> None:
 
 
 @pytest.mark.parametrize("name", workflow_names())
-def test_failed_call_is_a_state_and_never_raised(name: str) -> None:
-    outcome = ran(name, Scripted(lambda _: ModelError("the server is down")))
+def test_a_request_that_is_turned_down_is_a_state_and_a_lost_call_is_raised(name: str) -> None:
+    outcome = ran(name, Scripted(lambda _: ModelError("it is too long", refused=True)))
     assert (outcome.answer, outcome.state) == (None, "errored")
     assert 1 <= outcome.calls <= load_workflow(name).most_calls
+    with pytest.raises(ModelError, match="the server is down"):
+        ran(name, Scripted(lambda _: ModelError("the server is down")))
 
 
-def test_one_failed_sample_of_five_makes_the_item_errored_after_the_others_came_back() -> None:
-    say: Say = lambda r: ModelError("lost") if r.replicate == 0 else "ANSWER: A"  # noqa: E731
+def test_one_sample_of_five_that_is_turned_down_counts_after_the_others_came_back() -> None:
+    down = ModelError("too long", refused=True)
+    say: Say = lambda r: down if r.replicate == 0 else "ANSWER: A"  # noqa: E731
     outcome = ran("cot-sc", Scripted(say, waits=lambda r: r.replicate / 500))
     assert outcome == Outcome(item="q7", answer=None, state="errored", calls=5, usage=Usage(40, 8))
+
+
+def test_a_lost_call_is_raised_also_where_another_was_turned_down() -> None:
+    errors = {0: ModelError("too long", refused=True), 3: ModelError("lost")}
+    with pytest.raises(ModelError, match="lost"):
+        ran("cot-sc", Scripted(lambda r: errors.get(r.replicate, "ANSWER: A")))
 
 
 def test_budget_is_raised_on_also_where_a_call_failed_too_and_after_the_calls_in_flight() -> None:

@@ -81,7 +81,7 @@ def test_labels_and_values() -> None:
     replies = {
         2: "ANSWER: uncertain",
         3: "no idea at all, really; who knows",
-        4: ModelError("down"),
+        4: ModelError("too long", refused=True),
     }
 
     def script(request: Request) -> Any:

@@ -366,11 +366,13 @@ def test_the_next_designer_hears_of_a_generation_that_came_to_nothing() -> None:
     assert "workflow" not in failed[0]
 
 
-def test_calls_that_fail_use_the_generation_up_and_a_cap_goes_on() -> None:
-    assert (
-        ask(with_baselines(Adas()), Says(ModelError("gone"))).problem
-        == "the designer could not be reached: gone"
-    )
+def test_a_request_that_is_turned_down_uses_the_generation_up_and_other_failures_are_raised() -> (
+    None
+):
+    refused = ask(with_baselines(Adas()), Says(ModelError("too long", refused=True)))
+    assert refused.problem == "the server turned the request to the designer down: too long"
+    with pytest.raises(ModelError, match="gone"):
+        ask(with_baselines(Adas()), Says(ModelError("gone")))
     with pytest.raises(BudgetReached):
         ask(with_baselines(Adas()), Says(BudgetReached("cap")))
     with pytest.raises(ArgumentError, match="designer must be a model"):

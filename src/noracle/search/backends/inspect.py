@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import MissingExtra, require
 from noracle.evidence.logs import FINISH
-from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact
+from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact, turned_down
 from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
@@ -95,8 +95,10 @@ def _completion(name: str, output: ModelOutput) -> Completion:
     if output.error:
         passing = _PASSING.search(output.error) is not None
         raise ModelError(redact(f"{name}: {output.error}"), transient=passing)
-    text = redact(output.completion if output.choices else "", *api_keys(), others=False)
-    finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
+    if not output.choices:
+        raise ModelError(f"{name}: the reply holds no message.", transient=True)
+    text = redact(output.completion, *api_keys(), others=False)
+    finish = FINISH.get(str(output.stop_reason), "stop")
     usage, said = Usage(), output.usage
     if said is not None:
         cached = (said.input_tokens_cache_read or 0) + (said.input_tokens_cache_write or 0)
@@ -111,7 +113,8 @@ def _failure(name: str, error: Exception) -> ModelError:
     status = getattr(error, "status_code", None)
     said = redact(f"{type(error).__name__}: {error}")
     passing = may_pass(status) if isinstance(status, int) else bool(_PASSING.search(said))
-    return ModelError(f"{name}: {' '.join(said.split())[:300]}", transient=passing)
+    how: Any = {"transient": passing, "refused": turned_down(status)}
+    return ModelError(f"{name}: {' '.join(said.split())[:300]}", **how)
 
 
 def _plain(value: Any) -> Any:

@@ -38,6 +38,11 @@ def may_pass(status: int) -> bool:
     return status in {408, 409, 425, 429} or (status >= 500 and status not in {501, 505})
 
 
+def turned_down(status: object) -> bool:
+    """Whether this status is about the request itself, so that it would come again."""
+    return status in {400, 413, 414, 422, 451}
+
+
 def empty_or(finish: Finish, text: str) -> Finish:
     """How a reply ended: one that says nothing is empty, unless it was refused."""
     return finish if text.strip() or finish == "refused" else "empty"
@@ -242,7 +247,7 @@ class OpenAIModel:
         try:
             whole = json.loads(data)
             what = "" if isinstance(whole, dict) else f"{type(whole).__name__}, not an object"
-        except ValueError:
+        except (ValueError, RecursionError):
             what = f"not JSON ({len(data)} bytes)"
         if what:
             raise ModelError(f"{self.name}: the reply is {what}.", transient=True)
@@ -251,7 +256,9 @@ class OpenAIModel:
             code = _dict(failed).get("code")
             raise self._failure(code if isinstance(code, int) else 500, None, data)
         choice = _dict(choices[0] if isinstance(choices, list) and choices else None)
-        message = _dict(choice.get("message"))
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise ModelError(f"{self.name}: the reply holds no message.", transient=True)
         text, refusal = _text(message.get("content")), _text(message.get("refusal"))
         finish = _FINISH.get(str(choice.get("finish_reason")), "stop")
         if refusal and not text.strip():
@@ -278,7 +285,8 @@ class OpenAIModel:
         if status == 404:
             more += " Check the name of the model and base_url, which mostly ends in /v1."
         what = f"{self.name}: status {status}{f': {said}' if said else ''}.{more}"
-        return ModelError(what, transient=transient, after=after)
+        refused = turned_down(status)
+        return ModelError(what, transient=transient, after=after, refused=refused)
 
     def _clean(self, text: str | bytes, *, reply: bool = False) -> str:
         if isinstance(text, bytes):
@@ -323,7 +331,7 @@ def _text(content: object) -> str:
 def _usage(usage: object) -> Usage:
     """Tokens where the server says; zeros where not, which the caller replaces by an estimate."""
     counts = [_dict(usage).get(name) for name in ("prompt_tokens", "completion_tokens")]
-    return Usage(*(n if isinstance(n, int) and n >= 0 else 0 for n in counts))
+    return Usage(*(n if isinstance(n, int) and 0 <= n < 2**31 else 0 for n in counts))
 
 
 def _said(text: str) -> str:

@@ -163,8 +163,8 @@ async def design(
     """Ask, reflect, and repair at most three times; every follow-up sees the talk so far.
 
     Where no valid workflow comes of it, the parent stands in, with the problem in one line. An
-    empty reply is a fault like any other and is told apart in the reason. A call that failed for
-    good ends the talk.
+    empty reply is a fault like any other and is told apart in the reason. A designer that does not
+    reply raises :class:`ModelError`; the talk begins anew when the search goes on.
     """
     if designer is None:
         rule = "designer must be a model for the strategies adas and aflow"
@@ -181,7 +181,9 @@ async def design(
         try:
             reply = await designer.call(asked)
         except ModelError as error:
-            why = _line(f"the designer could not be reached: {error}")
+            if not error.refused:
+                raise
+            why = _line(f"the server turned the request to the designer down: {error}")
             return dataclasses.replace(parent, problem=why)
         # Half a surrogate pair cannot be sent on.
         text = reply.text.encode("utf-8", "replace").decode()
