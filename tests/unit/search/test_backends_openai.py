@@ -157,7 +157,23 @@ def test_a_server_that_asks_for_a_day_fails_the_call(server: OpenAIServer) -> No
         malformed(b"\xff\xfe"),
         dropped(),
     ],
-    ids=["500", "503", "529", "408", "json", "list", "empty", "choices", "null", "message", "deep", "long", "nothing", "bytes", "cut"],
+    ids=[
+        "500",
+        "503",
+        "529",
+        "408",
+        "json",
+        "list",
+        "empty",
+        "choices",
+        "null",
+        "message",
+        "deep",
+        "long",
+        "nothing",
+        "bytes",
+        "cut",
+    ],
 )
 def test_failures_that_may_pass_are_tried_again(server: OpenAIServer, act: Act) -> None:
     server.plan += [act, act]
