@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "noracle"
 # From the bottom to the top. Units of one layer do not import each other.
 LAYERS = (
     ("_version",),
-    ("errors",),
+    ("errors", "files"),
     ("_lazy",),
     ("results", "schemas"),
     ("evidence",),

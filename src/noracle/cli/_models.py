@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,6 +49,8 @@ class ModelOptions:
     )
     key_env: str | None = MODEL("The environment variable that holds the key.", "NAME")
     concurrency: int = MODEL("Calls at one time.", default=8, min=1)
+    timeout: float = MODEL("Longest time for one try of a call.", "S", 300.0, min=0.1)
+    retries: int = MODEL("Further tries of a call that may work later.", "N", 4, min=0)
     max_tokens: Count = CAPS("Most tokens, in and out.")
     max_cost: float | None = CAPS("Most money; needs --prices.", "X")
     max_seconds: float | None = CAPS("Longest time.", "S")
@@ -54,10 +58,18 @@ class ModelOptions:
     no_cache: bool = KEEP("Neither use nor fill the cache of this user.", default=False)
     yes: bool = KEEP("Do not ask before the first call.", None, False, "--yes", "-y")
 
-    @property
-    def asks_first(self) -> bool:
-        """Whether to ask before the first call; what is recorded costs nothing."""
-        return not self.yes and ":" not in (self.model or "")
+    def asks_first(self, prices: CallPrices | None, *models: Model) -> bool:
+        """Whether to ask before the first call: one of the models costs, by its price or, where
+        none is known, because it does not run on this machine.
+        """
+        from noracle.search.budget import MILLION, CallPrices
+        from noracle.search.model import Usage
+
+        known = prices or CallPrices()
+        each = {m.name: known.cost(m.name, Usage(MILLION, MILLION)) for m in models}
+        away = {m.name for m in models if not getattr(m, "local", False)}
+        costs = (p > 0 or (math.isnan(p) and name in away) for name, p in each.items())
+        return not self.yes and any(costs)
 
     def open(self) -> Model:
         """The model that was named."""
@@ -79,6 +91,7 @@ class ModelOptions:
         own = stack.enter_context(Cache.open(calls))
         stores = [own] if self.no_cache else [own, stack.enter_context(Cache.open())]
         about: Any = {"budget": budget, "prices": prices, "concurrency": self.concurrency}
+        about |= {"timeout": self.timeout, "retries": self.retries}
         found = [Caller(model, stores=stores, **about) for model in models]
         for one in {c.model.name: c for c in found}.values():
             one.count_past(own)
@@ -122,12 +135,30 @@ def interruptibly(coroutine: Coroutine[Any, Any, _T]) -> _T:
             signal.signal(signal.SIGINT, previous)
 
 
+EVERY = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    last = time.monotonic()
+
+    def step(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            complain(f"{what[:60]}: {done:,} of {total:,}")
+
+    return step
+
+
 @contextlib.contextmanager
 def call_bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar that takes what is done, how much of it, and of how much; None without a terminal."""
+    """A bar that takes what is done, how much of it, and of how much; without a terminal a line
+    every 30 seconds, and with --quiet nothing.
+    """
     with bar() as shown:
         if shown is None:
-            yield None
+            yield None if settings.quiet else _lines()
             return
         task = shown.add_task("", total=None)
         yield lambda what, done, total: shown.update(

@@ -96,7 +96,7 @@ class Job:
         }
 
     def project(
-        self, folder: RunFolder, budget: Budget, prices: CallPrices | None, model: str
+        self, folder: RunFolder, budget: Budget, prices: CallPrices | None, model: Model
     ) -> None:
         """Say on stderr what is to come; ask on a terminal."""
         from noracle.search.ask import done_before, expected_usage
@@ -105,11 +105,11 @@ class Job:
         left = len(self.questions) * self.own.repeats - len(done)
         usage = expected_usage(self.questions, self.workflow)
         about: Any = {"calls_per_item": self.workflow.most_calls, "tokens_per_call": usage}
-        projection = budget.project(left, prices=prices, model=model, **about)
+        projection = budget.project(left, prices=prices, model=model.name, **about)
         before = f" ({len(done):,} done before)" if done else ""
         what = "items" if self.claims is None else "answers"
         line = f"{left:,} {what} to {self.workflow.name}{before}: {projection}"
-        announce(line, ask_first=self.by.asks_first and left > 0)
+        announce(line, ask_first=left > 0 and self.by.asks_first(prices, model))
 
     async def work(
         self, folder: RunFolder, model: Model, budget: Budget, prices: CallPrices | None
@@ -184,7 +184,7 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
     budget, prices = by.caps(own.max_calls)
     about = {"model": opened.name, "system": name, **job.settings}
     with RunFolder(own.run or _run_of(target), about) as folder:
-        job.project(folder, budget, prices, opened.name)
+        job.project(folder, budget, prices, opened)
         asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
         _write(job, asked, name, target)
     _report(job, asked, ledger, about, target, folder.path, output)

@@ -34,6 +34,7 @@ EXTRAS = {
     "arrow": "tables of Arrow",
     "learn": "noracle learn: training on what items are not",
     "collect": "noracle collect: the service that collects labels",
+    "oidc": "sign-in to the service by OpenID Connect",
     "search": "noracle ask and search: models behind a server",
     "inspect": "scorers, metrics and solvers for Inspect",
     "crowd": "aggregates of crowd-kit beside ours",

@@ -182,7 +182,7 @@ def command(
     job = _prepare(by, given, own)
     caps, prices = by.caps(own.budget)
     opened = _open_models(by, own)
-    _announce(job, caps, prices, opened[0].name)
+    _announce(job, caps, prices, [model for model in opened if model is not None])
     try:
         found = interruptibly(_work(job, opened, folder, caps, prices))
     except BudgetReached as reached:
@@ -264,19 +264,19 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
     return answering, open_model(own.designer, base_url=url, key_env=by.key_env if server else None)
 
 
-def _announce(job: _Job, caps: Budget, prices: CallPrices | None, model: str) -> None:
+def _announce(job: _Job, caps: Budget, prices: CallPrices | None, models: Sequence[Model]) -> None:
     """Say on stderr what is to come; ask on a terminal."""
     from noracle.search.ask import expected_usage
     from noracle.search.task import pose
 
     sizes = {part: len(job.vault.items(part)) for part in ("validation", "confirm", "final")}
     usage = expected_usage([pose(item) for item in job.task.items[:200]], job.baselines[0])
-    about: Any = {"calls_per_item": 1, "tokens_per_call": usage, "prices": prices, "model": model}
-    projection = caps.project(job.own.budget or 0, **about)
+    about: Any = {"calls_per_item": 1, "tokens_per_call": usage, "prices": prices}
+    projection = caps.project(job.own.budget or 0, model=models[0].name, **about)
     first = sum(w.most_calls for w in job.baselines) * sizes["validation"] * job.repeats
     parts = ", ".join(f"{n:,} {part}" for part, n in sizes.items())
     line = f"{job.strategy.name} on {sum(sizes.values()):,} labelled items ({parts}); baselines take up to {first:,} calls; {projection}"
-    announce(line, ask_first=job.by.asks_first)
+    announce(line, ask_first=job.by.asks_first(prices, *models))
 
 
 async def _work(

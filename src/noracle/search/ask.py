@@ -261,7 +261,8 @@ async def ask_questions(
                 stopped.append(str(error))
                 return
             except ModelError as error:
-                unreplied, in_a_row, last = unreplied + 1, in_a_row + 1, str(error)
+                unreplied, last = unreplied + 1, str(error)
+                in_a_row += _GIVE_UP if error.stays else 1
                 continue
             in_a_row = 0
             line = OutcomeLine(outcome=outcome, order=question.order, of=_print(question))

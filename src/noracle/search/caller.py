@@ -239,9 +239,7 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
 
 
 CHARACTERS_PER_TOKEN = 4
-LONGEST_WAIT = 300.0
-"""Seconds; a server that asks for a longer pause fails the call."""
-
+_FIRST = 3  # calls at one time until there is a first reply: a wrong key is tried no more often
 Log = Callable[[Mapping[str, object]], None]
 _logger = logging.getLogger("noracle")
 
@@ -281,7 +279,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     retries
         How many more times a call is tried after failures that may pass.
     timeout
-        Seconds for one try.
+        Seconds for one try; less where the budget has fewer left.
     backoff
         Seconds before the second try; each later one waits about twice as long, up to a minute.
         Where the server says how long, that.
@@ -329,6 +327,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         self._usage, self._failure = Usage(), ""
         self._not_before = 0.0
         self._queue: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+        self._answered, self._broke = False, -math.inf
         self._jitter = random.SystemRandom()
 
     @property
@@ -430,9 +429,12 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         self.budget.check()
         loop = asyncio.get_running_loop()
         if self._queue is None or self._queue[0] is not loop:  # used by one loop after another
-            self._queue = (loop, asyncio.Semaphore(self._concurrency))
+            most = self._concurrency if self._answered else min(self._concurrency, _FIRST)
+            self._queue = (loop, asyncio.Semaphore(most))
         async with self._queue[1]:
             while True:
+                if not tries and self._broke > begun:  # a key or a quota failed while this waited
+                    raise ModelError(self._failure)
                 if (wait := self._not_before - time.monotonic()) > 0:
                     await asyncio.sleep(min(wait, self.budget.seconds_left))
                 try:
@@ -440,8 +442,9 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
                     completion = self._counted(request, await self._try(request, flight))
                     break
                 except ModelError as error:
-                    too_long = (error.after or 0.0) > LONGEST_WAIT
-                    if not error.transient or tries > self._retries or too_long:
+                    if error.stays:
+                        self._broke = time.monotonic()
+                    if error.stays or error.refused or tries > self._retries:
                         self._counts["failed"] += 1
                         self._failure = str(error)
                         self._tell(digest, "failed", tries, Usage(), time.monotonic() - begun)
@@ -449,6 +452,10 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
                     _logger.info("call %s: %s (try %d)", digest[:12], error, tries)
                     self._counts["retried"] += 1
                     await self._pause(tries, error.after)
+        if not self._answered:
+            self._answered = True
+            for _ in range(self._concurrency - min(self._concurrency, _FIRST)):
+                self._queue[1].release()
         for store in self._stores:
             store.put(digest, self.model.name, completion)
         self._tell(digest, completion.finish, tries, completion.usage, time.monotonic() - begun)
@@ -458,12 +465,15 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         """One try within the caps; the budget learns what became of it."""
         self.budget.reserve()
         flight.sent, lost, paid = True, True, False
+        left = self.budget.seconds_left
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(min(self._timeout, left)):
                 completion = await self.model.complete(request)
             paid = True
             return completion
         except TimeoutError:
+            if left < self._timeout:
+                self.budget.check()
             late = f"{self.model.name}: no reply within {self._timeout:g} s."
             raise ModelError(late, transient=True) from None
         except Exception:

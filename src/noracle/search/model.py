@@ -14,6 +14,8 @@ from noracle.errors import NoracleError, require
 from noracle.evidence.replies import Finish, State
 
 Role = Literal["system", "user", "assistant"]
+LONGEST_WAIT = 300.0
+"""Seconds; a server that asks for a longer pause fails the call."""
 STATES: tuple[State, ...] = ("answered", "invalid", "refused", "errored")
 
 
@@ -42,6 +44,11 @@ class ModelError(NoracleError):
     ) -> None:
         super().__init__(message)
         self.transient, self.after, self.refused = transient, after, refused
+
+    @property
+    def stays(self) -> bool:
+        """Whether other calls would fail too, for a long time: a wrong key, an empty quota."""
+        return not (self.transient or self.refused) or (self.after or 0.0) > LONGEST_WAIT
 
 
 class BudgetReached(NoracleError):

@@ -22,7 +22,8 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from noracle import cli
-from tests.service.openai_server import OpenAIServer, status
+from noracle.cli._models import ModelOptions
+from tests.service.openai_server import Act, OpenAIServer, slow, status
 from tests.unit.cli.conftest import Run
 
 CANARY = "sk-canary-0123456789abcdef"
@@ -213,7 +214,7 @@ def test_money_is_counted_and_capped_where_prices_are_known(
 def test_calls_without_a_reply_are_no_answers_and_are_asked_again(
     noracle: Run, items: str, server: OpenAIServer
 ) -> None:
-    server.plan += [status(401)] * 3
+    server.plan += [status(401)]
     command = [
         "ask",
         "--items",
@@ -230,7 +231,7 @@ def test_calls_without_a_reply_are_no_answers_and_are_asked_again(
     ]
     ended = noracle(*command)
     assert ended.code == 3
-    assert "3 of 30 questions got no reply" in ended.json["stopped"]
+    assert "1 of 30 questions got no reply" in ended.json["stopped"]
     assert rows_of("a.csv") == []
     assert noracle(*command).json["states"] == {
         "answered": N,
@@ -612,3 +613,80 @@ def test_when_calls_have_no_reply_the_reason_is_said_and_the_exit_code_is_3(
     assert ended.code == 3
     assert "got no reply, the last because: This call to recorded is not in the" in ended.err
     assert "0 of 30 asked" in ended.out
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        status(401),
+        status(429, message="insufficient_quota"),
+        status(429, {"Retry-After": "3600"}),
+        status(400, message="Your credit balance is too low"),
+    ],
+    ids=["key", "quota", "wait", "credit"],
+)
+def test_a_key_or_a_quota_that_fails_is_tried_at_most_three_times(
+    noracle: Run, items: str, server: OpenAIServer, act: Act
+) -> None:
+    server.plan += [act] * 100
+    given = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "a.csv"]
+    begun = time.monotonic()
+    ended = noracle(*given)
+    assert ended.code == 3
+    assert "got no reply" in ended.err
+    assert time.monotonic() - begun < 5
+    assert len(server.seen) <= 3
+    server.plan.clear()
+    assert noracle(*given, "--json").json["states"]["answered"] == N
+
+
+@pytest.mark.parametrize("more", [(), ("--timeout", 60)])
+def test_the_longest_time_holds_also_while_calls_are_out(
+    noracle: Run, items: str, server: OpenAIServer, more: tuple[object, ...]
+) -> None:
+    server.plan += [slow(30)] * 20
+    given = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "a.csv"]
+    begun = time.monotonic()
+    ended = noracle(*given, "--max-seconds", 1, *more)
+    assert time.monotonic() - begun < 6
+    assert ended.code == 3
+    assert "The cap on seconds (1) is reached" in ended.err
+
+
+def test_a_try_takes_no_longer_than_its_time_and_tries_are_counted(
+    noracle: Run, items: str, server: OpenAIServer
+) -> None:
+    server.plan += [slow(30)] * 20
+    given = ["ask", "--items", items, "--model", "m", "--base-url", server.url, "--out", "a.csv"]
+    begun = time.monotonic()
+    how = ["--timeout", 0.2, "--retries", 1, "--concurrency", 1]
+    assert "no reply within 0.2 s" in noracle(*given, *how).err
+    assert len(server.seen) == 6  # three questions, two tries each
+    assert time.monotonic() - begun < 10
+
+
+def test_without_a_terminal_there_are_lines_of_progress(
+    noracle: Run, items: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noracle.cli._models.EVERY", 0.0)
+    given = ["ask", "--items", items, "--model", "m", "--base-url", server.url]
+    assert f"direct: {N} of {N}" in noracle(*given, "--out", "a.csv").err
+    assert "direct:" not in noracle("--quiet", *given, "--out", "b.csv").err
+
+
+def test_the_question_before_the_first_call_goes_by_price_and_place() -> None:
+    from noracle.search.backends import open_model
+    from noracle.search.backends.scripted import ScriptedModel
+    from noracle.search.budget import CallPrices
+
+    here = open_model("m", base_url="http://127.0.0.1:1/v1")
+    away = open_model("openai/gpt:free", base_url="https://example.com/v1")
+    free, paid = CallPrices(0.0, 0.0), CallPrices(1.0, 1.0)
+    asks = ModelOptions().asks_first
+    assert asks(None, away)
+    assert asks(None, here, away)
+    assert asks(paid, here)
+    assert not asks(None, here)
+    assert not asks(None, ScriptedModel([]))
+    assert not asks(free, away)
+    assert not ModelOptions(yes=True).asks_first(paid, away)

@@ -167,7 +167,8 @@ def test_a_run_folder_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
 
 def test_an_item_whose_call_failed_is_asked_again(tmp_path: Path) -> None:
     down = True
-    calls = Counting(says(lambda i: ModelError("down") if down and i == 3 else 1))
+    lost = ModelError("down", transient=True)
+    calls = Counting(says(lambda i: lost if down and i == 3 else 1))
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         asked = ask(make_task(5), calls, run=run)
     assert asked.states == {"answered": 4, "invalid": 0, "refused": 0, "errored": 0}

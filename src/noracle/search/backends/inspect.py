@@ -21,6 +21,9 @@ _PASSING = re.compile(
 )
 
 
+_LOCAL = ("mockllm", "hf", "ollama", "llama-cpp-python", "vllm", "sglang", "transformer_lens")
+
+
 class InspectModel:
     """A model of Inspect, by its name (``provider/model``) or as an object of
     ``inspect_ai.model.get_model``.
@@ -35,6 +38,7 @@ class InspectModel:
         except ImportError as error:
             raise MissingExtra("A model of Inspect", "inspect_ai", "inspect") from error
         problem, self.name = "", str(model)
+        self.local = self.name.partition("/")[0] in _LOCAL
         if not isinstance(model, str):
             self._model = model
             return

@@ -97,6 +97,7 @@ def redact(text: str, *names: str | None, others: bool = True) -> str:
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 LARGEST_REPLY = 16 * 2**20
+_SPENT = re.compile("insufficient_quota|billing_hard_limit|credit balance", re.IGNORECASE)
 _OPTIONAL = ("response_format", "seed", "stop", "temperature")
 _NEWER = {"max_tokens": "max_completion_tokens"}
 _FINISH: dict[str, Finish] = {
@@ -134,9 +135,9 @@ class OpenAIModel:
         fine = parts.scheme in {"http", "https"} and host
         require(fine, f"base_url {rule}; got {redact(base_url, key_env)!r}.")
         self.name, self.base_url, self._key_env = name, base_url.rstrip("/"), key_env
-        self._local = _loopback(host)
-        self._openai = self._local or f".{host}".endswith(".openai.com")
-        self._encrypted = parts.scheme == "https" or self._local
+        self.local = _loopback(host)
+        self._openai = self.local or f".{host}".endswith(".openai.com")
+        self._encrypted = parts.scheme == "https" or self.local
         used = self._key()
         rule = "must be https where a key is sent to another machine"
         came = f"{self.base_url!r} is not, and {used} is set"
@@ -158,7 +159,11 @@ class OpenAIModel:
         body = self._body(request)
         status, headers, data = await self._post(body)
         dropped: set[str] = set()
-        while status in {400, 422} and (drop := _refused_fields(self._clean(data), body) - dropped):
+        while (
+            status in {400, 422}
+            and not _SPENT.search(said := self._clean(data))
+            and (drop := _refused_fields(said, body) - dropped)
+        ):
             dropped |= drop
             body = self._body(request, without=dropped)
             status, headers, data = await self._post(body)
@@ -237,7 +242,7 @@ class OpenAIModel:
                 timeout=httpx.Timeout(None, connect=10.0),  # the caller holds the clock
                 limits=httpx.Limits(max_keepalive_connections=64),  # and the queue
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
-                trust_env=not self._local,  # no proxy on the way to this machine
+                trust_env=not self.local,  # no proxy on the way to this machine
             )
             self._client = (loop, client)
         return self._client[1]
@@ -278,14 +283,14 @@ class OpenAIModel:
         if 300 <= status < 400:
             what = f"the server redirects (status {status})"
             return ModelError(f"{self.name}: {what}. Give the final address as base_url.")
-        spent = status == 429 and "insufficient_quota" in said
+        spent = _SPENT.search(said) is not None
         transient = not spent and may_pass(status)
         after = _retry_after(headers) if transient and headers is not None else None
         more = "" if after is None else f" It asks to wait {after:g} s."
         if status == 404:
             more += " Check the name of the model and base_url, which mostly ends in /v1."
         what = f"{self.name}: status {status}{f': {said}' if said else ''}.{more}"
-        refused = turned_down(status)
+        refused = turned_down(status) and not spent
         return ModelError(what, transient=transient, after=after, refused=refused)
 
     def _clean(self, text: str | bytes, *, reply: bool = False) -> str:

@@ -43,6 +43,8 @@ class ScriptedModel:
     'first'
     """
 
+    local = True
+
     def __init__(self, script: Script, *, name: str = "scripted", delay: float = 0.0) -> None:
         self.name, self._delay = name, delay
         self._script = script if callable(script) else _in_turn(script)
@@ -134,6 +136,8 @@ class ReplayModel:
     ``name`` is the name of the recorded model, so that calls have the addresses that they had.
     ``model`` picks one where the recording holds several.
     """
+
+    local = True
 
     def __init__(self, recording: str | Path, *, model: str | None = None) -> None:
         self.path = Path(recording)
