@@ -158,3 +158,25 @@ def test_many_systems_scroll_in_place(browser: Any, uris: dict[str, str]) -> Non
             box = page.locator("#glance .scroll").bounding_box()
             assert box["height"] <= 560
             assert page.locator("#glance tbody tr").count() == 200
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (1440, "light")])
+def test_the_view_of_a_search_is_for_everybody(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    from tests.unit.search.test_transcript import searched
+
+    searched(tmp_path)
+    assert run(["-q", "view", str(tmp_path)]) == 0
+    with opened(browser, (tmp_path / "view.html").as_uri(), width=width, scheme=scheme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for at in range(2):  # folded, then all unfolded
+            found = Axe().run(page, options={"runOnly": {"type": "tag", "values": WCAG}})
+            assert found.violations_count == 0, f"{at}: {found.generate_report()}"
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.get_by_text("question 3?").first.is_visible()
+        assert page.told == []
+        assert len(page.asked) == 1

@@ -63,6 +63,7 @@ Train
 Search
     ask        Put items to a model and write the answers table, or have it grade the answers of others.
     search     Search a workflow that answers better, with labels that may only say what is wrong.
+    view       Show a run or a search as one page: steps, scores, workflows and every exchange.
     workflow…  Workflows as data: what they do, and the most calls they take.
 """
 """What ``noracle --help`` lists: a verb and the first paragraph of its own help, which a test holds

@@ -10,14 +10,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from noracle.cli._options import Count, File, panel
-from noracle.cli._output import bar, complain, settings
+from noracle.cli._output import bar, complain, say, settings
+from noracle.errors import require
 
 if TYPE_CHECKING:
     from noracle.search.budget import Budget, CallPrices
@@ -56,6 +57,7 @@ class ModelOptions:
     max_seconds: float | None = CAPS("Longest time.", "S")
     prices: File = CAPS("JSON: price per million tokens by model.")
     no_cache: bool = KEEP("Neither use nor fill the cache of this user.", default=False)
+    no_transcripts: bool = KEEP("Keep replies only, no prompts, times and errors.", default=False)
     yes: bool = KEEP("Do not ask before the first call.", None, False, "--yes", "-y")
 
     def asks_first(self, prices: CallPrices | None, *models: Model) -> bool:
@@ -87,11 +89,15 @@ class ModelOptions:
     ) -> list[Caller]:
         """Who calls each model; replies are kept in ``calls``, and what was paid before counts."""
         from noracle.search.caller import Cache, Caller
+        from noracle.search.transcript import TRANSCRIPT, Transcript
 
         own = stack.enter_context(Cache.open(calls))
         stores = [own] if self.no_cache else [own, stack.enter_context(Cache.open())]
         about: Any = {"budget": budget, "prices": prices, "concurrency": self.concurrency}
         about |= {"timeout": self.timeout, "retries": self.retries}
+        if not self.no_transcripts:
+            kept = Transcript(calls.with_name(TRANSCRIPT))
+            about["transcript"] = stack.enter_context(kept)
         found = [Caller(model, stores=stores, **about) for model in models]
         for one in {c.model.name: c for c in found}.values():
             one.count_past(own)
@@ -133,6 +139,17 @@ def interruptibly(coroutine: Coroutine[Any, Any, _T]) -> _T:
     finally:
         if on_main:
             signal.signal(signal.SIGINT, previous)
+
+
+def show_exchanges(folder: Path, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+    """Print the exchanges of a folder that are about what is wanted."""
+    from noracle.search.transcript import TRANSCRIPT, read_exchanges, show
+
+    found = [e for e in read_exchanges(folder / TRANSCRIPT) if wanted(e.about)]
+    came = f"none in {str(folder)!r}"
+    require(found, f"--show must name something that was asked; got {came}.")
+    for exchange in found:
+        say("\n".join(show(exchange)))
 
 
 EVERY = 30.0

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._models import CAPS, KEEP, WHAT, ModelOptions, announce, call_bar, interruptibly
+from noracle.cli._models import (
+    CAPS,
+    KEEP,
+    WHAT,
+    ModelOptions,
+    announce,
+    call_bar,
+    interruptibly,
+    show_exchanges,
+)
 from noracle.cli._options import Output, flags, panel, with_options
 from noracle.cli._output import check_format, check_target, complain, write_table
 from noracle.errors import require
@@ -52,6 +61,7 @@ class _AskOptions:
     out: opt.File = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.")
     save_items: opt.File = KEEP("Also write item, n_classes, stratum, text, options.")
     run: str | None = KEEP("What is done so far, to go on from; default beside --out.", "FOLDER")
+    show: str | None = KEEP("Print what was asked and said about one item of --run.", "ITEM")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +174,11 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         _purge(by)
         if by.items is None:
             return
+    if own.show is not None:
+        default = own.out or ("ratings.csv" if own.judge else "answers.csv")
+        place = Path(own.run or _run_of(default))
+        show_exchanges(place, lambda about: str(about.get("item")) == own.show)
+        return
     missing = flags({"items": by.items is None, "model": by.model is None})
     require(not missing, f"{' and '.join(missing)} must be given; got none.")
     rule = "--judge must come with --answers, the table of answers to grade; got none."

@@ -12,7 +12,16 @@ import typer
 
 from noracle.accuracy import race_systems
 from noracle.cli import _options as opt
-from noracle.cli._models import CAPS, KEEP, MODEL, ModelOptions, announce, call_bar, interruptibly
+from noracle.cli._models import (
+    CAPS,
+    KEEP,
+    MODEL,
+    ModelOptions,
+    announce,
+    call_bar,
+    interruptibly,
+    show_exchanges,
+)
 from noracle.cli._options import Output, Sources, flags, only, panel, with_options
 from noracle.cli._output import check_target, complain, settings, working, write_json
 from noracle.errors import ArgumentError, require
@@ -139,6 +148,10 @@ class _SearchOptions:
     out: str = KEEP(
         "Journal, archive and calls; a search that is there goes on.", "FOLDER", "noracle-search"
     )
+    show: tuple[str, str] | None = KEEP(
+        "Print what candidate STEP was asked and said about an item, or by its designer.",
+        "STEP ITEM|designer",
+    )
 
 
 @with_options(
@@ -162,6 +175,9 @@ def command(
     is better, final labels estimate the winner and are opened once. No model and no strategy sees a
     label. With --answers and no model: the best of systems that exist.
     """
+    if own.show is not None:
+        _show(Path(own.out), *own.show)
+        return
     if given.answers is not None:
         alone = by.model is None and own.designer is None
         rule = "--answers must come without --model and --designer; got both. Leave one out."
@@ -194,6 +210,20 @@ def command(
         if found.held_out is None:
             complain(f"stopped: {found.stopped}")
         raise typer.Exit(_UNDECIDED)
+
+
+def _show(folder: Path, step: str, item: str) -> None:
+    from noracle.search.view import digests
+
+    digest = digests(folder).get(step)
+    require(digest, f"--show must name the number of a candidate; got {step!r}.")
+
+    def wanted(about: Mapping[str, Any]) -> bool:
+        if item == "designer":
+            return str(about.get("designer")) == step
+        return about.get("workflow") == digest and str(about.get("item")) == item
+
+    show_exchanges(folder, wanted)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from noracle.errors import NoracleError, require
 from noracle.search.budget import Budget, CallPrices, Ledger
 from noracle.search.journal import write_whole
 from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
+from noracle.search.transcript import ABOUT, Exchange, Transcript
 
 _SELECT = "select digest, model, text, finish, input_tokens, output_tokens from calls"
 APPLICATION = 0x6E6F7263  # "norc": tells our files from other databases
@@ -286,6 +287,8 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     log
         Called once for every call with its digest, outcome, tries, tokens and seconds; never with
         texts.
+    transcript
+        Where every exchange is kept, with its prompt and its reply.
 
     Examples
     --------
@@ -310,6 +313,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         timeout: float = 300.0,
         backoff: float = 0.5,
         log: Log | None = None,
+        transcript: Transcript | None = None,
     ) -> None:
         at_least(1, concurrency=concurrency)
         at_least(0, retries=retries)
@@ -321,6 +325,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         require(fine, f"cost can be capped only where the price is known; {why}.")
         self._stores = tuple(stores)
         self._concurrency, self._retries, self._log = concurrency, retries, log
+        self._transcript = transcript
         self._timeout, self._backoff = timeout, backoff
         self._flights: dict[str, _Flight] = {}
         self._counts = dict.fromkeys(("calls", "cached", "failed", "retried", "estimated"), 0)
@@ -359,7 +364,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         :class:`BudgetReached` at a cap.
         """
         digest = request.digest(self.model.name)
-        found = self._look(digest)
+        found = self._look(digest, request)
         if found is not None:
             self._counts["cached"] += 1
             self._tell(digest, "cached", 0, found.usage, 0.0)
@@ -387,14 +392,49 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _look(self, digest: str) -> Completion | None:
+    def _look(self, digest: str, request: Request) -> Completion | None:
         """The first store that has it fills those before it."""
         for place, store in enumerate(self._stores):
             if (found := store.get(digest)) is not None:
                 for earlier in self._stores[:place]:
                     earlier.put(digest, self.model.name, found)
+                if place:  # what the first store has is in the transcript already
+                    self._keep(digest, request, found, "", 0, 0.0)
                 return found
         return None
+
+    def _keep(
+        self,
+        digest: str,
+        request: Request,
+        said: Completion | None,
+        error: str,
+        tries: int,
+        seconds: float,
+    ) -> None:
+        if self._transcript is None:
+            return
+        whole = dataclasses.asdict(request)
+        usage = Usage() if said is None else said.usage
+        cost = self.prices.cost(self.model.name, usage)
+        self._transcript.add(
+            Exchange(
+                at=time.time(),
+                model=self.model.name,
+                digest=digest,
+                about=dict(ABOUT.get()),
+                messages=tuple(whole.pop("messages")),
+                settings={name: value for name, value in whole.items() if value},
+                reply=None if said is None else said.text,
+                finish="" if said is None else said.finish,
+                error=error,
+                tries=tries,
+                seconds=round(seconds, 3),
+                cost=None if math.isnan(cost) else cost,
+                cached=said is not None and said.cached,
+                **dataclasses.asdict(usage),
+            )
+        )
 
     def _start(self, digest: str, request: Request) -> _Flight:
         """Begin a call that outlives the one who asked: what is sent is paid, so it is kept."""
@@ -447,7 +487,9 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
                     if error.stays or error.refused or tries > self._retries:
                         self._counts["failed"] += 1
                         self._failure = str(error)
-                        self._tell(digest, "failed", tries, Usage(), time.monotonic() - begun)
+                        seconds = time.monotonic() - begun
+                        self._tell(digest, "failed", tries, Usage(), seconds)
+                        self._keep(digest, request, None, str(error), tries, seconds)
                         raise
                     _logger.info("call %s: %s (try %d)", digest[:12], error, tries)
                     self._counts["retried"] += 1
@@ -458,7 +500,9 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
                 self._queue[1].release()
         for store in self._stores:
             store.put(digest, self.model.name, completion)
-        self._tell(digest, completion.finish, tries, completion.usage, time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        self._tell(digest, completion.finish, tries, completion.usage, seconds)
+        self._keep(digest, request, completion, "", tries, seconds)
         return completion
 
     async def _try(self, request: Request, flight: _Flight) -> Completion:

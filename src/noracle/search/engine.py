@@ -39,6 +39,7 @@ from noracle.search.interpreter import grouped, run_workflow
 from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
 from noracle.search.task import PosedQuestion, Task, draws, pose
+from noracle.search.transcript import ABOUT
 from noracle.search.vault import PARTS, ItemId, Vault
 from noracle.search.workflow import (
     BASELINES,
@@ -337,6 +338,7 @@ class _WorkflowSearch:
         left = self.runner.left - self._reserve(None)
         designer = CountedCalls(self.designer, left) if self.designer is not None else None
         rng = draws("strategy", self.runner.seed, generation)
+        ABOUT.set({"designer": len(self.baselines) + generation - 1})
         try:
             proposal = await self.strategy.ask(generation, rng, designer)
         except WorkflowError as error:

@@ -17,6 +17,7 @@ from noracle.evidence.replies import State
 from noracle.search.candidates import Outcome
 from noracle.search.model import Calls, Completion, Message, ModelError, Request, Usage
 from noracle.search.task import PosedQuestion, draws, parse_answer
+from noracle.search.transcript import ABOUT
 from noracle.search.workflow import (
     AnswerNode,
     Ask,
@@ -132,6 +133,7 @@ class _ItemRun:
         self.question, self.calls, self.seed, self.repeat = question, calls, seed, repeat
         self.done: dict[str, tuple[NodeReply, ...]] = {}
         self.made, self.usage = 0, Usage()
+        self.about = {"workflow": workflow.digest, "item": question.item, "repeat": repeat}
 
     async def nodes(self, rows: Sequence[Sequence[Node]]) -> NodeReply:
         """All nodes, row by row; the reply of the last counts."""
@@ -271,6 +273,7 @@ class _ItemRun:
             replicate=self.repeat * _PLACES + place,
         )
         self.made += 1
+        ABOUT.set({**self.about, "node": node.id, "place": place})
         said = await self.calls.call(request)
         self.usage += said.usage
         return said

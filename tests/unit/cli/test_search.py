@@ -451,3 +451,14 @@ def test_ruled_out_labels_that_cannot_tell_give_a_set_and_exit_code_3(
     assert_valid(ended.json)
     assert len(ended.json["leaders"]) > 1
     assert "good" in ended.json["leaders"]
+
+
+def test_an_exchange_of_a_candidate_can_be_seen(noracle: Run) -> None:
+    search(noracle, "--no-cache")
+    ended = noracle("search", "--show", 1, 3)
+    assert ended.code == 0, ended.err
+    # Item 3 may be in the confirm or final part, which this candidate need not have answered.
+    assert SECRET + " 3" in ended.out
+    assert noracle("search", "--show", 99, 3).code == 2
+    assert noracle("search", "--show", 1, 3, "--out", "nowhere").code == 2
+    assert noracle("view", "noracle-search", "--out", "page.html").code == 0

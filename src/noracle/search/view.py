@@ -1,0 +1,180 @@
+"""One page of a run or of a search: its steps, scores and workflows, and every exchange to unfold."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noracle._version import __version__
+from noracle.errors import ArgumentError, NoracleError
+from noracle.report.card import templates
+from noracle.search.archive import JOURNAL
+from noracle.search.drawing import workflow_svg
+from noracle.search.transcript import TRANSCRIPT, Exchange, headline, read_exchanges
+from noracle.search.workflow import load_workflow, parse_workflow
+
+LARGEST = 1_500_000
+"""Bytes of all exchanges together; longer texts are cut, so that a browser opens the page."""
+_SHORTEST = 240
+_HIDDEN = "What a designer is told quotes labels; --with-labels shows it."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ViewedStep:
+    """One candidate: what it is, what came out, and its exchanges by item."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...] = ()
+    svg: str = ""
+    groups: tuple[tuple[str, tuple[Mapping[str, Any], ...]], ...] = ()
+
+
+def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
+    """The page of a folder that ``noracle ask`` or ``noracle search`` wrote.
+
+    Parameters
+    ----------
+    folder
+        With the journal of a search, or the ``run.json`` of a run.
+    with_labels
+        Also show what a designer was told, which quotes validation labels ("an expert excluded
+        …"). Without it no label is on the page.
+    """
+    where = Path(folder)
+    exchanges = list(read_exchanges(where / TRANSCRIPT))
+    room = max(_SHORTEST, LARGEST // max(1, len(exchanges)))
+    shown: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for exchange in exchanges:
+        about = exchange.about
+        if "designer" in about:
+            texts = _texts(exchange, room, hidden="" if with_labels else _HIDDEN)
+            shown[f"designer {about['designer']}"]["designer"].append(texts)
+        else:
+            repeat = f", repeat {about['repeat'] + 1}" if about.get("repeat") else ""
+            item = f"item {about.get('item', '?')}{repeat}"
+            shown[str(about.get("workflow", ""))][item].append(_texts(exchange, room))
+    if (where / JOURNAL).is_file():
+        title, end, steps = _search(_lines(where / JOURNAL), shown)
+    elif (where / "run.json").is_file():
+        title, end, steps = _run(where, shown)
+    else:
+        came = f"{str(where)!r} without {JOURNAL} and run.json"
+        raise ArgumentError(f"folder must hold a search or a run; got {came}.")
+    paid = sum(e.cost or 0.0 for e in exchanges)
+    tokens = sum(e.input_tokens + e.output_tokens for e in exchanges)
+    lost = sum(e.reply is None for e in exchanges)
+    facts = (
+        ("exchanges", f"{len(exchanges):,} ({lost:,} without a reply), {tokens:,} tokens"),
+        ("cost", f"{paid:,.4f}" if any(e.cost is not None for e in exchanges) else "not known"),
+        *end,
+    )
+    page = templates().get_template("view.html")
+    return page.render(title=title, facts=facts, steps=steps, version=__version__)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The events of a journal up to the last whole line; somebody may be writing."""
+    try:
+        events = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        events[0]["settings"]["task"]
+    except (ValueError, LookupError, TypeError):
+        raise ArgumentError(f"folder must hold the journal of a search; {path} is none.") from None
+    return events
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The digest of each candidate's workflow by its number."""
+    if not (folder / JOURNAL).is_file():
+        raise ArgumentError(f"folder must hold a search; got {str(folder)!r} without {JOURNAL}.")
+    events = _lines(folder / JOURNAL)
+    return {str(e["number"]): e["digest"] for e in events if e["event"] == "proposal"}
+
+
+def _search(
+    events: Sequence[Mapping[str, Any]], shown: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, tuple[tuple[str, str], ...], list[ViewedStep]]:
+    settings = events[0]["settings"]
+    entries = {e["number"]: e for e in events if e["event"] == "entry"}
+    accepted = {e["number"] for e in events if e["event"] == "challenge" and e["accepted"]}
+    steps = []
+    for made in (e for e in events if e["event"] == "proposal"):
+        number, workflow = made["number"], parse_workflow(made["workflow"])
+        entry = entries.get(number, {"fitness": None, "problem": "not run yet", "cost": {}})
+        lines = {
+            "from": made["origin"] + "".join(f", of {p}" for p in made["parents"]),
+            "change": made["change"],
+            "validation": _interval(entry["fitness"]),
+            "problem": entry["problem"],
+            "accepted": "as better, by confirm labels" if number in accepted else "",
+        }
+        groups = {**shown.get(f"designer {number}", {}), **shown.get(made["digest"], {})}
+        steps.append(
+            ViewedStep(
+                title=f"{number}: {workflow.name}",
+                lines=tuple((name, text) for name, text in lines.items() if text),
+                svg=workflow_svg(workflow),
+                groups=_groups(groups),
+            )
+        )
+    said = next((e for e in events if e["event"] == "end"), None)
+    end: dict[str, str] = {"ended": "not yet"}
+    if said is not None:
+        end = {"ended": said["stopped"], "winner": f"{said['winner']}"}
+        end["held out"] = _interval(said["held_out"])
+    title = f"Search on {settings['task']} by {settings['strategy']}"
+    return title, tuple(end.items()), steps
+
+
+def _run(
+    where: Path, shown: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, tuple[tuple[str, str], ...], list[ViewedStep]]:
+    try:
+        run = json.loads((where / "run.json").read_text(encoding="utf-8"))
+        name, digest, system = run["workflow"], run["workflow_digest"], run["system"]
+    except (ValueError, LookupError, TypeError):
+        raise ArgumentError(f"folder must hold a run; {where / 'run.json'} is none.") from None
+    svg = ""
+    try:
+        known = load_workflow(name)
+        svg = workflow_svg(known) if known.digest == digest else ""
+    except NoracleError:  # a file of the user that is elsewhere now
+        pass
+    step = ViewedStep(title=f"{name}", svg=svg, groups=_groups(shown.get(digest, {})))
+    return f"Run of {system}", (("model", str(run.get("model", ""))),), [step]
+
+
+def _groups(
+    groups: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> tuple[tuple[str, tuple[Mapping[str, Any], ...]], ...]:
+    return tuple((name, tuple(rows)) for name, rows in groups.items())
+
+
+def _interval(estimate: Mapping[str, Any] | None) -> str:
+    if estimate is None or estimate.get("value") is None:
+        return ""
+    value, low, high = (estimate[name] for name in ("value", "low", "high"))
+    return f"{value:.3f} [{low:.3f}, {high:.3f}] at {estimate['confidence']:g}"
+
+
+def _texts(exchange: Exchange, room: int, *, hidden: str = "") -> Mapping[str, Any]:
+    """What the page shows of one exchange, the longest texts cut to the room that there is."""
+    said = [(m["role"], m["text"]) for m in exchange.messages]
+    if hidden:
+        said = [("note", hidden)]
+    reply = ("reply", exchange.reply) if exchange.reply is not None else ("failed", exchange.error)
+    parts = [*said, reply]
+    each = max(_SHORTEST // 2, room // len(parts))
+    return {"head": headline(exchange), "parts": tuple(_cut(parts, each))}
+
+
+def _cut(parts: Sequence[tuple[str, str]], each: int) -> Iterator[tuple[str, str]]:
+    for role, text in parts:
+        size = len(html.escape(text).encode("utf-8", "replace"))
+        keep = len(text) if size <= each else int(each / size * len(text) / 2)
+        more = len(text) - keep
+        yield role, f"{text[:keep]} … ({more:,} more characters)" if more else text
