@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,8 @@ def test_the_view_of_a_search_is_for_everybody(
 
     from tests.unit.search.test_transcript import searched
 
-    searched(tmp_path)
+    with ThreadPoolExecutor(1) as other:  # this thread has the event loop of the browser
+        other.submit(searched, tmp_path).result()
     assert run(["-q", "view", str(tmp_path)]) == 0
     with opened(browser, (tmp_path / "view.html").as_uri(), width=width, scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
