@@ -349,9 +349,37 @@ class _WorkflowSearch:
             raise
         if proposal is None:
             return "the strategy was done"
+        proposal = self._without_quotes(proposal)
         number, origin = len(self.baselines) + generation - 1, self.strategy.name
         cost = {} if designer is None else designer.cost
         return proposal_event(number, proposal, origin=origin, generation=generation, cost=cost)
+
+    def _without_quotes(self, proposal: Proposal) -> Proposal:
+        """A designer sees a few items and may repeat them; what is kept and run does not."""
+        if self.designer is None:
+            return proposal
+
+        def struck(value: Any) -> Any:
+            if isinstance(value, str):
+                return self.vault.strike(value)
+            if isinstance(value, list):
+                return [struck(inner) for inner in value]
+            if isinstance(value, dict):
+                return {name: struck(inner) for name, inner in value.items()}
+            return value
+
+        fields = ("change", "thought", "problem")
+        said: dict[str, Any] = {k: self.vault.strike(getattr(proposal, k)) for k in fields}
+        written = proposal.workflow.to_dict()
+        kept = struck(written)
+        if kept == written:
+            return dataclasses.replace(proposal, **said)
+        kept["name"] = written["name"] if kept["name"] == written["name"] else "design"
+        try:
+            return dataclasses.replace(proposal, workflow=parse_workflow(kept), **said)
+        except WorkflowError:  # a quote stood where a name must
+            said["problem"] = "the workflow quotes items where they cannot be struck out"
+            return dataclasses.replace(proposal, workflow=self.baselines[0], **said)
 
     async def _settle(self, number: int) -> Entry:
         """Bring one candidate through evaluation and, where it leads, its challenge."""

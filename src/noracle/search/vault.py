@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Self
 
@@ -43,7 +44,7 @@ class Feedback:
 class Vault:
     """Labels of the items of a task, in three parts. Make it with :meth:`open`."""
 
-    __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "seed", "shares")
+    __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "_quotes", "seed", "shares")
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Vault:
         self._n_classes = {item: n_classes[item] for item in judged}
         self._parts = _split(list(judged), seed, self.shares)
         self._final_open = False
+        self._quotes = Quotes(())
 
     @classmethod
     def open(
@@ -103,7 +105,13 @@ class Vault:
         n, remedy = len(judged), "Check the item ids."
         rule = "must label at least 3 items of the task with yes or no"
         require_evidence(n >= len(PARTS), "judgements", rule, n, remedy=remedy)
-        return cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
+        vault = cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
+        vault._quotes = Quotes(known.values())
+        return vault
+
+    def strike(self, text: str) -> str:
+        """The text without what it quotes of items: their texts, options and ids."""
+        return self._quotes.strike(text)
 
     def items(self, part: Part) -> tuple[ItemId, ...]:
         """The ids of a part, in the order in which they are used."""
@@ -165,6 +173,69 @@ class Vault:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a vault is not copied or pickled: it holds labels.")
+
+
+_LONGEST_QUOTE = 4  # words in a row that two texts about different things hardly share
+_COMMON = 0.05
+_WORD = re.compile(r"\w+")
+
+
+class Quotes:
+    """What is said in items, to be found in other texts: four words in a row, a shorter text as a
+    whole, a name such as ``case-17b``; but nothing that many items share, such as the name of a
+    class, and no plain word.
+
+    Examples
+    --------
+    >>> quotes = Quotes([TaskItem(id=17, text="A woman of 54 with chest pain", options=("rest", "chest X-ray, then rest"))])
+    >>> quotes.strike("Like item 17, a woman of 54 with chest pain: rest?")
+    'Like [item]: rest?'
+    """
+
+    def __init__(self, items: Iterable[TaskItem]) -> None:
+        known = list(items)
+        count = Counter(part for item in known for part in _parts_of(item))
+        most = max(1, int(_COMMON * len(known)))
+        self._parts = frozenset(part for part, n in count.items() if n <= most)
+        ids = {tuple(_words(str(item.id))) for item in known} - {()}
+        self._parts |= {one for one in ids if len(one) > 1}
+        self._ids = {one[0] for one in ids if len(one) == 1}
+        self._longest = min(20, max((len(part) for part in self._parts), default=0))
+
+    def strike(self, text: str) -> str:
+        """The text with ``[item]`` for what it quotes."""
+        words = [(m.start(), m.end(), m[0].casefold()) for m in _WORD.finditer(text)]
+        plain = [word for _, _, word in words]
+        cut = [False] * len(words)
+        for i in range(len(words)):
+            for n in range(1, self._longest + 1):
+                if tuple(plain[i : i + n]) in self._parts:
+                    cut[i : i + n] = [True] * len(cut[i : i + n])
+            if i and plain[i - 1] in ("item", "items") and plain[i] in self._ids:
+                cut[i - 1 : i + 1] = [True, True]
+        out, at = [], 0
+        for k, (start, end, _) in enumerate(words):
+            if cut[k]:
+                if not (k and cut[k - 1]):
+                    out += [text[at:start], "[item]"]
+                at = end
+        return "".join([*out, text[at:]])
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def _parts_of(item: TaskItem) -> set[tuple[str, ...]]:
+    parts: set[tuple[str, ...]] = set()
+    for text in (item.text, *item.options):
+        said = tuple(_words(text))
+        ends = range(_LONGEST_QUOTE, len(said) + 1)
+        parts |= {said[end - _LONGEST_QUOTE : end] for end in ends}
+        if 1 < len(said) < _LONGEST_QUOTE:
+            parts.add(said)
+        parts |= {(w,) for w in said if len(w) > 5 and not w.isalpha() and not w.isdecimal()}
+    return parts
 
 
 def _checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:

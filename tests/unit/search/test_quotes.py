@@ -1,0 +1,105 @@
+"""A designer that repeats everything that it is told: nothing of an item or a label is in any file
+but the transcript.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from noracle.search.backends.scripted import ScriptedModel
+from noracle.search.caller import Cache, Caller
+from noracle.search.engine import search_workflows
+from noracle.search.model import Request
+from noracle.search.report import search_page
+from noracle.search.strategies import Adas, Aflow
+from noracle.search.task import Task, TaskItem
+from noracle.search.vault import Quotes, Vault
+from tests.unit.search.searching import one_call
+
+K = 4
+ITEMS = tuple(
+    TaskItem(
+        id=f"case-{i:03}",
+        text=f"CANARY{i:03} came in with pain in side number {i} since last week",
+        options=tuple(f"canary option {i}.{k} of the ward" for k in range(K)),
+    )
+    for i in range(60)
+)
+
+
+def repeat(request: Request) -> str:
+    """All that was told, in every field that takes text."""
+    told = "\n".join(message.text for message in request.messages)
+    n = len(told) % 97
+    quotes = [line for line in told.splitlines() if "CANARY" in line or "excluded" in line]
+    said = " ".join(quotes)[:1500] or "nothing yet"
+    workflow = one_call("design", f"Think {n} steps. {said}").to_dict()
+    workflow["description"] = said[:300]
+    return json.dumps({"change": said, "thought": said, "workflow": workflow})
+
+
+@pytest.mark.parametrize("strategy", ["adas", "aflow"])
+def test_nothing_of_an_item_is_in_journal_archive_winner_or_page(
+    tmp_path: Path, strategy: str
+) -> None:
+    task = Task(name="ward", items=ITEMS)
+    ids = [item.id for item in ITEMS]
+    judgements = {"item": ids, "class": [i % K for i in range(60)], "verdict": ["no"] * 60}
+    vault = Vault.open(judgements, ITEMS, seed=1)
+    made = Adas(task=task, generations=4) if strategy == "adas" else Aflow(task=task, rounds=4)
+    told: list[str] = []
+
+    def designer(request: Request) -> str:
+        told.append("\n".join(message.text for message in request.messages))
+        return repeat(request)
+
+    with Cache.open(tmp_path / "calls.sqlite") as cache:
+        found = asyncio.run(
+            search_workflows(
+                task,
+                vault,
+                strategy=made,
+                calls=Caller(ScriptedModel(lambda _: "ANSWER: A"), stores=[cache]),
+                designer=Caller(ScriptedModel(designer, name="designer"), stores=[cache]),
+                generations=4,
+                folder=tmp_path,
+                baselines=[one_call("plain")],
+            )
+        )
+    assert any("CANARY" in text and "excluded option" in text for text in told)
+    kept = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*.json*")}
+    kept["page"] = search_page(found)
+    kept["winner"] = json.dumps(found.winner.to_dict())
+    assert any("[item]" in text for text in kept.values())
+    for name, text in kept.items():
+        assert not re.search(
+            r"canary\d|canary option|came in with|case-\d+.{1,3}an expert", text, re.IGNORECASE
+        ), name
+
+
+def test_what_many_items_share_and_plain_words_stay() -> None:
+    items = [
+        TaskItem(id=i, text=f"Is claim {i} about enzymes true?", options=("yes", "no", "not sure"))
+        for i in range(50)
+    ]
+    quotes = Quotes(items)
+    for text in (
+        "Say yes, no or not sure.",
+        "Think about enzymes first.",
+        "Write item names.",
+        "Answer in 3 steps.",
+        "",
+    ):
+        assert quotes.strike(text) == text
+    assert quotes.strike("As in item 7: is claim 7 about enzymes true?") == "As in [item]?"
+    assert quotes.strike("IS CLAIM 7 ABOUT — enzymes") == "[item]"
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "case-001 " * 20_000, "\ud83d\x00 [item] " * 999])
+def test_hostile_texts_are_struck_in_time(text: str) -> None:
+    assert isinstance(Quotes(ITEMS).strike(text), str)
