@@ -43,6 +43,9 @@ _LETTER = Prompt(
     max_tokens=16,
 )
 _REPLY = ("reasoning", "answer")
+_NEGATED = re.compile(
+    r"(?:\b(?:not|never|hardly|nor|cannot)|n[’']t)\s+(?:\w+\s+){0,2}$", re.IGNORECASE
+)
 _T = TypeVar("_T")
 
 
@@ -190,7 +193,8 @@ class _ItemRun:
         return (verdict,) if node.result == "critic" else drafts
 
     def stops(self, node: CritiqueLoop, verdict: NodeReply) -> bool:
-        """Whether the critic said one of the stop words: as a whole word, capitals as given.
+        """Whether the critic said one of the stop words: as a whole word, capitals as given, and
+        not negated ("this is not yet CORRECT").
 
         Where the critic answers and stop words are options themselves ("yes", "no"), the option
         that it chose decides, so that a "no" in passing does not stop the loop.
@@ -199,8 +203,10 @@ class _ItemRun:
         chosen = {word.casefold() for word in node.stop} & options
         if node.result == "critic" and chosen:
             return verdict.answer is not None and self.option(verdict.answer) in chosen
+        text = verdict.text
         words = (rf"(?<!\w){re.escape(word)}(?!\w)" for word in node.stop)
-        return any(re.search(word, verdict.text) for word in words)
+        found = (match for word in words for match in re.finditer(word, text))
+        return any(not _NEGATED.search(text, 0, match.start()) for match in found)
 
     async def route(self, node: RouteNode) -> NodeReply:
         form = f"Reply with one of these names and nothing else: {', '.join(node.branches)}."

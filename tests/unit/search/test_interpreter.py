@@ -509,6 +509,25 @@ def test_pooler_is_stopped_by_its_choice_and_not_by_a_word_in_passing() -> None:
     assert ran("judge-debate", model, pose(CLAIM)).calls == 8
 
 
+@pytest.mark.parametrize(
+    ("said", "calls"),
+    [
+        ("All is CORRECT.", 2),
+        ("It was not clear at first. Now it is CORRECT.", 2),
+        ("This is not CORRECT.", 11),
+        ("It isn't yet CORRECT", 11),
+        ("That can never be CORRECT", 11),
+        ("INCORRECT", 11),
+    ],
+)
+def test_a_stop_word_that_is_negated_does_not_stop_the_loop(said: str, calls: int) -> None:
+    stop = load_workflow("self-refine").nodes[1]
+    assert isinstance(stop, CritiqueLoop)
+    word = stop.stop[0]
+    critic: Say = lambda r: said.replace("CORRECT", word) + " ANSWER: A"  # noqa: E731
+    assert ran("self-refine", Scripted(critic)).calls == calls
+
+
 # --- errors
 
 
