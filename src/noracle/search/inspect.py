@@ -29,7 +29,7 @@ from noracle.evidence.logs import (
 from noracle.evidence.replies import read_choice
 from noracle.search.backends.inspect import chat_messages, settings
 from noracle.search.interpreter import run_workflow
-from noracle.search.model import Completion, Request, Usage
+from noracle.search.model import Completion, ModelError, Request, Usage
 from noracle.search.task import LETTERS, TaskItem, pose
 from noracle.search.workflow import load_workflow
 
@@ -203,8 +203,9 @@ class _Calls:
         """Let Inspect generate."""
         config = GenerateConfig(**settings(request))
         output = await get_model().generate(chat_messages(request), config=config)
-        text = output.completion if output.choices else ""
-        finish = FINISH.get(str(output.stop_reason) if output.choices else "", "stop")
+        if not output.choices:
+            raise ModelError(f"{output.model}: the reply holds no message.", transient=True)
+        text, finish = output.completion, FINISH.get(str(output.stop_reason), "stop")
         finish = finish if text.strip() or finish != "stop" else "empty"
         used = output.usage
         usage = Usage() if used is None else Usage(used.input_tokens, used.output_tokens)
@@ -231,6 +232,11 @@ def workflow(plan: str = "cot", seed: int = 0, shuffle: bool = False) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         options = tuple(choice.value for choice in state.choices)
+        asked = state.messages
+        plain = len(asked) == 1 and asked[0].role == "user" and isinstance(asked[0].content, str)
+        came = "images, earlier turns or a system message"
+        rule = f"sample {state.sample_id!r} must be one message of text for a workflow"
+        require(plain, f"{rule}; got {came}. Leave out solvers that add some.")
         item = TaskItem(id=state.sample_id, text=state.input_text, options=options)
         question = pose(item, shuffle=seed if shuffle else None)
         outcome = await run_workflow(loaded, question, _Calls(), seed=seed, repeat=state.epoch - 1)

@@ -309,6 +309,15 @@ def test_workflow_with_shuffled_options_gives_answers_in_the_order_of_the_datase
     assert {s.scores["weak_choice"].answer for s in log.samples or [] if s.scores} == {"C"}
 
 
+def test_a_workflow_refuses_what_it_cannot_pass_on(tmp_path: Path) -> None:
+    from inspect_ai.solver import system_message
+
+    plan = [system_message("You are a nurse."), workflow("direct")]
+    log = run(tmp_path, [output("ANSWER: B")] * N, plan=plan)
+    assert log.status == "error"
+    assert "must be one message of text for a workflow" in str(log.error)
+
+
 def test_workflow_may_be_a_file(tmp_path: Path) -> None:
     from noracle.search.workflow import load_workflow
 
