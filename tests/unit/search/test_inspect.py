@@ -313,7 +313,8 @@ def test_a_workflow_refuses_what_it_cannot_pass_on(tmp_path: Path) -> None:
     from inspect_ai.solver import system_message
 
     plan = [system_message("You are a nurse."), workflow("direct")]
-    log = run(tmp_path, [output("ANSWER: B")] * N, plan=plan)
+    task = Task(dataset=samples(), solver=plan, scorer=weak_choice(), name="plain")
+    (log,) = evaluate(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
     assert log.status == "error"
     assert "must be one message of text for a workflow" in str(log.error)
 
