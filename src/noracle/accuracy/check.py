@@ -543,7 +543,7 @@ def check_hits(
     highest = None if asked is None or not few else highest_inverse(asked.questions)
     return _checked(
         "hits",
-        "answers made without the labels",
+        "answers made without the verdicts",
         [_hits_part(counts.of(s), s, uniform, highest) for s in _names(counts, system)],
         without="not applicable: needs questions about items with an answer",
         method="exact Poisson binomial; bets on the mean of inverse propensities",
@@ -1110,7 +1110,7 @@ POLICY: Mapping[str, Rule] = {
     ),
     "yes rate": Rule(("right verdicts",), _SETS, moot=("error rates", "transition")),
     "overlap": Rule(("uniform routing",), _DRAW, moot=("error rates", "transition")),
-    "hits": Rule(("answers made without the labels",), f"{_DRAW} {_SETS}", moot=("transition",)),
+    "hits": Rule(("answers made without the verdicts",), f"{_DRAW} {_SETS}", moot=("transition",)),
     # An estimate gives each stratum its share of the items, whatever the rate at which it was
     # labelled.
     "label rates": Rule(
