@@ -12,7 +12,8 @@ can be changed unseen:
     system-committed   payload name, commitment (:func:`noracle.collect.chain.salted_hash`)
     system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`), commitment and salt if there was one
     clock-stepped  payload by, from, to (seconds): the clock went back; logged once, times stand still until it has caught up
-    answer         actor = alias; at = received_at, or that of the event before if it is later; payload answer, question, place, revision (0), value, shown_at, received_at
+    answer         actor = alias; at = received_at, or that of the event before if that is later;
+                   payload answer, question, place, revision (0), value, shown_at, received_at
     amended        the same, revision 1, 2, …
 """
 

@@ -62,7 +62,9 @@ def faults_of_files(archive: ProjectArchive) -> Iterator[str]:
 
 
 def _shape(name: str, records: Sequence[Record], fields: Mapping[str, str]) -> Iterator[str]:
-    may = {f: {_MAY[k.rstrip("?+")], *([type(None)] if "?" in k else ())} for f, k in fields.items()}
+    may = {
+        f: {_MAY[k.rstrip("?+")], *([type(None)] if "?" in k else ())} for f, k in fields.items()
+    }
     try:
         wrong = [f for f in may if not may[f].issuperset(map(type, map(itemgetter(f), records)))]
         whole = {*map(len, records)} <= {len(fields)}
@@ -521,41 +523,36 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
 
 
 def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
-    sealed = False
-    logged: dict[str, tuple[Any, Any]] = {}
+    sealed, when = False, systems_in_time(parsed)
+    logged: dict[str, Record] = {}
     promised: dict[str, str] = {}
-    salts: dict[str, tuple[str, str]] = {}
     for event, payload in parsed:
         sealed = sealed or event["kind"] == "sealed"
-        if event["kind"] == "system-added":
-            name, seq = payload["name"], event["seq"]
-            if not sealed:
-                yield f"system {name!r} must have been added after sealing; event {seq} is before it"
-            if name in logged:
-                yield f"system {name!r} must have been added once; event {seq} adds it again"
-            logged[name] = payload["sha256"], event["at"]
-            promise = payload.get("commitment")
-            if promised.get(name) != promise:
-                rule = f"system {name!r} must be added with the commitment that was logged for it"
-                yield f"{rule}; event {seq} is not"
-            if promise is not None:
-                salts[name] = payload["salt"], promise
-        elif event["kind"] == "system-committed":
+        if event["kind"] == "system-committed":
             promised.setdefault(payload["name"], payload["commitment"])
-    when = systems_in_time(parsed)
-    for record in archive.systems:
-        name, none = record["system"], (None, None)
-        late = when.get(name) == "uploaded after answers"
-        if record.get("late", late) != late:
-            yield f"system {name!r}: late must be {late}, as the order of the events says"
-        told = record.get("salt"), record.get("commitment")
-        if "late" in record and told != salts.get(name, none):
-            yield f"system {name!r} (commitment, salt) must be as its event says"
-    shown = {s["system"]: (s["sha256"], s["uploaded_at"]) for s in archive.systems}
+        if event["kind"] != "system-added":
+            continue
+        name, seq = payload["name"], event["seq"]
+        if not sealed:
+            yield f"system {name!r} must have been added after sealing; event {seq} is before it"
+        if name in logged:
+            yield f"system {name!r} must have been added once; event {seq} adds it again"
+        if promised.get(name) != payload.get("commitment"):
+            rule = f"system {name!r} must be added with the commitment that was logged for it"
+            yield f"{rule}; event {seq} is not"
+        late = when[name] == "uploaded after answers"
+        told = {key: payload.get(key) for key in ("sha256", "commitment", "salt")}
+        logged[name] = {"system": name, "uploaded_at": event["at"], "late": late, **told}
+    shown = {record["system"]: record for record in archive.systems}
     for name in sorted({*shown, *logged}):
-        if shown.get(name) != logged.get(name):
-            yield f"system {name!r} (hash, time) must be as its event says"
-    given: dict[str, dict[str, int | None]] = {name: {} for name in shown}
+        record, told = shown.get(name, {}), logged.get(name, {})
+        if wrong := [key for key in record or told if record.get(key) != told.get(key)]:
+            yield f"system {name!r} ({', '.join(wrong)}) must be as the events say"
+    yield from _predictions(archive, logged)
+
+
+def _predictions(archive: ProjectArchive, logged: Mapping[str, Record]) -> Iterator[str]:
+    given: dict[str, dict[str, int | None]] = {s["system"]: {} for s in archive.systems}
     known, k = {item["name"] for item in archive.items}, archive.spec.n_classes
     for row in archive.predictions:
         name, item, answer = row["system"], row["item"], row["answer"]
@@ -567,9 +564,10 @@ def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
             yield f"the answer of {name!r} to {item!r} must be in [0, {k}); got {answer}"
         given[name][item] = answer
     for name, answers in given.items():
-        if chain.answers_hash(answers) != shown[name][0]:
+        told = logged.get(name, {})
+        if chain.answers_hash(answers) != told.get("sha256"):
             yield f"the answers of system {name!r} are not those whose hash was logged"
-        salt, promise = salts.get(name, ("", None))
+        promise, salt = told.get("commitment"), str(told.get("salt"))
         if promise is not None and chain.salted_hash(salt, answers) != promise:
             yield f"the answers of system {name!r} are not those that were committed to"
 
@@ -582,7 +580,7 @@ def systems_in_time(parsed: Parsed) -> dict[str, Timing]:
         if event["kind"] == "answer":
             answered = True
         elif event["kind"] == "system-committed" and not answered:
-            committed[payload["name"]] = payload["commitment"]
+            committed.setdefault(payload["name"], payload["commitment"])
         elif event["kind"] == "system-added":
             promise = committed.pop(payload["name"], None)
             kept = promise is not None and promise == payload.get("commitment")

@@ -136,7 +136,9 @@ def _notes(project: Project) -> tuple[str, ...]:
             which = f"{len(absent)} of {len(asked)} classes ({', '.join(absent[:5])})"
             notes.append(f"no answer yet for {which}: they contribute bounds only")
     if project.late:
-        notes.append(f"{estimates.LATE}, and so without a promise: {', '.join(sorted(project.late))}")
+        notes.append(
+            f"{estimates.LATE}, and so without a promise: {', '.join(sorted(project.late))}"
+        )
     if project.unrevealed:
         named = ", ".join(project.unrevealed[:5])
         notes.append(f"{len(project.unrevealed)} systems committed to and not revealed: {named}")

@@ -332,9 +332,7 @@ _KEPT: dict[tuple[str, int, str, int], Whole] = {}
 """A few answers of systems, which never change: a dashboard asks for them every few seconds."""
 
 
-def _read_systems(
-    work: Work, systems: list[Row], size: int, root: str | None
-) -> dict[str, Whole]:
+def _read_systems(work: Work, systems: list[Row], size: int, root: str | None) -> dict[str, Whole]:
     """The answers of each system by item number, in the order in which the systems came."""
     found = {}
     for system in systems:

@@ -255,8 +255,8 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
 def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, ExportTable]:
     """Tables that ``noracle estimate`` and the other verbs read.
 
-    ``answers`` (of items with main questions; ``late`` is 1 for a system that came after the first
-    answer, a column only where there is one), ``judgements`` (answers to main questions, and to
+    ``answers`` (of items with main questions; ``after_answers`` is 1 for a system that came
+    after the first answer, a column only where there is one), ``judgements`` (answers to main questions, and to
     those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
     ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
     the project is closed) and ``classes`` (number and name).
@@ -278,7 +278,8 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     ]
     text, whole = "text", "whole"
     columns = {"item": text, "rater": text, "label": whole, "at": "number"}
-    given = {"item": text, "system": text, "answer": whole, **({"late": whole} if marked else {})}
+    given = {"item": text, "system": text, "answer": whole}
+    given |= {"after_answers": whole} if marked else {}
     classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
         "answers": ExportTable(columns=given, rows=answers),
