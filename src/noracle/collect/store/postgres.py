@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from noracle.collect import errors
-from noracle.collect.chain import STEPPED, canonical, event_hash
+from noracle.collect.chain import SKEW, STEPPED, Step, canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
@@ -58,9 +58,12 @@ FROM unnest(%s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::text[]) AS
 _HEAD = """
 SELECT p.last_seq, p.head, COALESCE(e.at, 0) FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq
 WHERE p.id = %s FOR NO KEY UPDATE OF p"""
+# The latest time of a project, and the earliest clock of what is not chained yet.
 _LATEST = """
-SELECT COALESCE(GREATEST(e.at, (SELECT MAX(l.at) FROM event l WHERE l.project_id = p.id AND l.seq IS NULL)), 0) AS at
-FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq WHERE p.id = :project"""
+SELECT COALESCE(GREATEST(e.at, l.high), 0) AS at, COALESCE(l.low, 1e15) AS low FROM project p
+LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq CROSS JOIN LATERAL (
+    SELECT MAX(at) AS high, MIN(CASE kind WHEN 'clock-stepped' THEN (payload::jsonb->>'to')::float8 ELSE at END) AS low
+    FROM event WHERE project_id = p.id AND seq IS NULL) l WHERE p.id = :project"""
 _NAMES = """
 SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"""
 _COLUMNS = """
@@ -115,8 +118,9 @@ class PostgresWork(Work):
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event; answers that are on their way come before it, later ones after it."""
         self.connection.execute(_LOCK, (PROJECT_LOCK, project))
-        last = float((self.one(_LATEST, project=project) or {"at": 0.0})["at"])
-        at, stepped = hot.clamp(self, project, float(at), last)
+        last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
+        step = Step(last, low) if low < last - SKEW else None  # it is told when that is chained
+        at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
             self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
         self.connection.execute(_EVENT, (project, at, actor, kind, canonical(payload)))
@@ -157,9 +161,11 @@ def chain(connection: Connection, project: int) -> None:
                 return
             found = connection.execute(_HEAD, (project,)).fetchone()
             seq, head, last = found if found is not None else (0, "", 0.0)
-            links, work = [], PostgresWork(connection)
+            links, work, known = [], PostgresWork(connection), None
             for number, at, actor, kind, payload in loose:
-                last, stepped = hot.clamp(work, project, at, last)
+                last, stepped = hot.clamp(work, project, at, last, known)
+                told = json.loads(payload) if kind == STEPPED else stepped
+                known = known if told is None else Step(last, told["to"])
                 rows = [(number, actor, kind, payload)]
                 if stepped is not None:
                     step = ("system", STEPPED, canonical(stepped))

@@ -104,7 +104,8 @@ SELECT name, commitment, committed_at FROM committed WHERE project_id = :project
 INSERT INTO committed (project_id, name, commitment, committed_at) VALUES (:project, :name, :commitment, :at)
 ON CONFLICT DO NOTHING RETURNING name
 -- name: last_step
-SELECT at, payload FROM event WHERE project_id = :project AND kind = 'clock-stepped' ORDER BY id DESC LIMIT 1
+SELECT at, payload FROM event WHERE project_id = :project AND kind = 'clock-stepped' AND seq IS NOT NULL
+ORDER BY seq DESC LIMIT 1
 -- name: closed_head
 SELECT hash FROM event WHERE project_id = :project AND kind = 'closed'
 -- name: add_prediction

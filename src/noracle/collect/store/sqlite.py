@@ -138,10 +138,10 @@ class SqliteWork(Work):
 
 
 def clamp(
-    work: Work, project: int, at: float, last: float
+    work: Work, project: int, at: float, last: float, step: Step | None = None
 ) -> tuple[float, dict[str, float] | None]:
-    """:func:`clamped` in a project; the step that was logged last is looked up where it matters."""
-    found = clamped(at, last)
+    """:func:`clamped` in a project; a step that was chained is looked up where it matters."""
+    found = clamped(at, last, step)
     if found[1] is None or (row := work.one(SQL.last_step, project=project)) is None:
         return found
     return clamped(at, last, Step(row["at"], json.loads(row["payload"])["to"]))

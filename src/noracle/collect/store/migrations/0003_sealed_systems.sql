@@ -7,7 +7,7 @@ CREATE TABLE committed (
     PRIMARY KEY (project_id, name)
 );
 CREATE INDEX event_closed ON event (project_id) WHERE kind = 'closed';
-CREATE INDEX event_stepped ON event (project_id, id) WHERE kind = 'clock-stepped';
+CREATE INDEX event_stepped ON event (project_id, seq) WHERE kind = 'clock-stepped';
 
 -- What the chain says of the systems that are there already.
 UPDATE system SET late = 1 WHERE EXISTS (
