@@ -274,3 +274,58 @@ def test_late_systems_of_every_protocol_promise_nothing(protocol: str, sqlite_ur
     wanted = ["chance hits of early", "chance hits of late"]
     assert hits == ([] if protocol == "ordinary" else wanted)
     assert not view.alarms
+
+
+@pytest.mark.full
+def test_the_pages_and_json_tell_of_late_systems_and_of_the_head(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="the extra 'collect' is not installed")
+    from tests.service import web_site
+
+    with web_site.running(tmp_path) as site:
+        ann, bob = site.person("ann"), site.person("bob")
+        project = site.project("demo", ann)
+        site.items(project, web_site.texts(9))
+        for pool in range(3):
+            site.join("demo", ann, bob, "annotator", pool)
+        owner, rater = site.as_(ann), site.as_(bob)
+        site.step(project, "seal")
+        mine: dict[str, int | None] = {f"i{k}": k % 3 for k in range(9)}
+        salt = projects.new_salt()
+        where = "/projects/demo"
+        told = owner.api("POST", f"{where}/systems", {"name": "a", "answers": mine})
+        assert told.status == 201, told.text
+        assert (told.status, told.json()["late"]) == (201, False)
+        promise = {"name": "b", "commitment": salted_hash(salt, mine)}
+        assert owner.api("POST", f"{where}/systems", promise).status == 201
+        for wrong in ({}, {"salt": salt}, {**promise, "answers": mine}, {"commitment": "x"}):
+            sent = {"name": "w", **wrong}
+            assert owner.api("POST", f"{where}/systems", sent).status in (409, 422)
+        assert rater.api("POST", f"{where}/systems", promise).status == 403
+        site.step(project, "open")
+        asked = rater.api("POST", f"{where}/next").json()["next"]
+        keys = {"question": asked["question"], "key": asked["key"], "shown_at": 1.0}
+        assert rater.api("POST", f"{where}/answers", {**keys, "value": "no"}).status == 200
+        sent = {"name": "b", "answers": {**mine, "i0": 1}, "salt": salt}
+        assert owner.api("POST", f"{where}/systems", sent).status == 422
+        told = owner.api("POST", f"{where}/systems", {"name": "b", "answers": mine, "salt": salt})
+        assert (told.status, told.json()["late"]) == (201, False)
+        told = owner.api("POST", f"{where}/systems", {"name": "c", "answers": mine})
+        assert (told.status, told.json()["late"]) == (201, True)
+        assert owner.get("/p/demo").text.count("Uploaded after answers") == 1
+        assert owner.get("/p/demo/setup").text.count("Uploaded after answers") == 1
+        late = {s["name"]: s["late"] for s in owner.api("GET", f"{where}/live").json()["systems"]}
+        assert late == {"a": False, "b": False, "c": True}
+        assert "data-copy" not in owner.get("/p/demo").text
+        closed = owner.api("POST", f"{where}/close").json()
+        assert closed["state"] == "closed"
+        page = owner.get("/p/demo").text
+        assert closed["head"] in page
+        assert 'data-copy="head"' in page
+        assert '<svg width="' in page
+        assert "QR code" in page
+        archive = read_archive(io.BytesIO(owner.api("GET", f"{where}/export").body))
+        assert archive.project["closed_head"] == closed["head"] != archive.project["head"]
+        values = [closed[key] for key in ("commitment", "root", "head")]
+        result = verify_archive(archive, published=values)
+        assert result.verified, result.findings
+        assert result.systems == {"a": "in time", "b": "committed in time", "c": LATE}

@@ -206,7 +206,7 @@ async def dashboard(page: Visit, slug: str) -> Response:
     member = await page.member(slug, READERS)
     view = await page.web.live(member)
     head = None
-    if view.state == "closed" and not page.partial:
+    if member.state == "closed" and not page.partial:
         told = await page.web.store.read_chained(
             member.project, lambda work: projects.published(work, slug)
         )
