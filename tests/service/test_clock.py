@@ -175,10 +175,10 @@ def test_a_session_from_the_future_ends(store: Store) -> None:
 
 
 def test_small_differences_are_no_steps() -> None:
-    from noracle.collect.chain import Step, clamped
+    from noracle.collect.chain import ClockStep, clamped
 
     assert clamped(100.0 - SKEW, 100.0) == (100.0, None)
     assert clamped(100.0 - SKEW - 0.1, 100.0)[1] is not None
-    assert clamped(50.0, 100.0, Step(100.0, 49.0)) == (100.0, None)
-    assert clamped(40.0, 100.0, Step(100.0, 49.0))[1] is not None  # another one
-    assert clamped(50.0, 100.0, Step(90.0, 49.0))[1] is not None  # it had caught up meanwhile
+    assert clamped(50.0, 100.0, ClockStep(100.0, 49.0)) == (100.0, None)
+    assert clamped(40.0, 100.0, ClockStep(100.0, 49.0))[1] is not None  # another one
+    assert clamped(50.0, 100.0, ClockStep(90.0, 49.0))[1] is not None  # it had caught up meanwhile

@@ -121,6 +121,7 @@ def test_the_cheat_promises_nothing_live_exported_and_verified(
     kinds = {r["subject"]: r["guarantee"] for r in results if r["schema"] == "estimate/1"}
     assert kinds["cheat"]["kind"] == "heuristic"
     assert kinds["honest"]["kind"] == "finite-sample"
+    assert {a["name"]: a["status"] for a in kinds["honest"]["assumptions"]}[UNTOLD] == "assumed"
     assert run(["check", *tables]) == 1
     assert f"cheat: {LATE}" in capfd.readouterr().out
 
@@ -329,3 +330,33 @@ def test_the_pages_and_json_tell_of_late_systems_and_of_the_head(tmp_path: Path)
         result = verify_archive(archive, published=values)
         assert result.verified, result.findings
         assert result.systems == {"a": "in time", "b": "committed in time", "c": LATE}
+
+
+def test_a_database_of_the_first_release_tells_which_systems_were_late(sqlite_url: str) -> None:
+    """Its events say so; the flag follows when the database is migrated."""
+    import sqlite3
+
+    from noracle.collect.store import base, open_store
+
+    path = sqlite_url.removeprefix("sqlite:///")
+    service = Service(open_store(sqlite_url))
+    ready = service.ready(spec_of(k=K), texts(30))
+    mine = {n: a for n, a in answers(8).items() if int(n[1:]) < 30}
+    add(service, ready, "early", mine)
+    service.work(ready, say, most=3)
+    add(service, ready, "late", mine)  # the same answers: the time tells them apart
+    service.store.close()
+    with sqlite3.connect(path) as old:  # as release 0.1 left it
+        for name in ("late", "commitment", "salt"):
+            old.execute(f"ALTER TABLE system DROP COLUMN {name}")
+        old.execute("DROP TABLE committed")
+        old.execute("DROP INDEX event_closed")
+        old.execute("DROP INDEX event_stepped")
+        third = next(m for m in base.migrations("sqlite") if m.name == "sealed_systems")
+        old.executescript(third.sql)
+    old.close()
+    service = Service(open_store(sqlite_url))
+    archive = archive_of(service, ready)
+    assert {s["system"]: s["late"] for s in archive.systems} == {"early": False, "late": True}
+    assert verify_archive(archive).passed
+    service.store.close()

@@ -79,7 +79,7 @@ SKEW = 5.0
 STEPPED = "clock-stepped"
 
 
-class Step(NamedTuple):
+class ClockStep(NamedTuple):
     """A step of the clock that was logged under the time ``at``; it went back to ``to``."""
 
     at: float
@@ -87,7 +87,7 @@ class Step(NamedTuple):
 
 
 def clamped(
-    at: float, last: float, step: Step | None = None
+    at: float, last: float, step: ClockStep | None = None
 ) -> tuple[float, dict[str, float] | None]:
     """The time under which an event is logged, never before that of the ``last`` one; and what to
     log before it where the clock stepped back. ``step`` is the latest that was logged: while times
@@ -99,7 +99,7 @@ def clamped(
     ((11.0, None), (10.0, None))
     >>> clamped(-3590.0, 10.0)
     (10.0, {'by': -3600.0, 'from': 10.0, 'to': -3590.0})
-    >>> clamped(-3580.0, 10.0, Step(10.0, -3590.0))
+    >>> clamped(-3580.0, 10.0, ClockStep(10.0, -3590.0))
     (10.0, None)
     """
     known = step is not None and step.at == last and at >= step.to - SKEW

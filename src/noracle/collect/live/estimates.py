@@ -535,7 +535,10 @@ def timed(view: records.SystemView, *, late: bool) -> records.SystemView:
     parts: dict[str, Any] = {}
     for name in ("estimate", "fixed", "corrected"):
         if (found := getattr(view, name)) is not None:
-            about: Any = {"guarantee": found.guarantee & promise, "notes": (*found.notes, *notes)}
+            known = found.guarantee  # the events say more than an estimator can assume
+            rests = tuple(a for a in known.assumptions if a.name != UNTOLD or a.status == "failed")
+            known = dataclasses.replace(known, assumptions=rests) & promise
+            about: Any = {"guarantee": known, "notes": (*found.notes, *notes)}
             parts[name] = dataclasses.replace(found, **about)
     return dataclasses.replace(view, late=late, **parts)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from noracle.collect import errors
-from noracle.collect.chain import SKEW, STEPPED, Step, canonical, event_hash
+from noracle.collect.chain import SKEW, STEPPED, ClockStep, canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
@@ -119,7 +119,9 @@ class PostgresWork(Work):
         """Append an event; answers that are on their way come before it, later ones after it."""
         self.connection.execute(_LOCK, (PROJECT_LOCK, project))
         last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
-        step = Step(last, low) if low < last - SKEW else None  # it is told when that is chained
+        step = (
+            ClockStep(last, low) if low < last - SKEW else None
+        )  # it is told when that is chained
         at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
             self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
@@ -165,7 +167,7 @@ def chain(connection: Connection, project: int) -> None:
             for number, at, actor, kind, payload in loose:
                 last, stepped = hot.clamp(work, project, at, last, known)
                 told = json.loads(payload) if kind == STEPPED else stepped
-                known = known if told is None else Step(last, told["to"])
+                known = known if told is None else ClockStep(last, told["to"])
                 rows = [(number, actor, kind, payload)]
                 if stepped is not None:
                     step = ("system", STEPPED, canonical(stepped))

@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from noracle.collect.chain import STEPPED, Step, canonical, clamped, event_hash
+from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, fits, read_spec
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
@@ -138,13 +138,13 @@ class SqliteWork(Work):
 
 
 def clamp(
-    work: Work, project: int, at: float, last: float, step: Step | None = None
+    work: Work, project: int, at: float, last: float, step: ClockStep | None = None
 ) -> tuple[float, dict[str, float] | None]:
     """:func:`clamped` in a project; a step that was chained is looked up where it matters."""
     found = clamped(at, last, step)
     if found[1] is None or (row := work.one(SQL.last_step, project=project)) is None:
         return found
-    return clamped(at, last, Step(row["at"], json.loads(row["payload"])["to"]))
+    return clamped(at, last, ClockStep(row["at"], json.loads(row["payload"])["to"]))
 
 
 def connect(
