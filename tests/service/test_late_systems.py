@@ -50,7 +50,7 @@ def commit(service: Service, ready: Ready, name: str, commitment: str) -> None:
 
 
 def say(text: str, shown: tuple[int, ...]) -> str:
-    return "yes" if truth(f"i{int(text.split()[-1]):04}") == shown[0] else "no"
+    return "yes" if truth(f"i{int(text.rsplit(maxsplit=1)[-1]):04}") == shown[0] else "no"
 
 
 def cheat(service: Service, project: int) -> dict[str, int | None]:
@@ -258,7 +258,9 @@ def test_late_systems_of_every_protocol_promise_nothing(protocol: str, sqlite_ur
     add(service, ready, "early", mine)
 
     def value(text: str, shown: tuple[int, ...]) -> str:
-        each = ["yes" if truth(f"i{int(text.split()[-1]):04}") == c else "no" for c in shown]
+        each = [
+            "yes" if truth(f"i{int(text.rsplit(maxsplit=1)[-1]):04}") == c else "no" for c in shown
+        ]
         one = {"judge-all": "|".join(each), "targeted": each[0]}
         return one.get(protocol, str(shown[0]))
 

@@ -19,6 +19,7 @@ and the head of the chain, without which nothing is verified.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -27,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from operator import ge, itemgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from noracle.collect import archive as files
 from noracle.collect import chain
@@ -251,7 +252,6 @@ PROVES = {
 }
 """What it proves that a published value is in an archive."""
 _SHOWN = 5
-Found = TypeVar("Found")
 _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
 _LIFE = ("created", "sealed", "opened", "closed")
 _fields = itemgetter(*FIELDS["routes"])
@@ -354,14 +354,16 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
             checks.append(Checked(name=name, status="not looked at", note=note))
         elif name != "published" or published:
             checks.append(_run(name, faults))
-    whole = not checks[0].findings
-    clock = _steps(parsed) if whole else ()
-    note = "; ".join(clock[:_SHOWN]) + (f"; and {len(clock) - _SHOWN} more" * (len(clock) > _SHOWN))
-    status: Status = "stepped" if clock else "holds" if whole else "not looked at"
-    checks.append(Checked(name="clock", status=status, note=note))
-    met, unprotected = _met(archive, parsed, published) if whole else ((), 0)
+    systems, clock = dict[str, Timing](), list[str]()
+    with contextlib.suppress(*_BROKEN):  # a fault of the checks above
+        systems = systems_in_time(parsed)
+        clock = list(_stepped(parsed))
+    more = f"and {len(clock) - _SHOWN} more"
+    note = "; ".join([*clock[:_SHOWN], *([more] if len(clock) > _SHOWN else [])])
+    checks.append(Checked(name="clock", status="stepped" if clock else "holds", note=note))
+    met, unprotected = _met(archive, parsed, published) if not checks[0].findings else ((), 0)
     return Verification(
-        systems=_read(systems_in_time, parsed, {}),
+        systems=systems,
         published=met,
         unprotected=unprotected,
         checks=tuple(checks),
@@ -589,20 +591,8 @@ def systems_in_time(parsed: Parsed) -> dict[str, Timing]:
     return {**found, **dict.fromkeys(committed, "not revealed")}
 
 
-def _read(of: Callable[[Parsed], Found], parsed: Parsed, otherwise: Found) -> Found:
-    """What the events say; nothing where they cannot be read, which is a fault elsewhere."""
-    try:
-        return of(parsed)
-    except _BROKEN:
-        return otherwise
-
-
-def _steps(parsed: Parsed) -> list[str]:
-    """Where the clock stepped, in words: it was logged, or times go backwards (in old archives)."""
-    return _read(lambda parsed: list(_stepped(parsed)), parsed, [])
-
-
 def _stepped(parsed: Parsed) -> Iterator[str]:
+    """Where the clock stepped, in words: it was logged, or times go backwards (in old archives)."""
     then, most, told = 0.0, 0.0, False
     for event, payload in parsed:
         seq, at = event["seq"], event["at"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import re
 import string
@@ -161,16 +162,18 @@ def judgements(
     spec = read_spec(project_of(work, project)["spec"])
     if spec.protocol == "ordinary":
         return []
+    rows = first_answers(work, project, kinds)
+    times = itertools.accumulate((row["received_at"] for row in rows), max)  # a clock may step
     return [
         {
             **{key: row[key] for key in ("item", "rater", "draw", "kind", "question")},
             "class": asked,
             "verdict": verdict,
             "propensity": one_propensity(spec, row),
-            "at": row["received_at"],
+            "at": at,
             "revision": 0,
         }
-        for row in first_answers(work, project, kinds)
+        for row, at in zip(rows, times, strict=True)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
         if asked is not None
     ]
