@@ -362,3 +362,34 @@ def test_a_database_of_the_first_release_tells_which_systems_were_late(sqlite_ur
     assert {s["system"]: s["late"] for s in archive.systems} == {"early": False, "late": True}
     assert verify_archive(archive).passed
     service.store.close()
+
+
+def test_the_command_line_commits_reveals_and_prints_the_head(
+    sqlite_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from noracle.collect.store import open_store
+
+    service = Service(open_store(sqlite_url))
+    ready = service.ready(spec_of(k=K), texts(12))
+    lines = "".join(f"i{k:04},{k % K}\n" for k in range(12))
+    (tmp_path / "a.csv").write_text(f"item,answer\n{lines}")
+    named = ["collect", "import", "demo", "--db", sqlite_url, "--system", f"a={tmp_path / 'a.csv'}"]
+    assert run([*named, "--commit", "--salt", "0" * 32]) == 2
+    assert run([*named, "--commit"]) == 0
+    out = capfd.readouterr().out
+    salt = out.split("--salt ")[1].strip()
+    assert "commitment" in out
+    service.work(ready, say, most=3)
+    assert run(named) != 0  # its name is taken by the commitment
+    assert run([*named, "--salt", "0" * 32]) != 0
+    assert run([*named, "--salt", salt]) == 0
+    late = [*named[:-1], f"b={tmp_path / 'a.csv'}"]
+    capfd.readouterr()
+    assert run(late) == 0
+    assert f"b: {LATE}" in capfd.readouterr().out
+    assert run(["collect", "close", "demo", "--db", sqlite_url, "--yes"]) == 0
+    head = next(line.split()[1] for line in capfd.readouterr().out.splitlines() if "head" in line)
+    result = verify_archive(archive_of(service, ready), published=[head])
+    assert result.verified, result.findings
+    assert result.systems == {"a": "committed in time", "b": LATE}
+    service.store.close()
