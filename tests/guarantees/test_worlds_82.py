@@ -523,7 +523,7 @@ def test_g_judgements_made_of_the_answers_themselves_are_refuted(worlds: int) ->
             compare_systems(evidence).guarantee,
         ):
             assert guarantee.kind is Kind.HEURISTIC
-            assert "answers made without the labels" in failed(guarantee)
+            assert "answers made without the verdicts" in failed(guarantee)
 
 
 @pytest.mark.parametrize("policy", ["ask again after no", "stop when settled"])

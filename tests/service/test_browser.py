@@ -420,3 +420,17 @@ def _swapped(page: Any, old: str) -> None:
         "old => { const q = document.querySelector('input[name=question]'); return q && q.value !== old }",
         arg=old,
     )
+
+
+def test_the_head_of_a_closed_project_is_copied(browser: Any, world: dict[str, Any]) -> None:
+    with opened(browser, world, "owner") as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto(address(world, "/p/closed"))
+        head = page.inner_text("#head")
+        assert len(head) == 64
+        page.click("button[data-copy]")
+        page.get_by_text("Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == head
+        box = page.locator("svg.segno").bounding_box()
+        assert box["width"] == box["height"] > 150
+        assert page.told == []

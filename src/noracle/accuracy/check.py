@@ -543,7 +543,7 @@ def check_hits(
     highest = None if asked is None or not few else highest_inverse(asked.questions)
     return _checked(
         "hits",
-        "answers made without the labels",
+        "answers made without the verdicts",
         [_hits_part(counts.of(s), s, uniform, highest) for s in _names(counts, system)],
         without="not applicable: needs questions about items with an answer",
         method="exact Poisson binomial; bets on the mean of inverse propensities",
@@ -1110,9 +1110,13 @@ POLICY: Mapping[str, Rule] = {
     ),
     "yes rate": Rule(("right verdicts",), _SETS, moot=("error rates", "transition")),
     "overlap": Rule(("uniform routing",), _DRAW, moot=("error rates", "transition")),
-    "hits": Rule(("answers made without the labels",), f"{_DRAW} {_SETS}", moot=("transition",)),
+    "hits": Rule(("answers made without the verdicts",), f"{_DRAW} {_SETS}", moot=("transition",)),
     # An estimate gives each stratum its share of the items, whatever the rate at which it was
     # labelled.
+    "time of upload": Rule(
+        ("answers made without the verdicts",),
+        "Add systems, or commit to their answers, before the first answer is received.",
+    ),
     "label rates": Rule(
         ("same label rate in all strata",),
         "Estimates weight strata by their share; compare systems within one stratum, or label all strata at the same rate.",
@@ -1204,7 +1208,7 @@ def label_checks(
     asked = judgements
     if asked is None and evidence.judgements is not None:
         asked = count_judgements(evidence, by_rater=False, counts=counts)
-    found = []
+    found = _late(evidence, systems)
     if asked is not None and is_question(asked, protocol):
         routing = check_routing(asked, seed=seed)
         found.append(dataclasses.replace(routing, diagnostics={"seed": seed}))
@@ -1227,6 +1231,26 @@ def label_checks(
     if propensities_of(evidence) == "recorded" and not timed:
         found += [c for c in (check_questions(evidence, seed=seed),) if c.parts]
     return _ordered(found)
+
+
+def late_checks(systems: Iterable[str]) -> list[Check]:
+    """That these systems were uploaded after answers: they may have been made from the verdicts."""
+    what = "uploaded after answers"
+    parts = [_part(1, 1.0, 0.0, f"{name}: {what}", system=name) for name in sorted(systems)]
+    if not parts:
+        return []
+    rests, method = "answers made without the verdicts", "the order of the events"
+    about: Any = {"without": "", "method": method, "refutes_only": True}
+    return [_checked("time of upload", rests, parts, **about)]
+
+
+def _late(evidence: Evidence, systems: Sequence[str] | None) -> list[Check]:
+    """The systems that the answers mark as such; exports of a project do."""
+    answers = evidence.answers
+    if answers is None or "after_answers" not in answers.columns:
+        return []
+    late = fetch(answers.filter(nw.col("after_answers") > 0).select("system").unique())
+    return late_checks(n for (n,) in late if systems is None or n in systems)
 
 
 def _chosen(counts: AccuracyCounts, systems: Sequence[str] | None) -> AccuracyCounts:

@@ -82,6 +82,9 @@ REPEATED = {
     "any": "items were answered more than once: an item is right if at least one of its runs is",
 }
 """What an item that was answered more than once counts for."""
+UNTOLD = Assumption(
+    name="answers made without the verdicts", detail="the system never saw what was said"
+)
 GRADED = Assumption(
     name="graded whatever the answer",
     detail="which answers were graded does not depend on whether they are right",
@@ -746,6 +749,8 @@ def _assumptions(
         rests.append(right_verdicts(counts, ": some verdicts are wrong, and others may be"))
     if "graded" in designs:
         rests.append(GRADED)
+    if designs - {"graded"}:  # a grade is of an answer that was there before it
+        rests.append(UNTOLD)
     rests += _missing(counts, estimate)
     if refuted:
         detail = "no accuracy in [0, 1] fits these labels"

@@ -32,6 +32,7 @@ from noracle.cli._output import (
 from noracle.collect import server
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import ProjectSpec
+from noracle.collect.store.base import SQL
 from noracle.errors import ArgumentError, require
 from noracle.files import replacing
 from noracle.report import words
@@ -126,13 +127,13 @@ def _results(running: Demo, outcome: DemoOutcome) -> list[str]:
         if corrected is not None:
             lines.append(f"  corrected for errors on gold and panel    {corrected.value:.3f}")
         lines.append(f"  truth, which you would not have    {running.accuracy[system.name]:.3f}")
-    verdict = "verified: every route, answer and event fits the committed seed"
+    verdict = "verified: every route, answer and event fits the commitment, root and head"
     failed = ", ".join(outcome.view.alarms) or "none"
     return [
         *lines,
         f"checks      {len(outcome.view.checks)}, of which failed: {failed}",
         "",
-        f"export      {verdict if outcome.check.passed else 'NOT verified'}",
+        f"export      {verdict if outcome.check.verified else 'NOT verified'}",
         f"            {outcome.archive}",
     ]
 
@@ -142,7 +143,7 @@ def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) 
         "answers": answers,
         "questions": running.questions,
         "seconds": round(seconds, 2),
-        "verified": bool(outcome.check.passed),
+        "verified": outcome.check.verified,
         "alarms": list(outcome.view.alarms),
         "systems": [
             {"name": s.name, "truth": running.accuracy[s.name], "estimate": s.estimate.to_dict()}
@@ -154,7 +155,8 @@ def _as_dict(running: Demo, outcome: DemoOutcome, answers: int, seconds: float) 
 IMPORT_EXAMPLE = opt.paragraphs("""Example:
 noracle collect import abstracts --items items.csv --gold gold.csv
 noracle collect import pictures --items items.jsonl --images pictures/
-noracle collect import abstracts --system agent-7=answers.csv (after sealing)
+noracle collect import abstracts --system agent-7=answers.csv (after sealing, before the first answer: a later one promises nothing)
+noracle collect import abstracts --system agent-8=answers.csv --commit, and when it may be known --system agent-8=answers.csv --salt …
 items: item, and text, markdown or image; options and truth if there are any. gold: item, label. A system's answers: item, answer.""")
 
 EXPORT_EXAMPLE = opt.paragraphs("""Example:
@@ -173,6 +175,11 @@ class _ImportOptions:
     system: list[str] | None = option(
         "item, answer (and system): answers of a system; repeat.", "[NAME=]FILE"
     )
+    commit: bool = option(
+        "With --system: keep only a hash of the answers, before the first answer comes.",
+        default=False,
+    )
+    salt: str | None = option("With --system: reveal answers that were committed to.", "HEX")
 
 
 @with_options()
@@ -188,13 +195,17 @@ def import_(at: common.ProjectAt, own: _ImportOptions) -> None:
     require((own.items is None) == bool(own.system), rule)
     alone = own.items is None and (own.images is not None or own.gold is not None)
     require(not alone, "--images and --gold must come with --items; got none.")
+    alone = own.items is not None and (own.commit or own.salt is not None)
+    require(not alone, "--commit and --salt must come with --system; got none.")
+    rule = "--commit or --salt must be given, not both; got both."
+    require(not (own.commit and own.salt is not None), rule)
     with at.store() as store:
         member = store.read_now(lambda work: common.owner_of(work, at.slug))
         if own.items is not None:
             say(f"{_items(store, member, own.items, own.images, own.gold):,} items imported")
             return
-        for name, n in _systems(store, member, own.system or ()):
-            say(f"{name}: {n:,} answers imported")
+        for line in _systems(store, member, own):
+            say(line)
 
 
 def _items(store: Store, member: Member, items: str, images: str | None, gold: str | None) -> int:
@@ -217,15 +228,16 @@ def _items(store: Store, member: Member, items: str, images: str | None, gold: s
         return store.write_now(keep)
 
 
-def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[str, int]]:
+def _systems(store: Store, member: Member, own: _ImportOptions) -> list[str]:
     from noracle.collect import formats
+    from noracle.collect.chain import salted_hash
     from noracle.collect.service import projects
 
     if member.state == "draft":
         why = "so that they cannot steer what is asked; it is a draft"
         raise Conflict(f"PROJECT must be sealed before systems come, {why}.")
     found: dict[str, dict[str, int | None]] = {}
-    for text in given:
+    for text in own.system or ():
         name, mark, path = text.partition("=")
         if not mark or Path(text).is_file():
             name, path = "", text
@@ -237,14 +249,28 @@ def _systems(store: Store, member: Member, given: Sequence[str]) -> list[tuple[s
                 raise ArgumentError(f"--system must name each system once; got {system!r} twice.")
             found[system] = answers
 
-    def keep(work: Work) -> None:
+    rule = "--salt must come with one system; got"
+    require(own.salt is None or len(found) == 1, f"{rule} {len(found)}.")
+
+    def keep(work: Work) -> list[str]:
+        lines = []
         for name, answers in found.items():
             about: Any = {"actor": member.alias, "now": common.now()}
+            if own.commit:
+                salt = projects.new_salt()
+                told = salted_hash(salt, answers)
+                projects.commit_system(work, member.project, name, told, **about)
+                lines += [f"{name}: commitment {told}", f"  keep file and salt: --salt {salt}"]
+                continue
+            about["salt"] = own.salt
             projects.add_system(work, member.project, name, answers, **about)
+            lines.append(f"{name}: {len(answers):,} answers imported")
+        late = [r["name"] for r in projects.systems_of(work, member.project) if r["late"]]
+        marked = [n for n in late if n in found]
+        return lines + [f"{n}: uploaded after answers, no guarantee is given" for n in marked]
 
     with working("importing"):
-        store.write_now(keep)
-    return [(name, len(answers)) for name, answers in found.items()]
+        return store.write_now(keep)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +431,7 @@ noracle collect open abstracts""")
 
 CLOSE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect close abstracts
-The seed is revealed: anybody can draw the routes again, with noracle verify on the export.""")
+The seed is revealed: anybody can draw the routes again, with noracle verify on the export. Publish the head that is printed.""")
 
 ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
 _plain = panel("Without --spec")
@@ -526,6 +552,7 @@ def describe(work: Work, slug: str) -> dict[str, Any]:
         return int(rows("COUNT(*) AS n", table)[0]["n"])
 
     systems = rows("name", "system", "ORDER BY id")
+    heads = work.one(SQL.closed_head, project=project) or {"hash": None}
     people = rows("role, COUNT(*) AS n", "membership", "GROUP BY role ORDER BY role")
     dates = {key: _date(row[key]) for key in ("created_at", "sealed_at", "opened_at", "closed_at")}
     return {
@@ -540,6 +567,7 @@ def describe(work: Work, slug: str) -> dict[str, Any]:
         "people": {str(p["role"]): int(p["n"]) for p in people},
         "commitment": row["commitment"],
         "root": row["root"],
+        "head": heads["hash"],
         **dates,
     }
 
@@ -564,7 +592,8 @@ def _lines_of(found: Mapping[str, Any]) -> list[str]:
         f"  people      {people or 'none'}",
     ]
     if found["commitment"]:
-        lines += [f"  commitment  {found['commitment']}", f"  root        {found['root']}"]
+        keys = [key for key in ("commitment", "root", "head") if found[key]]
+        lines += [f"  {key:<11} {found[key]}" for key in keys]
     return lines
 
 
@@ -670,8 +699,12 @@ def _turn(at: common.ProjectAt, way: Literal["open", "close"]) -> None:
     with at.store() as store:
         store.write_now(turn)
         found = store.read_now(lambda work: describe(work, at.slug))
+        number = store.read_now(lambda work: int(common.project_row(work, at.slug)["id"]))
+        told = store.read_chained_now(number, lambda work: projects.published(work, at.slug))
     answered = f"{found['answers']:,} answers to {found['questions']:,} questions"
     say(f"{at.slug} is {found['state']}; {answered}")
+    if told["head"] is not None:
+        say(f"  head        {told['head']} (publish it: it protects every answer)")
 
 
 INIT_EXAMPLE = opt.paragraphs("""Example:

@@ -19,7 +19,7 @@ from noracle.results import RESULT_TYPES, Result, read_result
 EXAMPLE = opt.paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
 noracle verify export.zip --published 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
-Exit code 0: every result holds. 1: one does not, or has nothing to check.""")
+Exit code 0: every result holds. 1: one does not, or has nothing to check. Without its published head an export is only without a fault.""")
 
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
@@ -74,7 +74,7 @@ def _is_zip(path: str) -> bool:
 
 def _verify_export(path: str, published: Sequence[str], as_json: bool, *, running: bool) -> None:
     from noracle.collect.archive import read_archive
-    from noracle.collect.verify import verify_archive
+    from noracle.collect.verify import PROVES, verify_archive
 
     with working("checking"):
         archive = archive_at(path) if running else read_archive(path)
@@ -83,18 +83,27 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
         say_json(result.to_dict())
     else:
         said = ", ".join(f"{n} {name}" for name, n in result.counts.items())
-        say(f"project {result.project} ({result.state}): {said}    {_verdict(result.passed)}")
+        verdict = "no fault found, not protected"
+        verdict = _verdict(result.passed) if result.verified or not result.passed else verdict
+        say(f"project {result.project} ({result.state}): {said}    {verdict}")
         for check in result.checks:
             say(f"  {check.name:<11} {check.status}{f': {check.note}' if check.note else ''}")
             for line in check.findings:
                 say(f"    - {line}")
             if check.n_findings > len(check.findings):
                 say(f"    - and {check.n_findings - len(check.findings)} more")
-        for name in ("commitment", "root", "head"):
-            say(f"  {name:<11} {getattr(result, name)}")
-        if not published:
-            hold = "Hold these three against what was published while the project ran"
-            say(f"  {hold} (--published).")
+        for name, when in result.systems.items():
+            say(f"  system      {name}: {when}")
+        for name, proves in PROVES.items():
+            met = f"published: {proves}" if name in result.published else "not held against any"
+            say(f"  {name:<11} {getattr(result, name)} ({met})")
+        if result.passed and not result.verified:
+            which = (
+                "the answers" if "head" not in result.published else f"{result.unprotected} events"
+            )
+            why = "whoever holds the file could have rebuilt the chain"
+            say(f"  Not protected: {which}; {why}. Pass the head that was published at closing")
+            say("  (--published), and the commitment and root that were published before.")
     raise typer.Exit(0 if result.passed else 1)
 
 

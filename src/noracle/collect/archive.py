@@ -9,8 +9,11 @@ can be changed unseen:
     opened         at = opened_at
     closed         at = closed_at; payload seed (hexadecimal)
     joined         payload alias, role, pool
-    system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`)
-    answer         actor = alias; at = received_at; payload answer, question, place, revision (0), value, shown_at, received_at
+    system-committed   payload name, commitment (:func:`noracle.collect.chain.salted_hash`)
+    system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`), commitment and salt if there was one
+    clock-stepped  payload by, from, to (seconds): the clock went back; logged once, times stand still until it has caught up
+    answer         actor = alias; at = received_at, or that of the event before if that is later;
+                   payload answer, question, place, revision (0), value, shown_at, received_at
     amended        the same, revision 1, 2, …
 """
 
@@ -32,7 +35,8 @@ from noracle.collect.model import Item, ProjectSpec, SealedRoute
 from noracle.errors import EvidenceError, require_evidence
 from noracle.files import replacing
 
-FORMAT = "noracle-collection/1"
+FORMATS = ("noracle-collection/1", "noracle-collection/2")
+FORMAT = FORMATS[-1]
 AGAIN = 1000
 """What is added to ``draw`` each time a question is asked again."""
 
@@ -52,12 +56,13 @@ _MEMBERS = ("project.json", *(f"{name}.jsonl" for name in TABLES))
 _SHAPES = """
 project format:text texts:flag spec:object seed:text? slug:text name:text state:text commitment:text? root:text?
  created_at:decimal sealed_at:decimal? opened_at:decimal? closed_at:decimal? n_routes:number last_seq:number head:text
+ closed_head:text?+
 items name:text sha256:text options:list? truth:number? chances:list? content:object?
 routes place:number item:text draw:number kind:text pool:number shown:list propensity:decimal
 answers answer:number question:number place:number draw:number revision:number rater:text value:text
  shown_at:decimal received_at:decimal
 events seq:number at:decimal actor:text kind:text payload:text prev:text hash:text
-systems system:text sha256:text uploaded_at:decimal
+systems system:text sha256:text uploaded_at:decimal late:flag+ commitment:text?+ salt:text?+
 predictions system:text item:text answer:number?
 judgements item:text class:number? verdict:text rater:text propensity:decimal at:decimal kind:text draw:number
  question:number
@@ -66,7 +71,9 @@ FIELDS: dict[str, dict[str, str]] = {
     name: {field: kind for field, _, kind in (pair.partition(":") for pair in pairs)}
     for name, *pairs in map(str.split, _SHAPES.replace("\n ", " ").strip().splitlines())
 }
-"""The fields of each file and their kinds; a question mark allows null."""
+"""The fields of each file and their kinds; a question mark allows null, a plus is for fields that
+archives of the first format do not have.
+"""
 _UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
 _UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError)
 _BIGGEST = 4 * 2**30
@@ -117,7 +124,7 @@ def make_archive(
     answers: Iterable[Mapping[str, Any]],
     events: Iterable[Mapping[str, Any]],
     systems: Mapping[str, Mapping[str, int | None]] | None = None,
-    uploaded_at: Mapping[str, float] | None = None,
+    uploaded: Mapping[str, Mapping[str, Any]] | None = None,
     chances: Mapping[str, Sequence[float]] | None = None,
     texts: bool = False,
 ) -> ProjectArchive:
@@ -128,7 +135,8 @@ def make_archive(
     project
         ``slug``, ``name``, ``state``, ``spec`` (a :class:`ProjectSpec` or its dict),
         ``commitment``, ``root``, ``n_routes``, ``seed`` (bytes or None), ``created_at``,
-        ``sealed_at``, ``opened_at``, ``closed_at``, ``last_seq``, ``head``. The seed, the truths
+        ``sealed_at``, ``opened_at``, ``closed_at``, ``last_seq``, ``head``, ``closed_head`` (the
+        head at closing). The seed, the truths
         and the chances are left out unless the state is closed.
     items
         With ``options`` as drawn and, for gold items, ``truth``.
@@ -138,8 +146,9 @@ def make_archive(
         ``answer, question, place, draw, revision, rater, value, shown_at, received_at``.
     events
         ``seq, at, actor, kind, payload`` (text)``, prev, hash``.
-    systems, uploaded_at
-        Answers and time of each system, by its name.
+    systems, uploaded
+        The answers of each system by its name; and ``uploaded_at``, ``late`` (after the first
+        answer), ``commitment`` and ``salt`` (None, unless it was committed to).
     chances
         The recorded chances of a targeted design, by item.
     texts
@@ -157,15 +166,22 @@ def make_archive(
         **{key: _float(project.get(key)) for key in times},
         **{key: int(project.get(key) or 0) for key in ("n_routes", "last_seq")},
         "head": project.get("head") or "",
+        "closed_head": project.get("closed_head"),
     }
-    known, given, when = systems or {}, chances or {}, uploaded_at or {}
+    known, given, when = systems or {}, chances or {}, uploaded or {}
     tables: dict[Table, Iterable[Record]] = {
         "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
         "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
         "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
         "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
         "systems": (
-            {"system": name, "sha256": answers_hash(said), "uploaded_at": _float(when.get(name))}
+            {
+                "system": name,
+                "sha256": answers_hash(said),
+                "uploaded_at": _float(when[name]["uploaded_at"]),
+                "late": bool(when[name]["late"]),
+                **{key: when[name].get(key) for key in ("commitment", "salt")},
+            }
             for name, said in known.items()
         ),
         "predictions": (
@@ -292,8 +308,8 @@ def read_archive(path: str | Path | io.BytesIO) -> ProjectArchive:
         rule, came = "must be a .zip file that can be read", f"{type(error).__name__} in {where}"
         raise EvidenceError.of("archive", rule, came) from None
     form = project.get("format") if isinstance(project, dict) else type(project).__name__
-    fine = isinstance(project, dict) and form == FORMAT
-    require_evidence(fine, "project.json", f"must be of format {FORMAT!r}", repr(form))
+    rule = f"must be of format {' or '.join(FORMATS)}"
+    require_evidence(form in FORMATS, "project.json", rule, repr(form))
     return ProjectArchive(project=project, **dict(zip(TABLES, tables, strict=True)))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from noracle.collect.model import SealedRoute
 from noracle.errors import ArgumentError
@@ -59,6 +59,53 @@ def answers_hash(answers: Mapping[str, int | None]) -> str:
     True
     """
     return digest(dict(answers))
+
+
+def salted_hash(salt: str, answers: Mapping[str, int | None]) -> str:
+    """The commitment to a system's answers: SHA-256 of the salt and their canonical JSON.
+
+    Without the salt few items and classes could be guessed from the hash.
+
+    Examples
+    --------
+    >>> salted_hash("00", {"a": 2}) == hashlib.sha256(b'00{"a":2}').hexdigest()
+    True
+    """
+    return _sha256((salt + canonical(dict(answers))).encode()).hexdigest()
+
+
+SKEW = 5.0
+"""Seconds by which the clocks of several server processes may differ."""
+STEPPED = "clock-stepped"
+
+
+class ClockStep(NamedTuple):
+    """A step of the clock that was logged under the time ``at``; it went back to ``to``."""
+
+    at: float
+    to: float
+
+
+def clamped(
+    at: float, last: float, step: ClockStep | None = None
+) -> tuple[float, dict[str, float] | None]:
+    """The time under which an event is logged, never before that of the ``last`` one; and what to
+    log before it where the clock stepped back. ``step`` is the latest that was logged: while times
+    stand still, it is not told again.
+
+    Examples
+    --------
+    >>> clamped(11.0, 10.0), clamped(8.0, 10.0)
+    ((11.0, None), (10.0, None))
+    >>> clamped(-3590.0, 10.0)
+    (10.0, {'by': -3600.0, 'from': 10.0, 'to': -3590.0})
+    >>> clamped(-3580.0, 10.0, ClockStep(10.0, -3590.0))
+    (10.0, None)
+    """
+    known = step is not None and step.at == last and at >= step.to - SKEW
+    if known or at >= last - SKEW:
+        return max(at, last), None
+    return last, {"by": at - last, "from": last, "to": at}
 
 
 def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload: str) -> str:

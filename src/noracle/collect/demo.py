@@ -211,4 +211,7 @@ def finish(demo: Demo, folder: Path) -> DemoOutcome:
     store.write_now(lambda work: projects.close_project(work, project, actor="system", now=now))
     archive = store.read_chained_now(project, lambda work: exports.archive_of(work, project))
     write_archive(archive, path)
-    return DemoOutcome(view=view, archive=path, check=verify_archive(read_archive(path)))
+    told = store.read_now(lambda work: projects.published(work, SLUG))
+    published = [told[key] for key in ("commitment", "root", "head")]
+    check = verify_archive(read_archive(path), published=published)
+    return DemoOutcome(view=view, archive=path, check=check)

@@ -9,15 +9,17 @@ network.
     draws      (when closed) the seed gives just these routes and orders of options
     answers    each answer is that of one event, to a drawn question, by a member of its pool, while the project was open; first answers
                are unique, amendments follow in order, and places were answered in the drawn order
-    systems    added after sealing; their answers are those whose hash was logged
+    systems    added after sealing; their answers are those whose hash was logged, or committed to; late ones are marked
     judgements are what the first answers say
+    clock      no fault: where it stepped. Events are ordered by their numbers, and no time breaks that order
 
 What a whole new file would hide must be held against what was published: the commitment, the root,
-or the head of the chain at some time.
+and the head of the chain, without which nothing is verified.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -30,8 +32,8 @@ from typing import Any, Literal
 
 from noracle.collect import archive as files
 from noracle.collect import chain
-from noracle.collect.archive import FIELDS, FORMAT, KEYS, TABLES, ProjectArchive, Record
-from noracle.collect.chain import canonical
+from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
+from noracle.collect.chain import SKEW, STEPPED, canonical
 from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
@@ -43,24 +45,27 @@ _BROKEN = (*_BROKEN_KEYS, TypeError, ValueError, ArithmeticError, RecursionError
 
 def faults_of_files(archive: ProjectArchive) -> Iterator[str]:
     """One line for each record that has not the shape of its file."""
-    yield from _shape("project", [archive.project])
-    for name in TABLES:
-        yield from _shape(name, archive.table(name))
+    first = archive.project.get("format") == FORMATS[0]
+    tables = [("project", [archive.project]), *((name, archive.table(name)) for name in TABLES)]
+    for name, records in tables:
+        fields = {f: k for f, k in FIELDS[name].items() if not (first and "+" in k)}
+        yield from _shape(name, records, fields)
     for name, keys in KEYS.items():
         order = [*map(itemgetter(*keys), archive.table(name))]
         if any(map(ge, order, order[1:])):
             place = next(i for i, (a, b) in enumerate(pairwise(order)) if a >= b)
             yield f"{name}.jsonl must be in the order of {', '.join(keys)}, each once; line {place + 2} is not"
-    if archive.project["format"] != FORMAT:
-        yield f"project.json must be of format {FORMAT!r}"
+    if archive.project["format"] not in FORMATS:
+        yield f"project.json must be of format {' or '.join(FORMATS)}"
     spec = ProjectSpec.from_dict(archive.project["spec"])
     if canonical(spec.to_dict()) != canonical(archive.project["spec"]):
         yield "project.json: spec must be whole"
 
 
-def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
-    fields = FIELDS[name]
-    may = {f: {_MAY[k.rstrip("?")], *([type(None)] if "?" in k else ())} for f, k in fields.items()}
+def _shape(name: str, records: Sequence[Record], fields: Mapping[str, str]) -> Iterator[str]:
+    may = {
+        f: {_MAY[k.rstrip("?+")], *([type(None)] if "?" in k else ())} for f, k in fields.items()
+    }
     try:
         wrong = [f for f in may if not may[f].issuperset(map(type, map(itemgetter(f), records)))]
         whole = {*map(len, records)} <= {len(fields)}
@@ -73,7 +78,7 @@ def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
     for field in wrong if whole else ():
         for i, record in enumerate(records, start=1):
             if type(record[field]) not in may[field]:
-                rule, came = fields[field].rstrip("?"), str(record[field])[:60]
+                rule, came = fields[field].rstrip("?+"), str(record[field])[:60]
                 yield f"{name}, record {i}: {field} must be a {rule}; got {came!r}"
 
 
@@ -81,8 +86,6 @@ def _shape(name: str, records: Sequence[Record]) -> Iterator[str]:
 # moment.
 
 Parsed = Sequence[tuple[Record, Any]]
-SKEW = 5.0
-"""Seconds by which the clocks of several server processes may differ."""
 _PAYLOAD = {"answer", "question", "place", "revision", "value", "shown_at", "received_at"}
 _said = itemgetter(*sorted(_PAYLOAD))
 
@@ -100,6 +103,7 @@ def faults_of_answers(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
             walk.expired(event, payload)
         elif kind in ("opened", "closed"):
             walk.is_open = kind == "opened"
+        walk.then = event["at"]
     for answer in walk.answers.keys() - walk.seen:
         yield f"answer {answer} has no event: it was added"
 
@@ -109,10 +113,9 @@ class _ChainWalk:
 
     def __init__(self, archive: ProjectArchive) -> None:
         self.spec = archive.spec
-        self.period = (archive.project["opened_at"], archive.project["closed_at"])
         self.routes = archive.routes
         self.answers = {row["answer"]: row for row in archive.answers}
-        self.is_open = False
+        self.is_open, self.then = False, 0.0
         self.seen: set[int] = set()
         self.pools: dict[str, set[int]] = defaultdict(set)
         self.members: Counter[int] = Counter()
@@ -149,23 +152,22 @@ class _ChainWalk:
             for name in sorted(n for n in _PAYLOAD if n not in payload or payload[n] != row[n]):
                 rule = f"{name} must be as event {seq} says, {payload.get(name)!r}"
                 yield f"answer {number}: {rule}; got {row[name]!r}"
-        if event["actor"] != row["rater"] or event["at"] != row["received_at"]:
+        # A clock that stepped back is clamped to the time of the event before.
+        timed = event["at"] in (row["received_at"], max(row["received_at"], self.then))
+        if event["actor"] != row["rater"] or not timed:
             yield f"answer {number}: rater and time must be as event {seq} says"
         yield from self._allowed(row, seq)
         yield from self._amended(row) if event["kind"] == "amended" else self._first(row)
 
     def _allowed(self, row: Record, seq: int) -> Iterator[str]:
-        number, place, rater, at = row["answer"], row["place"], row["rater"], row["received_at"]
+        number, place, rater = row["answer"], row["place"], row["rater"]
         if not 0 <= place < len(self.routes):
             yield f"answer {number} must be to a drawn question; there is no place {place}"
             return
         route = self.routes[place]
-        opened, closed = self.period
-        rule = f"answer {number} must have come while the project was open"
         if not self.is_open:
+            rule = f"answer {number} must have come while the project was open"
             yield f"{rule}; event {seq} is outside"
-        elif at < (opened or 0) - SKEW or (closed is not None and at > closed + SKEW):
-            yield f"{rule}; its time is outside"
         if route["pool"] not in self.pools.get(rater, ()):
             yield f"answer {number}: {rater} was no member of pool {route['pool']} at that time"
         if not fits(self.spec, route["shown"], row["value"]):
@@ -241,7 +243,14 @@ class _Order:
         return left[:where]
 
 
-Status = Literal["holds", "fails", "not yet", "not looked at"]
+Status = Literal["holds", "fails", "not yet", "not looked at", "stepped"]
+Timing = Literal["in time", "committed in time", "uploaded after answers", "not revealed"]
+PROVES = {
+    "commitment": "the seed was fixed before it was published",
+    "root": "the routes were fixed before it was published",
+    "head": "nothing was changed, added or removed after it was published",
+}
+"""What it proves that a published value is in an archive."""
 _SHOWN = 5
 _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
 _LIFE = ("created", "sealed", "opened", "closed")
@@ -262,7 +271,9 @@ class Checked:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What the checks of an archive found. ``revealed`` says whether the seed is there, so that the
-    draws could be made again.
+    draws could be made again. ``systems`` says when each came, by the order of the events.
+    ``published`` names what was held against the archive, and ``unprotected`` counts the events of
+    answers after the last head among it: whoever holds the file could have rebuilt these.
     """
 
     checks: tuple[Checked, ...]
@@ -273,6 +284,14 @@ class Verification:
     root: str
     head: str
     counts: Mapping[str, int]
+    systems: Mapping[str, Timing]
+    published: tuple[str, ...]
+    unprotected: int
+
+    @property
+    def verified(self) -> bool:
+        """No fault was found, and the published head protects every answer."""
+        return self.passed and "head" in self.published and not self.unprotected
 
     @property
     def passed(self) -> bool:
@@ -287,8 +306,9 @@ class Verification:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "schema": "collection-check/1",
-            "verified": self.passed,
+            "schema": "collection-check/2",
+            "verified": self.verified,
+            "passed": self.passed,
             **dataclasses.asdict(self),
             "findings": list(self.findings),
         }
@@ -304,7 +324,7 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
         From :func:`noracle.collect.archive.read_archive`.
     published
         Values that were written down while the project ran: the commitment, the root, or the head
-        of the chain at any time. Each must be found in the archive.
+        of the chain at any time, best after closing. Each must be found in the archive.
 
     Notes
     -----
@@ -334,7 +354,18 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
             checks.append(Checked(name=name, status="not looked at", note=note))
         elif name != "published" or published:
             checks.append(_run(name, faults))
+    systems, clock = dict[str, Timing](), list[str]()
+    with contextlib.suppress(*_BROKEN):  # a fault of the checks above
+        systems = systems_in_time(parsed)
+        clock = list(_stepped(parsed))
+    more = f"and {len(clock) - _SHOWN} more"
+    note = "; ".join([*clock[:_SHOWN], *([more] if len(clock) > _SHOWN else [])])
+    checks.append(Checked(name="clock", status="stepped" if clock else "holds", note=note))
+    met, unprotected = _met(archive, parsed, published) if not checks[0].findings else ((), 0)
     return Verification(
+        systems=systems,
+        published=met,
+        unprotected=unprotected,
         checks=tuple(checks),
         project=str(project.get("slug")),
         state=str(project.get("state")),
@@ -363,9 +394,9 @@ def _events(archive: ProjectArchive, parsed: list[tuple[Record, Any]]) -> Iterat
     prev = ""
     for i, event in enumerate(archive.events, start=1):
         if event["seq"] != i:
-            yield f"event {i} must have the number {i}; got {event['seq']}"
+            yield f"order broken: event {i} must have the number {i}; got {event['seq']}"
         if event["prev"] != prev:
-            yield f"event {i} must name the hash of the event before it"
+            yield f"order broken: event {i} must name the hash of the event before it"
         content = {key: event[key] for key in ("seq", "at", "actor", "kind", "payload")}
         prev = event["hash"]
         if chain.event_hash(event["prev"], **content) != prev:
@@ -390,7 +421,10 @@ def _life(project: Record, parsed: Parsed) -> Iterator[str]:
     expected = list(_LIFE[: _STATES.get(project["state"], 0)])
     if kinds != expected:
         rule = f"a project that is {project['state']} must have been {', '.join(expected)}"
-        yield f"{rule}, in this order; its events say {', '.join(kinds)}"
+        yield f"order broken: {rule}, in this order; its events say {', '.join(kinds)}"
+    head = next((event["hash"] for event, _ in parsed if event["kind"] == "closed"), None)
+    if project.get("closed_head", head) != head:
+        yield f"closed_head must be the hash of the event closed, {head}"
     for kind in _LIFE:
         time, came = dict(at).get(kind), project[f"{kind}_at"]
         if came != time:
@@ -491,22 +525,36 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
 
 
 def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
-    sealed = False
-    logged: dict[str, tuple[Any, Any]] = {}
+    sealed, when = False, systems_in_time(parsed)
+    logged: dict[str, Record] = {}
+    promised: dict[str, str] = {}
     for event, payload in parsed:
         sealed = sealed or event["kind"] == "sealed"
-        if event["kind"] == "system-added":
-            name, seq = payload["name"], event["seq"]
-            if not sealed:
-                yield f"system {name!r} must have been added after sealing; event {seq} is before it"
-            if name in logged:
-                yield f"system {name!r} must have been added once; event {seq} adds it again"
-            logged[name] = payload["sha256"], event["at"]
-    shown = {s["system"]: (s["sha256"], s["uploaded_at"]) for s in archive.systems}
+        if event["kind"] == "system-committed":
+            promised.setdefault(payload["name"], payload["commitment"])
+        if event["kind"] != "system-added":
+            continue
+        name, seq = payload["name"], event["seq"]
+        if not sealed:
+            yield f"system {name!r} must have been added after sealing; event {seq} is before it"
+        if name in logged:
+            yield f"system {name!r} must have been added once; event {seq} adds it again"
+        if promised.get(name) != payload.get("commitment"):
+            rule = f"system {name!r} must be added with the commitment that was logged for it"
+            yield f"{rule}; event {seq} is not"
+        late = when[name] == "uploaded after answers"
+        told = {key: payload.get(key) for key in ("sha256", "commitment", "salt")}
+        logged[name] = {"system": name, "uploaded_at": event["at"], "late": late, **told}
+    shown = {record["system"]: record for record in archive.systems}
     for name in sorted({*shown, *logged}):
-        if shown.get(name) != logged.get(name):
-            yield f"system {name!r} (hash, time) must be as its event says"
-    given: dict[str, dict[str, int | None]] = {name: {} for name in shown}
+        record, told = shown.get(name, {}), logged.get(name, {})
+        if wrong := [key for key in record or told if record.get(key) != told.get(key)]:
+            yield f"system {name!r} ({', '.join(wrong)}) must be as the events say"
+    yield from _predictions(archive, logged)
+
+
+def _predictions(archive: ProjectArchive, logged: Mapping[str, Record]) -> Iterator[str]:
+    given: dict[str, dict[str, int | None]] = {s["system"]: {} for s in archive.systems}
     known, k = {item["name"] for item in archive.items}, archive.spec.n_classes
     for row in archive.predictions:
         name, item, answer = row["system"], row["item"], row["answer"]
@@ -518,8 +566,50 @@ def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
             yield f"the answer of {name!r} to {item!r} must be in [0, {k}); got {answer}"
         given[name][item] = answer
     for name, answers in given.items():
-        if chain.answers_hash(answers) != shown[name][0]:
+        told = logged.get(name, {})
+        if chain.answers_hash(answers) != told.get("sha256"):
             yield f"the answers of system {name!r} are not those whose hash was logged"
+        promise, salt = told.get("commitment"), str(told.get("salt"))
+        if promise is not None and chain.salted_hash(salt, answers) != promise:
+            yield f"the answers of system {name!r} are not those that were committed to"
+
+
+def systems_in_time(parsed: Parsed) -> dict[str, Timing]:
+    """When each system came: before the first answer, committed to before it, or after it."""
+    answered, committed = False, dict[str, str]()
+    found: dict[str, Timing] = {}
+    for event, payload in parsed:
+        if event["kind"] == "answer":
+            answered = True
+        elif event["kind"] == "system-committed" and not answered:
+            committed.setdefault(payload["name"], payload["commitment"])
+        elif event["kind"] == "system-added":
+            promise = committed.pop(payload["name"], None)
+            kept = promise is not None and promise == payload.get("commitment")
+            late: Timing = "committed in time" if kept else "uploaded after answers"
+            found[payload["name"]] = late if answered else "in time"
+    return {**found, **dict.fromkeys(committed, "not revealed")}
+
+
+def _stepped(parsed: Parsed) -> Iterator[str]:
+    """Where the clock stepped, in words: it was logged, or times go backwards (in old archives)."""
+    then, most, told = 0.0, 0.0, False
+    for event, payload in parsed:
+        seq, at = event["seq"], event["at"]
+        own = payload.get("received_at", at) if event["kind"] in ("answer", "amended") else at
+        behind = max(then - at, at - own)
+        if event["kind"] == STEPPED or (then - at > SKEW):
+            told, by = True, payload["by"] if event["kind"] == STEPPED else at - then
+            yield f"by {by:+,.1f} s at event {seq}"
+        elif behind > SKEW and not told:
+            told = True
+            yield f"by {-behind:+,.1f} s at event {seq}"
+        elif behind <= SKEW and not told:
+            most = max(most, behind)
+        told = told and (behind > 0 or at <= then)  # until the clock has caught up
+        then = at
+    if most:
+        yield f"clocks differ by up to {most:.1f} s"
 
 
 def _judgements(archive: ProjectArchive) -> Iterator[str]:
@@ -530,6 +620,17 @@ def _judgements(archive: ProjectArchive) -> Iterator[str]:
         if made != row:
             wrong = ", ".join(name for name in made if made[name] != row[name])
             yield f"line {i}: {wrong} must be as the answer to question {made['question']} says"
+
+
+def _met(
+    archive: ProjectArchive, parsed: Parsed, published: Sequence[str]
+) -> tuple[tuple[str, ...], int]:
+    """What of the archive was published, and how many events of answers no published head covers."""
+    said = {value.strip().lower() for value in published}
+    met = [name for name in ("commitment", "root") if archive.project[name] in said]
+    last = max((e["seq"] for e in archive.events if e["hash"] in said), default=0)
+    bare = sum("answer" in payload for event, payload in parsed if event["seq"] > last)
+    return (*met, *(["head"] if last else [])), bare
 
 
 def _published(archive: ProjectArchive, published: Sequence[str]) -> Iterator[str]:

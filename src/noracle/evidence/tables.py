@@ -1,6 +1,6 @@
 """The tables: which columns each has, and the shapes in which people keep them.
 
-    answers      item, system, answer, [guess, state, repeat]
+    answers      item, system, answer, [guess, state, repeat, after_answers]
     judgements   item, class, verdict, [rater, propensity, cost, at]
     grades       item, system, verdict, [rater, propensity, cost, at, cluster]
     items        item, [n_classes, stratum, cluster, weight, text, options, image]
@@ -128,6 +128,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         _optional("guess", "number", low=0, high=1),
         _optional("state", "state"),
         Column(name="repeat", kind="number", required=False, low=0),
+        _optional("after_answers", "number", low=0, high=1),
     ),
     "judgements": (
         Column(name="class", kind="class"),

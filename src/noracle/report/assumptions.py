@@ -17,7 +17,7 @@ PLAIN: Mapping[str, str] = {
     "independent items": "What happens on one item says nothing about another.",
     "right verdicts": "Nobody gave a wrong verdict.",
     "uniform routing": "The class to ask about was drawn by chance, each alike, whatever the item and its answers.",
-    "answers made without the labels": "Questions were chosen without a look at the answers, and answers made without the labels.",
+    "answers made without the verdicts": "Questions were chosen without a look at the answers, and answers made without the verdicts.",
     "same label rate in all strata": "In every part of the items the same share of them was labelled.",
     "number of questions fixed beforehand": "How often an item was asked about does not depend on what was said of it.",
     "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",

@@ -25,7 +25,7 @@ def schema_names() -> tuple[str, ...]:
     files = importlib.resources.files(__name__).iterdir()
     return tuple(
         sorted(
-            f.name.removesuffix(".json").replace("-", "/")
+            "/".join(f.name.removesuffix(".json").rsplit("-", 1))
             for f in files
             if f.name.endswith(".json")
         )

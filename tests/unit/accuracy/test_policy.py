@@ -381,6 +381,15 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
     }
     graded = {"item": list(range(20)), "system": ["a"] * 20, "verdict": ["right", "wrong"] * 10}
     found += label_checks(Evidence.from_tables(both, grades=graded))
+    marked = {**both, "after_answers": [0] * 40 + [1] * 40}
+    asked = {**known, "verdict": ["yes", "no"] * 20}
+    late = Evidence.from_tables(marked, asked, n_classes=2)
+    (upload,) = (c for c in label_checks(late) if c.name == "time of upload")
+    assert not upload.passed
+    assert upload.finding == "b: uploaded after answers"
+    assert [len(checks_for([upload], name)) for name in ("a", "b")] == [0, 1]
+    assert [c.name for c in label_checks(late, systems=["a"])].count("time of upload") == 0
+    found.append(upload)
     assert {c.name for c in found} == set(POLICY)
     for check in found:
         assert check.assumption in POLICY[check.name].assumptions

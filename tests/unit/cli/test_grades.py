@@ -315,7 +315,7 @@ def test_a_column_of_right_answers_as_judgements_is_refuted_everywhere() -> None
     assert not estimate.low <= OWN <= estimate.high  # this is what the check is for
     for result in (estimate, compare_systems(judged), race_systems(judged)):
         assert result.guarantee.kind.label == "heuristic"
-        assert "answers made without the labels" in {
+        assert "answers made without the verdicts" in {
             a.name for a in result.guarantee.assumptions if a.status == "failed"
         }
     graded = estimate_accuracy(

@@ -59,7 +59,7 @@ class Project:
         self.events: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
         self.systems: dict[str, dict[str, int | None]] = {}
-        self.uploaded: dict[str, float] = {}
+        self.uploaded: dict[str, dict[str, Any]] = {}
         self.row: dict[str, Any] = {
             "slug": "demo",
             "name": "A démo",
@@ -142,7 +142,8 @@ class Project:
 
     def add_system(self, name: str, answers: dict[str, int | None]) -> None:
         self.systems[name] = answers
-        self.uploaded[name] = self.tick()
+        late = any(event["kind"] == "answer" for event in self.events)
+        self.uploaded[name] = {"uploaded_at": self.tick(), "late": late}
         self.log(
             "system-added",
             {"name": name, "sha256": answers_hash(answers), "n": len(answers)},
@@ -151,6 +152,7 @@ class Project:
 
     def archive(self, *, texts: bool = False) -> ProjectArchive:
         row = {**self.row, "last_seq": len(self.events), "head": self.events[-1]["hash"]}
+        row["closed_head"] = next((e["hash"] for e in self.events if e["kind"] == "closed"), None)
         return make_archive(
             row,
             items=self.items,
@@ -158,7 +160,7 @@ class Project:
             answers=self.answers,
             events=self.events,
             systems=self.systems,
-            uploaded_at=self.uploaded,
+            uploaded=self.uploaded,
             chances=self.chances,
             texts=texts,
         )

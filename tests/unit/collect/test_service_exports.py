@@ -68,7 +68,6 @@ def filled(
             return str(rng.choice([c for c in shown if c != truth]))
         return str(truth)
 
-    service.work(ready, say, most=most)
     answers = {}
     for item in items:
         truth = truth_of(item.content["text"], k)
@@ -80,6 +79,7 @@ def filled(
                 w, ready.project, n, g, actor="system", now=service.now
             )
         )  # type: ignore[misc]
+    service.work(ready, say, most=most)  # after the systems, which would be late
     return ready
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 import time
@@ -327,6 +328,8 @@ def _again(archive: ProjectArchive) -> ProjectArchive:
             prev, **{k: event[k] for k in ("seq", "at", "actor", "kind", "payload")}
         )
     archive.project["head"], archive.project["last_seq"] = prev, len(archive.events)
+    closed = (event["hash"] for event in archive.events if event["kind"] == "closed")
+    archive.project["closed_head"] = next(closed, None)
     archive.judgements[:] = judgements_of(archive.spec, archive.routes, archive.answers)
     return archive
 
@@ -420,9 +423,14 @@ def test_an_answer_after_closing_is_found(forged: ProjectArchive) -> None:
     assert "while the project was open" in _words(forged)
 
 
-def test_an_answer_whose_time_is_outside_is_found(forged: ProjectArchive) -> None:
+def test_a_time_outside_the_open_project_is_told_and_no_fault(forged: ProjectArchive) -> None:
+    """The numbers of the events say what came while the project was open; a clock may step."""
     _say(forged, forged.answers[-1], received_at=forged.project["closed_at"] + 60)
-    assert "its time is outside" in _words(forged)
+    result = verify_archive(_again(forged))
+    assert result.passed
+    clock = next(check for check in result.checks if check.name == "clock")
+    assert clock.status == "stepped"
+    assert "by -60" in clock.note
 
 
 def test_a_value_that_is_no_answer_is_found(forged: ProjectArchive) -> None:
@@ -545,6 +553,68 @@ def test_a_forger_who_makes_everything_again_meets_what_was_published(
     assert not verify_archive(forged, published=[head]).passed
 
 
+@pytest.mark.parametrize("published", [True, False])
+def test_forty_flipped_answers_with_a_new_chain(forged: ProjectArchive, published: bool) -> None:
+    """Found where the head was published; said to be unprotected where it was not."""
+    values = [forged.project[key] for key in ("commitment", "root", "closed_head")]
+    first = [a for a in forged.answers if a["revision"] == 0 and a["value"] in ("yes", "no")]
+    for answer in first[:40]:
+        _say(forged, answer, value="no" if answer["value"] == "yes" else "yes")
+    result = verify_archive(_again(forged), published=values[: 3 if published else 2])
+    assert not result.verified
+    assert result.passed is not published
+    assert result.published == ("commitment", "root")
+    assert result.unprotected == len(forged.answers)
+    if published:
+        assert "another project was published" in result.findings[0]
+
+
+def test_a_head_protects_what_stands_before_it(forged: ProjectArchive) -> None:
+    """Published half-way it does not cover the answers that came later; after closing it does."""
+    middle = forged.events[len(forged.events) // 2]
+    result = verify_archive(forged, published=[middle["hash"]])
+    assert result.passed
+    assert not result.verified
+    assert 0 < result.unprotected < len(forged.answers)
+    for head in (forged.project["closed_head"], forged.project["head"]):
+        result = verify_archive(forged, published=[head.upper()])
+        assert result.verified
+        assert (result.published, result.unprotected) == (("head",), 0)
+
+
+def test_what_verify_says_has_the_shape_of_its_schema(forged: ProjectArchive) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    from noracle.schemas import load_schema
+
+    schema = load_schema("collection-check/2")
+    for archive in (forged, _again(forged)):
+        values = json.loads(json.dumps(verify_archive(archive).to_dict()))
+        jsonschema.validate(values, schema)
+    forged.answers[0]["value"] = 7
+    jsonschema.validate(json.loads(json.dumps(verify_archive(forged).to_dict())), schema)
+
+
+def test_an_archive_of_the_first_release_holds() -> None:
+    """It has no field for late systems and its times were not clamped: the order tells."""
+    path = Path(__file__).parents[2] / "golden" / "fixtures" / "shapes.zip"
+    archive = read_archive(path)
+    assert archive.project["format"] == "noracle-collection/1"
+    result = verify_archive(archive)
+    assert result.passed, result.findings
+    assert {*result.systems.values()} == {"in time"}
+    answer = next(e for e in archive.events if e["kind"] == "answer")
+    row = next(a for a in archive.answers if _event_of(archive, a) is answer)
+    _say(archive, row, received_at=row["received_at"] - 3600, shown_at=row["shown_at"] - 3600)
+    archive.project["format"] = "noracle-collection/1"
+    archive = _again(archive)
+    del archive.project["closed_head"]
+    result = verify_archive(archive)
+    assert result.passed, result.findings
+    clock = next(check for check in result.checks if check.name == "clock")
+    assert clock.status == "stepped"
+    assert re.match(r"by -3,[56]\d\d\.\d s at event ", clock.note)
+
+
 def test_nonsense_is_a_finding_and_never_a_crash() -> None:
     archive = project_of("judge-all").archive()
     rng = random.Random(5)
@@ -575,10 +645,25 @@ def test_nonsense_is_a_finding_and_never_a_crash() -> None:
 def test_the_command_says_what_it_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     archive = project_of("partitioned").archive()
     write_archive(archive, tmp_path / "good.zip")
-    assert run(["verify", str(tmp_path / "good.zip")]) == 0
+    good, told = str(tmp_path / "good.zip"), {**archive.project}
+    assert run(["verify", good]) == 0
     out = capfd.readouterr().out
-    assert "verified" in out
-    assert archive.project["root"] in out
+    assert "verified" not in out
+    assert "no fault found, not protected" in out
+    assert "whoever holds the file could have rebuilt the chain" in out
+    assert told["root"] in out
+    assert run(["verify", good, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["verified"], found["passed"]) == (False, True)
+    values = [told[key] for key in ("commitment", "root", "closed_head")]
+    for published, proved in ((values[:2], 2), (values[2:], 1), (values, 3)):
+        named = [word for value in published for word in ("--published", value)]
+        assert run(["verify", good, *named]) == 0
+        out = capfd.readouterr().out
+        assert ("verified" in out) == (values[2] in published)
+        assert out.count("(published: ") == proved
+        assert ("Not protected" in out) == (values[2] not in published)
+    assert "nothing was changed, added or removed after it was published" in out
     archive.answers[4]["value"] = "yes" if archive.answers[4]["value"] != "yes" else "no"
     write_archive(archive, tmp_path / "bad.anything")
     assert run(["verify", str(tmp_path / "bad.anything")]) == 1

@@ -82,7 +82,13 @@ def _systems(
         votes, items, unsure = estimates.votes_of(project)
         view, options = estimates.ordinary_view, {"votes": votes, "items": items, "unsure": unsure}
         agreement = estimates.agreement_of(votes, project.spec.confidence)
-    return tuple(view(project, name, **options) for name in project.answers), agreement
+    found = []
+    for name in project.answers:
+        if "checks" in options:  # what speaks against one system takes no promise from another
+            own = [c for c in failed if c.diagnostics.get("system", name) == name]
+            options["checks"] = own
+        found.append(estimates.timed(view(project, name, **options), late=name in project.late))
+    return tuple(found), agreement
 
 
 def _classes(project: Project) -> tuple[ClassProgress, ...]:
@@ -129,6 +135,13 @@ def _notes(project: Project) -> tuple[str, ...]:
         if absent and done.any():
             which = f"{len(absent)} of {len(asked)} classes ({', '.join(absent[:5])})"
             notes.append(f"no answer yet for {which}: they contribute bounds only")
+    if project.late:
+        notes.append(
+            f"{estimates.LATE}, and so without a promise: {', '.join(sorted(project.late))}"
+        )
+    if project.unrevealed:
+        named = ", ".join(project.unrevealed[:5])
+        notes.append(f"{len(project.unrevealed)} systems committed to and not revealed: {named}")
     if (main.value == records.UNSURE).any():
         notes.append("unsure is not no: intervals cover every verdict that it may hide")
     return tuple(notes)

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from noracle.accuracy import check_overlap, check_routing, check_yes_rate
+from noracle.accuracy import check_hits, check_overlap, check_routing, check_yes_rate
 from noracle.accuracy.score import binomial_p_value
 from noracle.bounds.binomial import binomial_at_least, clopper_pearson
 from noracle.collect.live import records
-from noracle.collect.live.estimates import class_limits, running_counts, tallies_of
+from noracle.collect.live.estimates import UNTOLD, class_limits, running_counts, tallies_of
 from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Project, Real, Rows, Whole
 from noracle.counts import JudgementCounts
 from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
 Counts = Mapping[str, int]
-RIGHT, ROUTING = "right verdicts", "uniform routing"
+RIGHT = "right verdicts"
 GOLD_ERROR, PANEL_ERROR = 0.005, 0.015
 """The error of the two checks."""
 TOLERATED = 0.01
@@ -175,10 +175,12 @@ def check_project(project: Project) -> tuple[Check, ...]:
     found: list[Check | None] = []
     if protocol == "partitioned":
         found.append(_routing(project, main))
-    if protocol == "partitioned" and main.propensity is None:
+    uniform = protocol == "partitioned" and main.propensity is None
+    if uniform:
         found += [check(project, main) for check in (_verdicts, _at_the_end, _class_sum)]
-        for j, name in enumerate(project.answers, start=1):
-            found += _of_system(project, main, name, j)
+    for j, name in enumerate(project.answers, start=1):
+        found.append(_chance_hits(project, main, name, j))
+        found.append(_overlap(project, main, name, j) if uniform else None)
     if protocol == "judge-all":
         found.append(_shown_verdicts(project, main))
     found += [check_gold(project), check_panel(project) if protocol != "ordinary" else None]
@@ -332,7 +334,8 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
         return None
     looks = _looks(n, _LOOKS_UNSURE if (whole.value == UNSURE).any() else _LOOKS)
     evidence = np.zeros(len(looks))
-    systems: list[Whole | None] = [*project.answers.values()] or [None]
+    known = {n: a for n, a in project.answers.items() if n not in project.late}
+    systems: list[Whole | None] = [*known.values()] or [None]
     for answers in systems:
         given = whole.item * 0 if answers is None else answers[whole.item]
         hit = (given == whole.pool) & (answers is not None)
@@ -415,26 +418,53 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
     return _check("class sum", p_value, (low + high) / 2, sums, method, counts)
 
 
-def _of_system(project: Project, main: Rows, name: str, number: int) -> list[Check]:
-    """F3 over the sealed questions, and F4 at the end; the j-th system has 6/(πj)² of the error."""
-    k, answers, part = project.spec.n_classes, project.answers[name], 6 / (math.pi * number) ** 2
-    items = main.items
-    n, hits = int((answers[items] >= 0).sum()), int((answers[main.item] == main.pool).sum())
-    if not n:
-        return []
-    of, chance = f" of {name}" if len(project.answers) > 1 else "", project.spec.draws / k
+def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check | None:
+    """F3 over the sealed questions; the j-th system has 6/(πj)² of the error.
+
+    With recorded chances the mean of 1{asked = answer}/chance is 1; the first question of an item
+    tells where several classes are shown.
+    """
+    spec, answers = project.spec, project.answers[name]
+    first = main if spec.protocol == "partitioned" else main.where(main.firsts)
+    n = int((answers[first.items] >= 0).sum())
+    if not n or spec.protocol == "ordinary":
+        return None
+    if main.propensity is not None:
+        asked = dataclasses.replace(main, value=np.where(main.done, main.value, NO))
+        told = tallies_of(name, asked, answers, spec.n_classes, main.items)
+        found = check_hits(told, protocol="question")
+        return _about_system(project, found, "chance hits", name, number)
+    chance = (spec.draws if first is main else spec.shown) / spec.n_classes
+    hit = answers[first.item] == first.pool
+    if first.shown is not None:
+        hit = (first.shown == answers[first.item][:, None]).any(axis=1)
+    hits = int(hit.sum())
     check = Check(
-        name=f"chance hits{of}",
-        assumption=ROUTING,
+        name="chance hits",
+        assumption=UNTOLD,
         p_value=binomial_p_value(hits, n, chance),
         statistic=hits / n,
         finding=f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
         method="exact binomial",
-        threshold=BUDGET["chance hits"] * part,
+        refutes_only=True,
         counts={"items": n, "hits": hits},
     )
-    if not main.done.all() or project.spec.draws > 1 or (main.value == UNSURE).any():
-        return [check]
-    overlap = check_overlap(tallies_of(name, main, answers, k, items))
-    about: Any = {"name": f"overlap{of}", "threshold": BUDGET["overlap"] * part}
-    return [check, dataclasses.replace(overlap, **about)]
+    return _about_system(project, check, "chance hits", name, number)
+
+
+def _overlap(project: Project, main: Rows, name: str, number: int) -> Check | None:
+    """F4 once all main questions are answered."""
+    answers, items = project.answers[name], main.items
+    early = not main.done.all() or project.spec.draws > 1 or (main.value == UNSURE).any()
+    if early or not (answers[items] >= 0).any():
+        return None
+    found = check_overlap(tallies_of(name, main, answers, project.spec.n_classes, items))
+    return _about_system(project, found, "overlap", name, number)
+
+
+def _about_system(project: Project, check: Check, kind: str, name: str, number: int) -> Check:
+    of = f" of {name}" if len(project.answers) > 1 else ""
+    threshold = BUDGET[kind] * 6 / (math.pi * number) ** 2
+    about: Any = {"name": f"{kind}{of}", "threshold": threshold}
+    told = {**check.diagnostics, "system": name}
+    return dataclasses.replace(check, **about, diagnostics=told)

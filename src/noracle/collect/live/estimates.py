@@ -517,6 +517,32 @@ def make_estimate(
     )
 
 
+UNTOLD = "answers made without the verdicts"
+LATE = "uploaded after answers"
+
+
+def timed(view: records.SystemView, *, late: bool) -> records.SystemView:
+    """The view, with what is known of when the system came; a late one promises nothing."""
+    told = "the events say that it came before the first answer, or was committed to"
+    rest = Assumption(name=UNTOLD, status="by-design", detail=told)
+    promise = Guarantee(kind=Kind.LOGICAL, error_rate=0.0, anytime=True)
+    notes: tuple[str, ...] = ()
+    if late:
+        rest = Assumption(name=UNTOLD, status="failed", detail=LATE)
+        promise = Guarantee(kind=Kind.HEURISTIC, error_rate=0.0)
+        notes = (f"{LATE}: it may have been made from the verdicts",)
+    promise = dataclasses.replace(promise, assumptions=(rest,))
+    parts: dict[str, Any] = {}
+    for name in ("estimate", "fixed", "corrected"):
+        if (found := getattr(view, name)) is not None:
+            known = found.guarantee  # the events say more than an estimator can assume
+            rests = tuple(a for a in known.assumptions if a.name != UNTOLD or a.status == "failed")
+            known = dataclasses.replace(known, assumptions=rests) & promise
+            about: Any = {"guarantee": known, "notes": (*found.notes, *notes)}
+            parts[name] = dataclasses.replace(found, **about)
+    return dataclasses.replace(view, late=late, **parts)
+
+
 # The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
 # the class itself is said (ordinary).
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec, read_spec
 from noracle.collect.service.access import project_of
-from noracle.collect.store.base import SQL, Work
+from noracle.collect.store.base import SQL, Row, Work
 from noracle.results import Check, Estimate
 from noracle.results.base import encode
 
@@ -62,7 +62,8 @@ class SystemView:
     ``estimate`` has the value repaired for unequal completion and the interval that holds at every
     look. ``worst`` and ``best`` are the value if all unsure verdicts and absent classes go against
     the system, or for it. ``fixed`` is the interval at the declared n, None before. ``corrected``
-    is the sensitivity line with the error rates of gold or panel items, None without them.
+    is the sensitivity line with the error rates of gold or panel items, None without them. ``late``:
+    uploaded after the first answer, so that it may have been made from the verdicts.
     """
 
     name: str
@@ -73,6 +74,7 @@ class SystemView:
     fixed: Estimate | None = None
     corrected: Estimate | None = None
     path: tuple[Point, ...] = ()
+    late: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class Project:
     """A project as the estimators see it.
 
     ``answers`` maps a system to its answer by item number (-1: none); ``truth`` is that of gold
-    items; ``members`` has the number of people in each pool.
+    items; ``members`` has the number of people in each pool; ``late`` names systems that came after
+    the first answer, and ``unrevealed`` those that were committed to and never shown.
     """
 
     slug: str
@@ -206,6 +209,8 @@ class Project:
     answers: Mapping[str, Whole]
     truth: Mapping[int, int]
     members: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    late: frozenset[str] = frozenset()
+    unrevealed: tuple[str, ...] = ()
 
 
 def read_project(work: Work, project: int) -> Project:
@@ -216,12 +221,16 @@ def read_project(work: Work, project: int) -> Project:
     gold = work.all(SQL.gold, project=project)
     members = work.all(SQL.pools_with_people, project=project)
     size = int(rows.item.max()) + 1 if len(rows.item) else 1
+    systems = work.all(SQL.systems, project=project)
+    committed = [str(r["name"]) for r in work.all(SQL.committed, project=project)]
     return Project(
         **{key: str(row[key]) for key in ("slug", "name", "state")},
         spec=spec,
         rows=rows,
         truth={int(r["item_id"]): int(r["truth"]) for r in gold},
-        answers=_read_systems(work, project, size, row["root"]),
+        answers=_read_systems(work, systems, size, row["root"]),
+        late=frozenset(str(r["name"]) for r in systems if r["late"]),
+        unrevealed=tuple(n for n in committed if n not in {r["name"] for r in systems}),
         members={int(r["pool"]): int(r["n"]) for r in members},
     )
 
@@ -323,10 +332,10 @@ _KEPT: dict[tuple[str, int, str, int], Whole] = {}
 """A few answers of systems, which never change: a dashboard asks for them every few seconds."""
 
 
-def _read_systems(work: Work, project: int, size: int, root: str | None) -> dict[str, Whole]:
+def _read_systems(work: Work, systems: list[Row], size: int, root: str | None) -> dict[str, Whole]:
     """The answers of each system by item number, in the order in which the systems came."""
     found = {}
-    for system in work.all(SQL.systems, project=project):
+    for system in systems:
         # The root of a sealed project is unique in the world.
         key = (str(root), int(system["id"]), str(system["sha256"]), size)
         answers = _KEPT.get(key) if root else None

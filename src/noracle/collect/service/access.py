@@ -100,7 +100,7 @@ def who(work: Work, token_hash: str, *, now: float) -> Person | None:
     row = work.one(SQL.who, token=token_hash, now=now)
     if row is None:
         return None
-    stale = now - float(row["seen_at"]) > _TOUCH_SECONDS
+    stale = abs(now - float(row["seen_at"])) > _TOUCH_SECONDS  # also after a clock stepped back
     return Person(int(row["id"]), row["name"] or "", row["email"] or "", row["locale"], stale=stale)
 
 

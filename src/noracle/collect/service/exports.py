@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import re
 import string
@@ -161,16 +162,18 @@ def judgements(
     spec = read_spec(project_of(work, project)["spec"])
     if spec.protocol == "ordinary":
         return []
+    rows = first_answers(work, project, kinds)
+    times = itertools.accumulate((row["received_at"] for row in rows), max)  # a clock may step
     return [
         {
             **{key: row[key] for key in ("item", "rater", "draw", "kind", "question")},
             "class": asked,
             "verdict": verdict,
             "propensity": one_propensity(spec, row),
-            "at": row["received_at"],
+            "at": at,
             "revision": 0,
         }
-        for row in first_answers(work, project, kinds)
+        for row, at in zip(rows, times, strict=True)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
         if asked is not None
     ]
@@ -238,15 +241,15 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
         SealedRoute(**q)._replace(shown=tuple(json.loads(q["shown"])))
         for q in work.all(SQL.routes, project=project)
     ]
-    systems = work.all(SQL.systems, project=project)
+    closed = work.one(SQL.closed_head, project=project) or {"hash": None}
     return make_archive(
-        {**row, "spec": read_spec(row["spec"])},
+        {**row, "spec": read_spec(row["spec"]), "closed_head": closed["hash"]},
         items=map(item_of, items),
         routes=routes,
         answers=work.all(SQL.all_answers, project=project),
         events=work.all(SQL.events, project=project),
         systems=_predictions(work, project, main=False),
-        uploaded_at={s["name"]: s["uploaded_at"] for s in systems},
+        uploaded={s["name"]: s for s in work.all(SQL.systems, project=project)},
         chances=chances,
         texts=texts,
     )
@@ -255,7 +258,8 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
 def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, ExportTable]:
     """Tables that ``noracle estimate`` and the other verbs read.
 
-    ``answers`` (of items with main questions), ``judgements`` (answers to main questions, and to
+    ``answers`` (of items with main questions; ``after_answers`` is 1 for a system that came
+    after the first answer, a column only where there is one), ``judgements`` (answers to main questions, and to
     those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
     ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
     the project is closed) and ``classes`` (number and name).
@@ -268,14 +272,17 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     estimated = [cells for cells, j in said if j["kind"] in ESTIMATED]
     quality = [(*cells, _expected(j, truths)) for cells, j in said if j["kind"] not in ESTIMATED]
     rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
+    late = {s["name"]: s["late"] for s in work.all(SQL.systems, project=project)}
+    marked = any(late.values())
     answers = [
-        (item, system, answer)
+        (item, system, answer, *((late[system],) if marked else ()))
         for system, said_by in _predictions(work, project, main=True).items()
         for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
     columns = {"item": text, "rater": text, "label": whole, "at": "number"}
     given = {"item": text, "system": text, "answer": whole}
+    given |= {"after_answers": whole} if marked else {}
     classes = [(k, c.name) for k, c in enumerate(spec.classes)]
     return {
         "answers": ExportTable(columns=given, rows=answers),

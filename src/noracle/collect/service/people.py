@@ -265,7 +265,9 @@ def set_locale(work: Work, person: int, locale: str) -> None:
 
 def start_session(work: Work, person: int, token_hash: str, *, now: float) -> None:
     """A new session; also sweeps away sessions that have ended and attempts that are a day old."""
-    work.run("DELETE FROM session WHERE expires_at <= :now", now=now)
+    # Also those that began while the clock was far ahead: they would never end.
+    gone = "DELETE FROM session WHERE expires_at <= :now OR created_at > :ahead"
+    work.run(gone, now=now, ahead=now + 86400.0)
     work.run("DELETE FROM throttle WHERE at <= :old", old=now - 86400)
     ends = now + min(access.IDLE_SECONDS, access.SESSION_SECONDS)
     work.run(SQL.add_session, token=token_hash, person=person, now=now, ends=ends)

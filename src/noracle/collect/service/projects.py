@@ -1,8 +1,8 @@
 """Projects from draft to closed.
 
     draft    specification and items may change; nothing is drawn
-    sealed   everything random is drawn and committed to; systems may be added
-    open     questions are put and answered
+    sealed   everything random is drawn and committed to; systems may be added or committed to
+    open     questions are put and answered; a system that comes after the first answer is late
     closed   the seed is revealed; anybody can draw everything again
 
 There is no way back. Every function takes the transaction, changes one thing, and logs it.
@@ -14,11 +14,12 @@ import dataclasses
 import itertools
 import json
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from noracle.collect.chain import answers_hash, canonical, content_hash, digest
+from noracle.collect.chain import answers_hash, canonical, content_hash, digest, salted_hash
 from noracle.collect.errors import Conflict, NotFound, Refused, refused
 from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec
 from noracle.collect.service.access import Member, project_of
@@ -299,35 +300,87 @@ def seal_project(
     chances = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
     _insert(work, SQL.set_chances, ({"id": i, "chances": text} for i, text in chances))
     about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
-    work.run(SQL.seal, n=len(sealed.routes), now=now, project=project, **about)
-    work.log(project, "sealed", sealed.payload, actor=actor, at=now)
+    at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
+    work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
     return sealed.root
 
 
 def open_project(work: Work, project: int, *, actor: str, now: float) -> None:
     """Begin to put questions."""
     hold(work, project, "sealed")
-    work.run(SQL.open, now=now, project=project)
-    work.log(project, "opened", {}, actor=actor, at=now)
+    at = work.log(project, "opened", {}, actor=actor, at=now)
+    work.run(SQL.open, now=at, project=project)
 
 
 def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
-    """Stop asking and reveal the seed, in hexadecimal."""
+    """Stop asking and reveal the seed, in hexadecimal; :func:`published` has the head then."""
     seed = bytes(hold(work, project, "open")["seed"]).hex()
-    work.run(SQL.close, now=now, project=project)
-    work.log(project, "closed", {"seed": seed}, actor=actor, at=now)
+    at = work.log(project, "closed", {"seed": seed}, actor=actor, at=now)
+    work.run(SQL.close, now=at, project=project)
     return seed
 
 
+def published(work: Work, slug: str) -> dict[str, Any]:
+    """State, commitment, root, and the head of the chain at closing (None before): what is to be
+    published. Read it through ``store.read_chained``.
+    """
+    row = project_row(work, slug)
+    found = work.one(SQL.closed_head, project=row["id"]) or {"hash": None}
+    keys = ("slug", "state", "commitment", "root")
+    return {**{key: row[key] for key in keys}, "head": found["hash"]}
+
+
+def new_salt() -> str:
+    """128 random bits for a commitment to answers."""
+    return secrets.token_hex(16)
+
+
+def commit_system(
+    work: Work, project: int, name: str, commitment: str, *, actor: str, now: float
+) -> None:
+    """Commit to a system's answers (:func:`noracle.collect.chain.salted_hash`) before there is any
+    answer; :func:`add_system` reveals them at any time.
+    """
+    hold(work, project, "sealed", "open")
+    title, rule = _title(name), "commitment must be a SHA-256 in hexadecimal, 64 small letters"
+    Refused.unless(re.fullmatch(r"[0-9a-f]{64}", commitment), f"{rule} and digits.")
+    payload = {"name": title, "commitment": commitment}
+    at = work.log(project, "system-committed", payload, actor=actor, at=now)
+    late = work.one(SQL.any_answer, project=project)  # after the log, which holds answers back
+    rule = "A commitment must come before the first answer; there is one. Add the answers instead"
+    Conflict.unless(late is None, f"{rule}: the system will be shown as uploaded after answers.")
+    names = {row["name"] for row in systems_of(work, project)}
+    kept = work.one(SQL.commit_system, project=project, at=at, **payload)
+    if kept is None or title in names:
+        raise Conflict(f"name must be new; the project has a system {title!r}.")
+
+
 def add_system(
-    work: Work, project: int, name: str, answers: Answers, *, actor: str, now: float
+    work: Work,
+    project: int,
+    name: str,
+    answers: Answers,
+    *,
+    actor: str,
+    now: float,
+    salt: str | None = None,
 ) -> int:
     """Keep a system's answers by item name, None where it gave none.
 
-    Only after sealing, so that they cannot steer the draw.
+    Only after sealing, so that they cannot steer the draw. A system that comes after the first
+    answer is *late*: it may have been made from the verdicts. Not so one that was committed to
+    before, whose answers are revealed with their ``salt``.
     """
     spec = read_spec(hold(work, project, "sealed", "open", "closed")["spec"])
     title, ids = _title(name), _item_ids(work, project)
+    told = {row["name"]: row["commitment"] for row in work.all(SQL.committed, project=project)}
+    commitment = told.get(title)
+    if commitment is None:
+        Refused.unless(salt is None, f"salt must come with a commitment; {title!r} has none.")
+    else:
+        fits = salt is not None and re.fullmatch(r"[0-9a-f]{32,128}", salt)
+        rule = f"{title!r} was committed to: answers and salt must be those of the commitment"
+        Refused.unless(fits and salted_hash(str(salt), answers) == commitment, f"{rule}.")
     unknown = [item for item in answers if item not in ids]
     if unknown or not answers:
         came = "no answers" if not answers else repr(unknown[0])[:60]
@@ -338,14 +391,17 @@ def add_system(
         rule, came = f"must be a class in [0, {spec.n_classes}) or nothing", repr(answers[wrong[0]])
         raise refused("answer", rule, came[:40], *wrong[:5], total=len(wrong))
     sha256 = answers_hash(answers)
-    row = work.one(SQL.add_system, project=project, name=title, sha256=sha256, now=now)
+    promise = {} if commitment is None else {"commitment": commitment, "salt": salt}
+    kept = {"commitment": None, "salt": None, **promise}
+    row = work.one(SQL.add_system, project=project, name=title, sha256=sha256, now=now, **kept)
     if row is None:
         raise Conflict(f"name must be new; the project has a system {title!r}.")
     system = int(row["id"])
     given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
     work.many(SQL.add_prediction, given)
-    payload = {"name": title, "sha256": sha256, "n": len(answers)}
-    work.log(project, "system-added", payload, actor=actor, at=now)
+    payload = {"name": title, "sha256": sha256, "n": len(answers), **promise}
+    at = work.log(project, "system-added", payload, actor=actor, at=now)
+    work.run(SQL.place_system, project=project, system=system, at=at)  # answers are held back now
     return system
 
 
@@ -373,7 +429,7 @@ def projects_of(work: Work, person: int) -> list[Row]:
 
 
 def systems_of(work: Work, project: int) -> list[Row]:
-    """``id, name, sha256, uploaded_at`` of the systems of a project."""
+    """``id, name, sha256, uploaded_at, late, commitment, salt`` of the systems of a project."""
     return work.all(SQL.systems, project=project)
 
 

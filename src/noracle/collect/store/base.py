@@ -70,8 +70,11 @@ class Work(Protocol):
     def script(self, sql: str, /) -> None:
         """All statements of a file, inside this transaction."""
 
-    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
-        """Append an event; it is chained before anybody can export it."""
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
+        """Append an event; it is chained before anybody can export it.
+
+        Returns the time under which it stands: ``at``, unless the clock stepped back.
+        """
 
 
 class Store(Protocol):

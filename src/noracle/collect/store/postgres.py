@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from noracle.collect import errors
-from noracle.collect.chain import canonical, event_hash
+from noracle.collect.chain import SKEW, STEPPED, ClockStep, canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
@@ -53,9 +53,17 @@ _EVENT = "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %
 _LOOSE = """
 SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s"""
 _LINK = """
-UPDATE event SET seq = l.seq, prev = l.prev, hash = l.hash
-FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) AS l (id, seq, prev, hash) WHERE event.id = l.id"""
-_HEAD = "SELECT last_seq, head FROM project WHERE id = %s FOR NO KEY UPDATE"
+UPDATE event SET at = l.at, seq = l.seq, prev = l.prev, hash = l.hash
+FROM unnest(%s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::text[]) AS l (id, at, seq, prev, hash) WHERE event.id = l.id"""
+_HEAD = """
+SELECT p.last_seq, p.head, COALESCE(e.at, 0) FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq
+WHERE p.id = %s FOR NO KEY UPDATE OF p"""
+# The latest time of a project, and the earliest clock of what is not chained yet.
+_LATEST = """
+SELECT COALESCE(GREATEST(e.at, l.high), 0) AS at, COALESCE(l.low, 1e15) AS low FROM project p
+LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq CROSS JOIN LATERAL (
+    SELECT MAX(at) AS high, MIN(CASE kind WHEN 'clock-stepped' THEN (payload::jsonb->>'to')::float8 ELSE at END) AS low
+    FROM event WHERE project_id = p.id AND seq IS NULL) l WHERE p.id = :project"""
 _NAMES = """
 SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"""
 _COLUMNS = """
@@ -107,10 +115,18 @@ class PostgresWork(Work):
         """All statements of a file, inside this transaction."""
         self.connection.execute(sql)
 
-    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event; answers that are on their way come before it, later ones after it."""
         self.connection.execute(_LOCK, (PROJECT_LOCK, project))
-        self.connection.execute(_EVENT, (project, float(at), actor, kind, canonical(payload)))
+        last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
+        step = (
+            ClockStep(last, low) if low < last - SKEW else None
+        )  # it is told when that is chained
+        at, stepped = hot.clamp(self, project, float(at), last, step)
+        if stepped is not None:
+            self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
+        self.connection.execute(_EVENT, (project, at, actor, kind, canonical(payload)))
+        return at
 
 
 def connect(url: str) -> Connection:
@@ -136,7 +152,9 @@ def check_durable(connection: Connection) -> None:
 
 
 def chain(connection: Connection, project: int) -> None:
-    """Number and hash the events that are not chained yet, in the order in which they came."""
+    """Number and hash the events that are not chained yet, in the order in which they came; none
+    stands under an earlier time than the one before it.
+    """
     while True:
         with connection.transaction():
             connection.execute(_LOCK, (CHAIN_LOCK, project))
@@ -144,12 +162,21 @@ def chain(connection: Connection, project: int) -> None:
             if not loose:
                 return
             found = connection.execute(_HEAD, (project,)).fetchone()
-            seq, head = found if found is not None else (0, "")
-            links = []
+            seq, head, last = found if found is not None else (0, "", 0.0)
+            links, work, known = [], PostgresWork(connection), None
             for number, at, actor, kind, payload in loose:
-                prev, seq = head, seq + 1
-                head = event_hash(prev, seq=seq, at=at, actor=actor, kind=kind, payload=payload)
-                links.append((number, seq, prev, head))
+                last, stepped = hot.clamp(work, project, at, last, known)
+                told = json.loads(payload) if kind == STEPPED else stepped
+                known = known if told is None else ClockStep(last, told["to"])
+                rows = [(number, actor, kind, payload)]
+                if stepped is not None:
+                    step = ("system", STEPPED, canonical(stepped))
+                    made = connection.execute(f"{_EVENT} RETURNING id", (project, last, *step))
+                    rows.insert(0, (made.fetchone()[0], *step))  # type: ignore[index]
+                for one, who, what, text in rows:
+                    prev, seq = head, seq + 1
+                    head = event_hash(prev, seq=seq, at=last, actor=who, kind=what, payload=text)
+                    links.append((one, last, seq, prev, head))
             connection.execute(_LINK, [list(column) for column in zip(*links, strict=True)])
             update = "UPDATE project SET last_seq = %s, head = %s WHERE id = %s"
             connection.execute(update, (seq, head, project))

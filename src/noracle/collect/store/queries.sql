@@ -89,10 +89,25 @@ WHERE f.project_id = :project AND f.person_id = :person AND f.revision = 0 ORDER
 SELECT COUNT(*) AS n FROM answer WHERE project_id = :project AND person_id = :person AND revision = 0
 
 -- name: systems
-SELECT id, name, sha256, uploaded_at FROM system WHERE project_id = :project ORDER BY id
+SELECT id, name, sha256, uploaded_at, late, commitment, salt FROM system WHERE project_id = :project ORDER BY id
 -- name: add_system
-INSERT INTO system (project_id, name, sha256, uploaded_at) VALUES (:project, :name, :sha256, :now)
-ON CONFLICT DO NOTHING RETURNING id
+INSERT INTO system (project_id, name, sha256, uploaded_at, commitment, salt)
+VALUES (:project, :name, :sha256, :now, :commitment, :salt) ON CONFLICT DO NOTHING RETURNING id
+-- name: place_system
+UPDATE system SET uploaded_at = :at, late = CASE WHEN commitment IS NULL
+AND EXISTS (SELECT 1 FROM answer WHERE project_id = :project) THEN 1 ELSE 0 END WHERE id = :system
+-- name: any_answer
+SELECT id FROM answer WHERE project_id = :project LIMIT 1
+-- name: committed
+SELECT name, commitment, committed_at FROM committed WHERE project_id = :project ORDER BY committed_at, name
+-- name: commit_system
+INSERT INTO committed (project_id, name, commitment, committed_at) VALUES (:project, :name, :commitment, :at)
+ON CONFLICT DO NOTHING RETURNING name
+-- name: last_step
+SELECT at, payload FROM event WHERE project_id = :project AND kind = 'clock-stepped' AND seq IS NOT NULL
+ORDER BY seq DESC LIMIT 1
+-- name: closed_head
+SELECT hash FROM event WHERE project_id = :project AND kind = 'closed'
 -- name: add_prediction
 INSERT INTO prediction (system_id, item_id, answer) VALUES (:system, :item, :answer)
 -- name: predictions
@@ -196,9 +211,11 @@ JOIN question q ON q.id = (
 JOIN item i ON i.id = q.item_id
 WHERE m.project_id = ?1 AND m.person_id = ?2 ORDER BY q.place LIMIT 1
 -- name: hot_late
-SELECT q.id, q.item_id, q.person_id, q.place, q.lease, q.lease_until, m.alias FROM question q
+SELECT q.id, q.item_id, q.person_id, q.place, q.lease, q.leased_at, q.lease_until, m.alias FROM question q
 JOIN membership m ON m.project_id = q.project_id AND m.person_id = q.person_id
-WHERE q.project_id = ?1 AND q.status = 1 AND q.lease_until <= ?2 ORDER BY q.lease_until, q.id
+WHERE q.project_id = ?1 AND q.status = 1 AND (q.lease_until <= ?2 OR q.leased_at > ?2 + 5) ORDER BY q.lease_until, q.id
+-- name: hot_again
+UPDATE question SET leased_at = ?2, lease_until = ?3 WHERE id = ?1
 -- name: hot_lease
 UPDATE question SET status = 1, person_id = ?2, lease = ?3, leased_at = ?4, lease_until = ?5, key = ?6 WHERE id = ?1
 -- name: hot_return
@@ -229,5 +246,8 @@ FROM answer a JOIN question q ON q.id = a.question_id
 WHERE a.project_id = ?1 AND a.person_id = ?2 AND a.revision = 0 ORDER BY a.id DESC LIMIT 1
 -- name: hot_event
 INSERT INTO event (project_id, at, actor, kind, payload, seq, prev, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+-- name: hot_chain
+SELECT p.last_seq, p.head, COALESCE(e.at, 0.0) FROM project p
+LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq WHERE p.id = ?1
 -- name: hot_head
 UPDATE project SET last_seq = ?2, head = ?3 WHERE id = ?1

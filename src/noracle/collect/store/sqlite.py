@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from noracle.collect.chain import canonical, event_hash
+from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, fits, read_spec
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
@@ -63,7 +63,7 @@ class SqliteWork(Work):
 
     def __init__(self, connection: sqlite3.Connection, cursors: Cursors | None = None) -> None:
         self.connection = connection
-        self.heads: dict[int, tuple[int, str]] = {}
+        self.heads: dict[int, tuple[int, str, float]] = {}
         self._pending: set[int] = set()
         self.cursors = {} if cursors is None else cursors
 
@@ -86,30 +86,38 @@ class SqliteWork(Work):
                 self.connection.execute(statement)
                 statement = ""
 
-    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
+    def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event to the chain."""
-        self.append(project, kind, payload, actor=actor, at=at)
+        at = self.append(project, kind, payload, actor=actor, at=at)
         self.flush()
+        return at
 
-    def append(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
+    def append(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """As ``log``; the head in the project's row follows later in the transaction."""
         if project not in self.heads:
-            sql = "SELECT last_seq, head FROM project WHERE id = ?1"
-            found = self.connection.execute(sql, (project,)).fetchone()
+            found = self.connection.execute(SQL.hot_chain, (project,)).fetchone()
             require(found, f"project must be the number of a project; got {project}.")
             self.heads[project] = found
-        last, prev = self.heads[project]
+        last = self.heads[project][2]
+        at, stepped = clamp(self, project, at, last)
+        if stepped is not None:
+            self._link(project, STEPPED, stepped, actor="system", at=at)
+        self._link(project, kind, payload, actor=actor, at=at)
+        return at
+
+    def _link(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> None:
+        last, prev, _ = self.heads[project]
         seq, text = last + 1, canonical(payload)
         head = event_hash(prev, seq=seq, at=at, actor=actor, kind=kind, payload=text)
         row = (project, float(at), actor, kind, text, seq, prev, head)
         self.connection.execute(SQL.hot_event, row)
-        self.heads[project] = (seq, head)
+        self.heads[project] = (seq, head, float(at))
         self._pending.add(project)
 
     def flush(self) -> None:
         """Write the heads of the chains that grew."""
         for project in self._pending:
-            self.connection.execute(SQL.hot_head, (project, *self.heads[project]))
+            self.connection.execute(SQL.hot_head, (project, *self.heads[project][:2]))
         self._pending.clear()
 
     @contextlib.contextmanager
@@ -127,6 +135,16 @@ class SqliteWork(Work):
                 self.heads, self._pending = heads, pending
             raise
         self.connection.execute("RELEASE op")
+
+
+def clamp(
+    work: Work, project: int, at: float, last: float, step: ClockStep | None = None
+) -> tuple[float, dict[str, float] | None]:
+    """:func:`clamped` in a project; a step that was chained is looked up where it matters."""
+    found = clamped(at, last, step)
+    if found[1] is None or (row := work.one(SQL.last_step, project=project)) is None:
+        return found
+    return clamped(at, last, ClockStep(row["at"], json.loads(row["payload"])["to"]))
 
 
 def connect(
@@ -267,7 +285,10 @@ def _return_late(work: SqliteWork, project: int, now: float) -> None:
     """Put questions whose lease ran out back to their place."""
     run = work.connection.execute
     late = run(SQL.hot_late, (project, now)).fetchall()
-    for question, item, person, place, lease, until, alias in late:
+    for question, item, person, place, lease, begun, until, alias in late:
+        if until > now:  # it was given before the clock stepped back
+            run(SQL.hot_again, (question, now, now + until - begun))
+            continue
         run(SQL.hot_return, (question,))
         run(SQL.hot_hold, (item, person, question))
         _reopened(work, project, place)

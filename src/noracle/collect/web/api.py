@@ -125,10 +125,15 @@ class Amend(Strict):
 
 
 class NewSystem(Strict):
-    """Answers of a system by item name: the class, or null."""
+    """Answers of a system by item name: the class, or null. Or a ``commitment`` to them before the
+    first answer: the SHA-256 of a salt (32 hexadecimal digits or more) and the answers in canonical
+    JSON, which are sent later with the ``salt``.
+    """
 
     name: Line
-    answers: Annotated[dict[Line, Whole | None], Field(max_length=1_000_000)]
+    answers: Annotated[dict[Line, Whole | None], Field(max_length=1_000_000)] | None = None
+    commitment: Line | None = None
+    salt: Line | None = None
 
 
 _PROBLEM = {
@@ -294,9 +299,10 @@ _STRING, _ONE_OR_NONE = {"type": "string"}, {"type": ["integer", "null"]}
 _ITEM = _object("name content", name=_STRING, content={"type": "object"}, truth=_ONE_OR_NONE)
 _LIST = {"type": "array", "items": _ITEM}
 _FEW_ITEMS = {**_object("items", items=_LIST), "additionalProperties": False}
+_LINE = {**_STRING, "maxLength": 200}
 _BY_ITEM = {"type": "object", "additionalProperties": {**_ONE_OR_NONE, "minimum": 0}}
 _ANSWERS_OF = {
-    **_object("name answers", name={**_STRING, "maxLength": 200}, answers=_BY_ITEM),
+    **_object("name", name=_LINE, answers=_BY_ITEM, commitment=_LINE, salt=_LINE),
     "additionalProperties": False,
 }
 
@@ -344,19 +350,19 @@ STEPS: dict[str, Change[object]] = {
 
 def _serve_step(name: str, step: str, words: str) -> None:
     async def take(slug: str, session: Session, web: OurWeb) -> Any:
-        def op(work: Work, member: Member, now: float) -> dict[str, Any]:
+        def op(work: Work, member: Member, now: float) -> int:
             STEPS[step](work, member, now)
-            row = projects.project_row(work, slug)
-            return {"slug": slug, **{key: row[key] for key in ("state", "commitment", "root")}}
+            return member.project
 
-        return await web.change(session, slug, MANAGERS, op)
+        project = await web.change(session, slug, MANAGERS, op)
+        return await web.store.read_chained(project, lambda work: projects.published(work, slug))
 
     router.post(f"/projects/{{slug}}/{step}", name=name, description=words)(take)
 
 
 _serve_step("seal", "seal", "Draw everything random, and commit to it.")
 _serve_step("open_", "open", "Begin to put questions.")
-_serve_step("close", "close", "Stop asking, and reveal the seed.")
+_serve_step("close", "close", "Stop asking, reveal the seed, and tell the head of the chain.")
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
@@ -372,19 +378,33 @@ async def invite(slug: str, body: Invite, session: Session, web: OurWeb) -> Any:
 
 @router.post("/projects/{slug}/systems", status_code=201, openapi_extra=_takes(_ANSWERS_OF))
 async def add_system(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
-    """Add the answers of a system to a sealed project: the class by item name, or null."""
+    """Add the answers of a system to a sealed project: the class by item name, or null; or commit
+    to them. After the first answer a system is late, unless it was committed to.
+    """
     await web.member(session, slug, MANAGERS)
     body = await _body(request, NewSystem)
-    await web.change(session, slug, MANAGERS, adding(body.name, body.answers))
-    return {"name": body.name, "answers": len(body.answers)}
+    if body.answers is not None and body.commitment is None:
+        late = await web.change(session, slug, MANAGERS, adding(body.name, body.answers, body.salt))
+        return {"name": body.name, "answers": len(body.answers), "late": late}
+    one = body.answers is None and body.salt is None and body.commitment is not None
+    Refused.unless(one, "answers (with a salt) or a commitment must be given, one of them.")
+    name, told, commit = body.name, str(body.commitment), projects.commit_system
+
+    def op(work: Work, member: Member, now: float) -> None:
+        commit(work, member.project, name, told, actor=member.alias, now=now)
+
+    await web.change(session, slug, MANAGERS, op)
+    return {"name": name, "commitment": told}
 
 
-def adding(name: str, answers: Mapping[str, int | None]) -> Change[int]:
-    """The change that adds a system to a project."""
+def adding(name: str, answers: Mapping[str, int | None], salt: str | None = None) -> Change[bool]:
+    """The change that adds a system to a project; says whether it is late."""
 
-    def op(work: Work, member: Member, now: float) -> int:
-        alias = member.alias
-        return projects.add_system(work, member.project, name, answers, actor=alias, now=now)
+    def op(work: Work, member: Member, now: float) -> bool:
+        about: Any = {"actor": member.alias, "now": now, "salt": salt}
+        system = projects.add_system(work, member.project, name, answers, **about)
+        rows = projects.systems_of(work, member.project)
+        return any(row["late"] for row in rows if row["id"] == system)
 
     return op
 

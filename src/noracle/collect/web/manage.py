@@ -205,8 +205,16 @@ async def dashboard(page: Visit, slug: str) -> Response:
     """Estimates, checks and completion; htmx asks for the inner part again. A look is logged."""
     member = await page.member(slug, READERS)
     view = await page.web.live(member)
+    head = None
+    if member.state == "closed" and not page.partial:
+        told = await page.web.store.read_chained(
+            member.project, lambda work: projects.published(work, slug)
+        )
+        head = str(told["head"])
     return page.render(
         "live.html" if page.partial else "dashboard.html",
+        head=head,
+        qr=head and _qr(head),
         drawings=_drawings(view, page.say),
         member=member,
         view=view,
@@ -214,6 +222,14 @@ async def dashboard(page: Visit, slug: str) -> Response:
         percent=_percent,
         moment=moment,
     )
+
+
+def _qr(text: str) -> Markup:
+    """A QR code as inline SVG; the text is hexadecimal."""
+    import segno
+
+    drawn = segno.make(text, error="m").svg_inline(scale=4, light="#fff", dark="#000")
+    return Markup(drawn)  # noqa: S704
 
 
 def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:

@@ -1,4 +1,4 @@
-/* Keys 1 … 9 press the button or choose the answer of that number; focus follows the question; the dashboard asks for news while it is seen. */
+/* Keys 1 … 9 press the button or choose the answer of that number; focus follows the question; the dashboard asks for news while it is seen; a button copies. */
 (function () {
   "use strict";
   function question() { return document.querySelector("form[data-keys]"); }
@@ -36,6 +36,14 @@
   document.addEventListener("htmx:afterSwap", function () {
     var focus = document.querySelector("#question [data-focus]");
     if (focus) { focus.focus(); }
+  });
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest && event.target.closest("button[data-copy]");
+    if (!button) { return; }
+    var source = document.getElementById(button.dataset.copy);
+    function done() { button.textContent = button.dataset.copied; }
+    window.getSelection().selectAllChildren(source);
+    if (navigator.clipboard) { navigator.clipboard.writeText(source.textContent).then(done, function () {}); } else if (document.execCommand("copy")) { done(); }
   });
   window.setInterval(function () {
     var live = document.querySelector("[data-tick]");
