@@ -10,8 +10,10 @@ can be changed unseen:
     closed         at = closed_at; payload seed (hexadecimal)
     joined         payload alias, role, pool
     system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`)
-    answer         actor = alias; at = received_at; payload answer, question, place, revision (0), value, shown_at, received_at
-    amended        the same, revision 1, 2, …
+    answer         actor = alias; at = received_at; payload answer, question, place, revision, value, shown_at, received_at
+    amended        the same; the next revision
+    undone         actor = alias; payload answer, question, place, returned (the place of the question that was held, or null)
+    left           actor = alias; payload answer, question, place
 """
 
 from __future__ import annotations
@@ -135,7 +137,8 @@ def make_archive(
     routes
         The drawn questions, without those that are asked again.
     answers
-        ``answer, question, place, draw, revision, rater, value, shown_at, received_at``.
+        ``answer, question, place, draw, revision, rater, value, shown_at, received_at``, and
+        ``counts``: whether it is given, final and not taken back.
     events
         ``seq, at, actor, kind, payload`` (text)``, prev, hash``.
     systems, uploaded_at
@@ -159,6 +162,7 @@ def make_archive(
         "head": project.get("head") or "",
     }
     known, given, when = systems or {}, chances or {}, uploaded_at or {}
+    answers = [*answers]
     tables: dict[Table, Iterable[Record]] = {
         "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
         "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
@@ -175,7 +179,9 @@ def make_archive(
         ),
     }
     ordered = {name: sorted(rows, key=itemgetter(*KEYS[name])) for name, rows in tables.items()}
-    said = judgements_of(spec, ordered["routes"], ordered["answers"])
+    counts = {row["answer"] for row in answers if row["counts"]}
+    final = [row for row in ordered["answers"] if row["answer"] in counts]
+    said = judgements_of(spec, ordered["routes"], final)
     return ProjectArchive(project=head, **ordered, judgements=said)
 
 
@@ -197,7 +203,7 @@ def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, text
 def judgements_of(
     spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """What the first answers say: the rows of a judgements table, in the order of the answers.
+    """What the answers that count say: the rows of a judgements table, in the order of the answers.
 
     One row for each class that was judged: ``item, class, verdict, rater, propensity, at, kind,
     draw, question``. A class that was ruled out is a "no". Where all shown classes were refused or
@@ -219,7 +225,7 @@ def judgements_of(
             "question": answer["question"],
         }
         for answer in answers
-        if not answer["revision"] and (route := by_place.get(answer["place"])) is not None
+        if (route := by_place.get(answer["place"])) is not None
         for asked, verdict in verdicts(spec, route["shown"], answer["value"])
     ]
 

@@ -4,15 +4,17 @@ in memory.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from noracle.collect.archive import AGAIN, ProjectArchive, make_archive
+from noracle.collect.archive import AGAIN, ProjectArchive, judgements_of, make_archive
 from noracle.collect.chain import answers_hash, canonical, event_hash
 from noracle.collect.model import ClassSpec, Item, ProjectSpec, Protocol, SealedRoute
 from noracle.collect.protocols import seal
+from noracle.collect.verify import final_answers
 
 SEED = bytes(range(32))
 
@@ -137,7 +139,7 @@ class Project:
             "shown_at": received - 0.125,
             "received_at": received,
         }
-        self.answers.append({**row, "draw": draw, "rater": rater})
+        self.answers.append({**row, "draw": draw, "rater": rater, "counts": not revision})
         self.log("amended" if revision else "answer", row, actor=rater)
 
     def add_system(self, name: str, answers: dict[str, int | None]) -> None:
@@ -151,7 +153,7 @@ class Project:
 
     def archive(self, *, texts: bool = False) -> ProjectArchive:
         row = {**self.row, "last_seq": len(self.events), "head": self.events[-1]["hash"]}
-        return make_archive(
+        archive = make_archive(
             row,
             items=self.items,
             routes=self.routes,
@@ -162,6 +164,14 @@ class Project:
             chances=self.chances,
             texts=texts,
         )
+        archive.judgements[:] = judged(archive)
+        return archive
+
+
+def judged(archive: ProjectArchive) -> list[dict[str, Any]]:
+    """What the final answers say, by the events of the archive."""
+    parsed = [(event, json.loads(event["payload"])) for event in archive.events]
+    return judgements_of(archive.spec, archive.routes, final_answers(archive, parsed))
 
 
 def value_of(spec: ProjectSpec, route: SealedRoute, rng: random.Random) -> str:
