@@ -24,6 +24,7 @@ import gc
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -70,7 +71,7 @@ FIELDS: dict[str, dict[str, str]] = {
 }
 """The fields of each file and their kinds; a question mark allows null."""
 _UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
-_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError)
+_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError, zlib.error)
 _BIGGEST = 4 * 2**30
 
 

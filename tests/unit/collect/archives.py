@@ -128,6 +128,7 @@ class Project:
         rater: str,
         value: str,
         revision: int = 0,
+        amends: bool = False,
     ) -> None:
         received = self.tick()
         row = {
@@ -140,7 +141,15 @@ class Project:
             "received_at": received,
         }
         self.answers.append({**row, "draw": draw, "rater": rater, "counts": not revision})
-        self.log("amended" if revision else "answer", row, actor=rater)
+        self.log("amended" if amends else "answer", row, actor=rater)
+
+    def undo(self, returned: int | None = None) -> None:
+        """The last answer is taken back."""
+        last = self.answers[-1]
+        last["counts"] = False
+        self.tick()
+        about = {name: last[name] for name in ("answer", "question", "place")}
+        self.log("undone", {**about, "returned": returned}, actor=last["rater"])
 
     def add_system(self, name: str, answers: dict[str, int | None]) -> None:
         self.systems[name] = answers
@@ -197,11 +206,12 @@ def filled(
     close: bool = True,
     people: int = 3,
     systems: int = 2,
+    undo: float = 0.1,
 ) -> Project:
-    """A project whose questions were answered in order, with repeats after "unsure", amendments and
-    systems.
+    """A project whose questions were answered in order, with repeats after "unsure", undos,
+    amendments and systems.
     """
-    rng = random.Random(7)
+    rng, slips = random.Random(7), random.Random(8)
     project = Project(spec, items, chances=chances)
     members = project.join(
         max(people, spec.draws + spec.reasks)
@@ -227,12 +237,17 @@ def filled(
             question += 1
             value = value_of(spec, route, rng)
             draw = route.draw + AGAIN * again
-            project.answer(route, question=question, draw=draw, rater=rater, value=value)
+            told: Any = {"question": question, "draw": draw, "rater": rater}
+            undone = 0
+            while slips.random() < undo:
+                slip = value_of(spec, route, slips)
+                project.answer(route, **told, value=slip, revision=undone)
+                project.undo()
+                undone += 1
+            project.answer(route, **told, value=value, revision=undone)
             if rng.random() < amend:
                 later = value_of(spec, route, rng)
-                project.answer(
-                    route, question=question, draw=draw, rater=rater, value=later, revision=1
-                )
+                project.answer(route, **told, value=later, revision=undone + 1, amends=True)
             if route.kind != "main" or {*value.split("|")} != {"unsure"}:
                 break
     project.log("look", {}, actor="p1")
