@@ -44,19 +44,21 @@
     if (event.target.dataset) { delete event.target.dataset.sent; }
     offline(false);
   });
+  function memory(state) { /* browsers may refuse to keep anything */
+    try {
+      if (state) { window.localStorage.setItem("noracle-guide", state); }
+      return window.localStorage.getItem("noracle-guide");
+    } catch (error) { return null; }
+  }
   function shown() {
     Array.from(document.querySelectorAll("details[data-guide]")).forEach(function (guide) {
-      if (window.localStorage.getItem("noracle-guide") === "closed") { guide.open = false; }
-      guide.addEventListener("toggle", function () { window.localStorage.setItem("noracle-guide", guide.open ? "open" : "closed"); });
+      if (memory() === "closed") { guide.open = false; }
+      guide.addEventListener("toggle", function () { memory(guide.open ? "open" : "closed"); });
     });
-    var undo = document.querySelector("form[data-undo]");
-    if (undo) {
-      window.setTimeout(function () {
-        if (!undo.isConnected) { return; }
-        var more = document.querySelector("[data-amend]");
-        if (more) { more.hidden = false; }
-        undo.hidden = true;
-      }, 1000 * undo.dataset.undo);
+    var undo = document.querySelector("form[data-undo]"), more = document.querySelector("[data-amend]");
+    if (undo && more) {
+      more.hidden = true;
+      window.setTimeout(function () { more.hidden = false; undo.remove(); }, 1000 * undo.dataset.undo);
     }
   }
   document.addEventListener("htmx:afterSwap", function (event) {
@@ -84,7 +86,7 @@
   });
   window.addEventListener("pagehide", function () {
     var leave = document.querySelector("form[data-leave]");
-    if (leave && !staying && document.querySelector("form[data-undo]:not([hidden])")) { navigator.sendBeacon(leave.action, new URLSearchParams(new FormData(leave))); }
+    if (leave && !staying && document.querySelector("form[data-undo]")) { navigator.sendBeacon(leave.action, new URLSearchParams(new FormData(leave))); }
   });
   window.setInterval(function () {
     var live = document.querySelector("[data-tick]");
