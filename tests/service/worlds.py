@@ -206,7 +206,8 @@ def audit(
         assert {q["id"] for q in questions if q["status"] == 2} == {
             a["question_id"] for a in first
         }, "done, not answered"
-        leases = Counter(q["person_id"] for q in questions if q["status"] == 1)
+        leased = (q["person_id"] for q in questions if q["status"] == 1)
+        leases = Counter(person for person in leased if person is not None)
         assert all(n == 1 for n in leases.values()), "a person with two leases"
         for q in questions:
             assert world.routes[q["place"]] == (q["item_id"], q["pool"], q["shown"]), (

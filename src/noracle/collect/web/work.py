@@ -4,6 +4,7 @@ with htmx only the question is swapped.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import secrets
 import time
@@ -200,8 +201,8 @@ async def _question(
     page: Page, member: Member, asked: HeldQuestion | None, *, whole: bool
 ) -> Response:
     now = time.time()
-    here = time.localtime(now)
-    day = now - 3600 * here.tm_hour - 60 * here.tm_min - here.tm_sec - now % 1
+    here = dt.datetime.fromtimestamp(now, tz=dt.UTC).astimezone()
+    day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None]:
         progress = my_progress(work, member.project, member.person, day=day)
