@@ -15,8 +15,9 @@ from typing import Any
 
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import LEASED, UNDO_SECONDS
+from noracle.collect.service import access
 from noracle.collect.service.access import Member
-from noracle.collect.service.projects import hold
+from noracle.collect.service.projects import hold, projects_of
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.store.sqlite import MESSAGES, new_key
 
@@ -99,6 +100,15 @@ def leave(work: Work, member: Member, *, now: float) -> None:
         who = {"project": member.project, "person": member.person}
         work.run(SQL.settle, answer=last["id"], now=now, undone=0, **who)
         work.log(member.project, "left", _about(last), actor=member.alias, at=now)
+
+
+def leave_all(work: Work, session: str, *, now: float) -> None:
+    """Leave every project, at signing out."""
+    person = access.who(work, session, now=now)
+    for project in () if person is None else projects_of(work, person.id):
+        if (project["role"], project["state"]) == ("annotator", "open"):
+            slug, roles = project["slug"], access.ANNOTATORS
+            leave(work, access.member(work, session, slug, roles=roles, now=now), now=now)
 
 
 def _about(row: Row) -> dict[str, int]:

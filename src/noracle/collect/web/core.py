@@ -221,8 +221,13 @@ class Web:
         return token
 
     async def sign_out(self, session: str) -> None:
-        """End the session."""
-        await self.store.write(lambda work: people.end_session(work, session))
+        """End the session; the person's last answers are final."""
+
+        def op(work: Work) -> None:
+            answers.leave_all(work, session, now=time.time())
+            people.end_session(work, session)
+
+        await self.store.write(op)
 
     async def invitation(self, token: str) -> people.Invitation:
         """What a link leads to."""
