@@ -455,3 +455,58 @@ def _labelled(store: Store, seed: bytes, truth: dict[str, int], said: Any, slips
     o.close()
     assert slips.sum() == sum(e["kind"] == "undone" for e in o.archive().events)
     return store.read_now(lambda w: live_view(w, o.project, now=o.now))
+
+
+def test_answers_and_undos_that_race_leave_one_truth(store: Store) -> None:
+    """Everybody answers and takes back in several tabs at once; how often they can is chance."""
+    world = build(store, n_items=60, n_people=8, draws=2, reasks=1)
+    members = [
+        store.read_now(lambda w, p=person: access.member_of(w, p, world.project))
+        for person in world.people
+    ]
+
+    async def tab(who: int, seed: int) -> None:
+        rng, token, member = random.Random(seed), world.token(who), members[who]
+        assert member is not None
+        for k in range(12):
+            now = START + 2 * k
+            asked = await store.next_question(token, world.project, now=now)
+            if asked is None:
+                return
+            sent = {"question": asked.question, "key": asked.key, "client_ms": None, "now": now}
+            value = rng.choice(("yes", "no", "unsure"))
+            try:
+                kept = await store.answer(
+                    token, world.project, value=value, shown_at=now, want_next=True, **sent
+                )
+                if rng.random() < 0.5:
+                    await store.write(
+                        lambda w, k=kept, n=now: answers.undo(w, member, k.answer, now=n + 1)
+                    )
+                elif rng.random() < 0.3:
+                    await store.write(lambda w, n=now: answers.leave(w, member, now=n + 1))
+            except Conflict:
+                pass
+
+    async def everybody() -> None:
+        tabs = [(who, 3 * who + t) for who in range(8) for t in range(3)]
+        await asyncio.gather(*(tab(who, seed) for who, seed in tabs))
+
+    asyncio.run(everybody())
+    found = audit(store, world)
+    assert found["answers"] > 10
+
+
+def test_a_clock_that_steps_back_does_not_break_the_proof(office: Callable[..., Office]) -> None:
+    """By a little: the undo holds and verifies. By an hour: the answer is final."""
+    o = office()
+    kept = o.answer(0, "yes")
+    o.now -= 20
+    o.undo(0, kept.answer)
+    new = o.answer(0, "no")
+    o.now -= 3600
+    with pytest.raises(Conflict):
+        o.undo(0, new.answer)
+    o.now += 4000
+    o.close()
+    assert o.judged() == ["no"]

@@ -159,7 +159,7 @@ class _ChainWalk:
             yield f"answer {number}: question and place must be as event {seq} says"
         if row["revision"] != self.undone[row["question"]]:
             yield f"answer {number} is an amendment; event {seq} says that it is {event['kind']}"
-        if not self.is_open or not -SKEW <= late <= UNDO_SECONDS + SKEW:
+        if not self.is_open or late > UNDO_SECONDS + SKEW:
             rule = f"must be within {UNDO_SECONDS:g} seconds, while the project is open"
             yield f"answer {number}: event {seq} ({event['kind']}) {rule}"
         if undone and 0 <= place < len(self.routes):
