@@ -44,6 +44,9 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "/p/{slug}/work"): WORK,
     ("GET", "/p/{slug}/last"): WORK,
     ("POST", "/p/{slug}/last"): WORK,
+    ("POST", "/p/{slug}/undo"): WORK,
+    ("POST", "/p/{slug}/leave"): WORK,
+    ("POST", "/p/{slug}/comment"): WORK,
     ("GET", "/p/{slug}/image/{sha256}"): SIGNED_IN,
     ("GET", "/p/{slug}/setup"): MANAGE,
     ("POST", "/p/{slug}/setup"): MANAGE,
@@ -69,6 +72,10 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "/api/v1/projects/{slug}/next"): WORK,
     ("POST", "/api/v1/projects/{slug}/answers"): WORK,
     ("POST", "/api/v1/projects/{slug}/answers/{answer}/amend"): WORK,
+    ("POST", "/api/v1/projects/{slug}/answers/{answer}/undo"): WORK,
+    ("POST", "/api/v1/projects/{slug}/leave"): WORK,
+    ("POST", "/api/v1/projects/{slug}/comments"): WORK,
+    ("GET", "/api/v1/projects/{slug}/comments"): MANAGE,
     ("GET", "/api/v1/projects/{slug}/live"): READ,
     ("GET", "/api/v1/projects/{slug}/export"): READ,
 }
@@ -85,12 +92,15 @@ BODIES: dict[str, object] = {
     "/api/v1/projects/{slug}/systems": {"name": "s2", "answers": {"i0": 0}},
     "/api/v1/projects/{slug}/answers": {"question": 1, "key": "k", "value": "no", "shown_at": 1.0},
     "/api/v1/projects/{slug}/answers/{answer}/amend": {"key": "k2", "value": "no"},
+    "/api/v1/projects/{slug}/comments": {"question": 1, "broken": True},
 }
 FORMS: dict[str, dict[str, str]] = {
     "/p/{slug}/setup": {"do": "open"},
     "/p/{slug}/people": {"do": "invite", "role": "auditor", "days": "7", "pool": "0"},
     "/p/{slug}/work": {"question": "1", "key": "k", "value": "no", "shown_at": "1.0"},
     "/p/{slug}/last": {"answer": "1", "key": "k", "value": "no"},
+    "/p/{slug}/undo": {"answer": "1"},
+    "/p/{slug}/comment": {"question": "1", "broken": "1"},
     "/new": {"name": "x", "slug": "matrix-form", "protocol": "partitioned", "classes": "a\nb"},
 }
 

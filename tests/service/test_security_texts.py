@@ -70,6 +70,8 @@ PAYLOADS = (
     "%(name)s%s%n<b>",
 )
 _TAGS = {
+    "aside",
+    "dialog",
     "html",
     "head",
     "meta",

@@ -552,13 +552,14 @@ def test_unsure_goes_to_another_person_of_the_pool_as_often_as_the_specification
     d.answer(0, asked, "unsure")
     follow = d.must(0)
     assert follow.item != asked.item
-    second = d.must(4)
+    assert d.must(12).item != asked.item, "asked again before the answer was final"
+    second = d.must(4, now=START + 61)
     assert (second.item, second.shown) == (asked.item, asked.shown)
-    d.answer(4, second, "unsure")
-    third = d.must(8)
+    d.answer(4, second, "unsure", now=START + 61)
+    third = d.must(8, now=START + 122)
     assert third.item == asked.item
-    d.answer(8, third, "unsure")
-    assert d.must(12).item != asked.item
+    d.answer(8, third, "unsure", now=START + 122)
+    assert d.must(0, now=START + 183).item != asked.item
     rows = d.rows(
         "SELECT place, draw, kind, pool, propensity FROM question WHERE project_id = :p AND item_id = :i ORDER BY draw",
         i=asked.item,

@@ -386,7 +386,8 @@ def check_tables(w: Work, world: World, experts: list[Expert]) -> None:
     nobody twice about one item.
     """
     held = w.all(
-        "SELECT person_id, COUNT(*) AS n FROM question WHERE project_id = :p AND status = 1 GROUP BY person_id",
+        "SELECT person_id, COUNT(*) AS n FROM question WHERE project_id = :p AND status = 1 "
+        "AND person_id IS NOT NULL GROUP BY person_id",
         p=world.project,
     )
     assert all(row["n"] == 1 for row in held)

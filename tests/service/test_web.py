@@ -529,3 +529,22 @@ def test_images_are_shown_to_those_who_are_asked(site: Site, owner: int) -> None
     site.join("images", owner, other, "annotator", 0, 1, 2)
     assert site.as_(other).get(path).status == 404, "nobody asked them yet"
     assert boss.get(path).status == 200
+
+
+def test_signing_out_makes_the_last_answer_final(tmp_path: Path) -> None:
+    with running(tmp_path) as site:
+        owner, rater = site.person("owner"), site.person("rater")
+        for slug in ("one", "two", "idle"):
+            project = site.project(slug, owner)
+            site.items(project, texts(6))
+            site.step(project, "seal", "open")
+            site.join(slug, owner, rater, "annotator", 0, 1, 2)
+        visitor, boss = site.as_(rater), site.as_(owner)
+        for slug in ("one", "two"):
+            visitor.get(f"/p/{slug}/work")
+            asked = visitor.api("POST", f"/projects/{slug}/next").json()["next"]
+            sent = {"question": asked["question"], "key": asked["key"], "value": "no"}
+            visitor.api("POST", f"/projects/{slug}/answers", {**sent, "shown_at": time.time()})
+            assert boss.api("GET", f"/projects/{slug}/live").json()["answered"] == 0
+        assert visitor.api("DELETE", "/session").status == 204
+        assert site.count("settled") == 2

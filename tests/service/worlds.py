@@ -196,14 +196,18 @@ def audit(
         answers = work.all("SELECT * FROM answer WHERE project_id = :p ORDER BY id", p=project)
         events = work.all("SELECT * FROM event WHERE project_id = :p ORDER BY seq", p=project)
         by_id = {q["id"]: q for q in questions}
-        first = [a for a in answers if a["revision"] == 0]
+        sql = "SELECT answer_id FROM settled WHERE project_id = :p AND undone = 1"
+        undone = {row["answer_id"] for row in work.all(sql, p=project)}
+        given = [a for a in answers if a["revision"] == a["undone"]]
+        first = [a for a in given if a["id"] not in undone]
         assert len({a["question_id"] for a in first}) == len(first), (
             "two first answers to one question"
         )
         assert {q["id"] for q in questions if q["status"] == 2} == {
             a["question_id"] for a in first
         }, "done, not answered"
-        leases = Counter(q["person_id"] for q in questions if q["status"] == 1)
+        leased = (q["person_id"] for q in questions if q["status"] == 1)
+        leases = Counter(person for person in leased if person is not None)
         assert all(n == 1 for n in leases.values()), "a person with two leases"
         for q in questions:
             assert world.routes[q["place"]] == (q["item_id"], q["pool"], q["shown"]), (
@@ -217,7 +221,10 @@ def audit(
             (q["item_id"], q["person_id"]) for q in questions if q["person_id"] is not None
         )
         assert all(n == 1 for n in pairs.values()), "two questions about one item to one person"
-        assert all(by_id[a["question_id"]]["person_id"] == a["person_id"] for a in answers)
+        counted = [a for a in answers if a["id"] not in undone]
+        assert all(by_id[a["question_id"]]["person_id"] == a["person_id"] for a in counted)
+        told_undone = [json.loads(e["payload"])["answer"] for e in events if e["kind"] == "undone"]
+        assert sorted(told_undone) == sorted(undone), "undone answers and events differ"
         payloads = [json.loads(e["payload"]) for e in events if e["kind"] in ("answer", "amended")]
         told = {(p["answer"], p["question"], p["revision"], p["value"]) for p in payloads}
         assert told == {(a["id"], a["question_id"], a["revision"], a["value"]) for a in answers}, (

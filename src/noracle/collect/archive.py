@@ -13,8 +13,10 @@ can be changed unseen:
     system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`), commitment and salt if there was one
     clock-stepped  payload by, from, to (seconds): the clock went back; logged once, times stand still until it has caught up
     answer         actor = alias; at = received_at, or that of the event before if that is later;
-                   payload answer, question, place, revision (0), value, shown_at, received_at
-    amended        the same, revision 1, 2, …
+                   payload answer, question, place, revision, value, shown_at, received_at
+    amended        the same; the next revision
+    undone         actor = alias; payload answer, question, place, returned (the place of the question that was held, or null)
+    left           actor = alias; payload answer, question, place
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import gc
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -75,7 +78,7 @@ FIELDS: dict[str, dict[str, str]] = {
 archives of the first format do not have.
 """
 _UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
-_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError)
+_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError, zlib.error)
 _BIGGEST = 4 * 2**30
 
 
@@ -143,7 +146,8 @@ def make_archive(
     routes
         The drawn questions, without those that are asked again.
     answers
-        ``answer, question, place, draw, revision, rater, value, shown_at, received_at``.
+        ``answer, question, place, draw, revision, rater, value, shown_at, received_at``, and
+        ``counts``: whether it is given, final and not taken back.
     events
         ``seq, at, actor, kind, payload`` (text)``, prev, hash``.
     systems, uploaded
@@ -169,6 +173,7 @@ def make_archive(
         "closed_head": project.get("closed_head"),
     }
     known, given, when = systems or {}, chances or {}, uploaded or {}
+    answers = [*answers]
     tables: dict[Table, Iterable[Record]] = {
         "items": (_item_record(item, closed, given.get(item.name), texts) for item in items),
         "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
@@ -191,7 +196,9 @@ def make_archive(
         ),
     }
     ordered = {name: sorted(rows, key=itemgetter(*KEYS[name])) for name, rows in tables.items()}
-    said = judgements_of(spec, ordered["routes"], ordered["answers"])
+    counts = {row["answer"] for row in answers if row["counts"]}
+    final = [row for row in ordered["answers"] if row["answer"] in counts]
+    said = judgements_of(spec, ordered["routes"], final)
     return ProjectArchive(project=head, **ordered, judgements=said)
 
 
@@ -213,7 +220,7 @@ def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, text
 def judgements_of(
     spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """What the first answers say: the rows of a judgements table, in the order of the answers.
+    """What the answers that count say: the rows of a judgements table, in the order of the answers.
 
     One row for each class that was judged: ``item, class, verdict, rater, propensity, at, kind,
     draw, question``. A class that was ruled out is a "no". Where all shown classes were refused or
@@ -235,7 +242,7 @@ def judgements_of(
             "question": answer["question"],
         }
         for answer in answers
-        if not answer["revision"] and (route := by_place.get(answer["place"])) is not None
+        if (route := by_place.get(answer["place"])) is not None
         for asked, verdict in verdicts(spec, route["shown"], answer["value"])
     ]
 

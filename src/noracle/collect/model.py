@@ -34,6 +34,9 @@ VERDICTS = frozenset(("yes", "no", "unsure"))
 EVERYBODY = 0
 """The pool of protocols whose questions anybody may answer."""
 
+UNDO_SECONDS = 60.0
+"""So long an answer can be taken back, if no other follows."""
+
 OPEN, LEASED, DONE, VOID = 0, 1, 2, 3
 """Status of a question."""
 

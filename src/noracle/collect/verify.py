@@ -8,9 +8,10 @@ network.
     routes     the Merkle root is that of the routes
     draws      (when closed) the seed gives just these routes and orders of options
     answers    each answer is that of one event, to a drawn question, by a member of its pool, while the project was open; first answers
-               are unique, amendments follow in order, and places were answered in the drawn order
+               are unique, amendments follow in order, and places were answered in the drawn order; what was taken back was the last answer
+               of the same person, within 60 seconds
     systems    added after sealing; their answers are those whose hash was logged, or committed to; late ones are marked
-    judgements are what the first answers say
+    judgements are what the answers say that were final and not taken back
     clock      no fault: where it stepped. Events are ordered by their numbers, and no time breaks that order
 
 What a whole new file would hide must be held against what was published: the commitment, the root,
@@ -23,7 +24,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
@@ -34,7 +35,7 @@ from noracle.collect import archive as files
 from noracle.collect import chain
 from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
 from noracle.collect.chain import SKEW, STEPPED, canonical
-from noracle.collect.model import EVERYBODY, Item, ProjectSpec, fits
+from noracle.collect.model import EVERYBODY, UNDO_SECONDS, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
 
@@ -101,6 +102,8 @@ def faults_of_answers(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
             walk.joined(event, payload)
         elif kind == "lease-expired":
             walk.expired(event, payload)
+        elif kind in ("undone", "left"):
+            yield from walk.settled(event, payload)
         elif kind in ("opened", "closed"):
             walk.is_open = kind == "opened"
         walk.then = event["at"]
@@ -124,6 +127,8 @@ class _ChainWalk:
         self.items: set[tuple[str, str]] = set()  # rater and item
         self.held: set[tuple[str, str]] = set()  # the same, where a question went back unanswered
         self.order = _Order(archive.routes)
+        self.latest: dict[str, tuple[Record, float]] = {}  # latest answer or amendment by rater
+        self.undone: Counter[int] = Counter()  # answers that were taken back by question
 
     def joined(self, event: Record, payload: Mapping[str, Any]) -> None:
         alias, pool = payload.get("alias", event["actor"]), payload.get("pool")
@@ -135,8 +140,38 @@ class _ChainWalk:
 
     def expired(self, event: Record, payload: Mapping[str, Any]) -> None:
         place = payload.get("place")
+        self._seen(event["actor"], place)
+
+    def _seen(self, rater: str, place: object) -> None:
         if type(place) is int and 0 <= place < len(self.routes):
-            self.held.add((event["actor"], self.routes[place]["item"]))
+            self.held.add((rater, self.routes[place]["item"]))
+
+    def settled(self, event: Record, payload: Mapping[str, Any]) -> Iterator[str]:
+        """The last answer of a rater was taken back, or made final by leaving."""
+        seq, rater, undone = event["seq"], event["actor"], event["kind"] == "undone"
+        row, then = self.latest.pop(rater, (None, 0.0))
+        if (
+            row is None
+            or row["answer"] != payload.get("answer")
+            or row is not self.last.get(row["question"])
+        ):
+            yield f"event {seq} must be about the last answer of {rater}, before another; it is not"
+            return
+        number, place, late = row["answer"], row["place"], event["at"] - then
+        if any(payload.get(name) != row[name] for name in ("question", "place")):
+            yield f"answer {number}: question and place must be as event {seq} says"
+        if row["revision"] != self.undone[row["question"]]:
+            yield f"answer {number} is an amendment; event {seq} says that it is {event['kind']}"
+        if not self.is_open or late > UNDO_SECONDS + SKEW:
+            rule = f"must be within {UNDO_SECONDS:g} seconds, while the project is open"
+            yield f"answer {number}: event {seq} ({event['kind']}) {rule}"
+        if undone and 0 <= place < len(self.routes):
+            self._seen(rater, payload.get("returned"))
+            self.undone[row["question"]] += 1
+            self.first[place].remove(row)
+            del self.last[row["question"]]
+            self.items.discard((rater, self.routes[place]["item"]))
+            self.order.reopen(self.routes[place]["pool"], place)
 
     def answered(self, event: Record, payload: Mapping[str, Any]) -> Iterator[str]:
         seq, number = event["seq"], payload.get("answer")
@@ -158,6 +193,7 @@ class _ChainWalk:
             yield f"answer {number}: rater and time must be as event {seq} says"
         yield from self._allowed(row, seq)
         yield from self._amended(row) if event["kind"] == "amended" else self._first(row)
+        self.latest[row["rater"]] = (row, event["at"])
 
     def _allowed(self, row: Record, seq: int) -> Iterator[str]:
         number, place, rater = row["answer"], row["place"], row["rater"]
@@ -175,9 +211,9 @@ class _ChainWalk:
 
     def _first(self, row: Record) -> Iterator[str]:
         number, place, rater, question = (row[k] for k in ("answer", "place", "rater", "question"))
-        if row["revision"]:
+        if row["revision"] != self.undone[question]:
             rule = f"answer {number} must be a first answer, as its event says"
-            yield f"{rule}; got revision {row['revision']}"
+            yield f"{rule}; got revision {row['revision']} after {self.undone[question]} undone"
         if not 0 <= place < len(self.routes):
             return
         route, before = self.routes[place], self.first.setdefault(place, [])
@@ -241,6 +277,10 @@ class _Order:
         if where < len(left) and left[where] == place:
             del left[where]
         return left[:where]
+
+    def reopen(self, pool: int, place: int) -> None:
+        """The answer at this place was taken back."""
+        insort(self.open[pool], place)
 
 
 Status = Literal["holds", "fails", "not yet", "not looked at", "stepped"]
@@ -342,7 +382,7 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
         "draws": lambda: _draws(archive),
         "answers": lambda: faults_of_answers(archive, parsed),
         "systems": lambda: _systems(archive, parsed),
-        "judgements": lambda: _judgements(archive),
+        "judgements": lambda: _judgements(archive, parsed),
         "published": lambda: _published(archive, published),
     }
     for name, faults in rest.items() if not checks[0].findings else ():
@@ -612,10 +652,30 @@ def _stepped(parsed: Parsed) -> Iterator[str]:
         yield f"clocks differ by up to {most:.1f} s"
 
 
-def _judgements(archive: ProjectArchive) -> Iterator[str]:
-    expected = files.judgements_of(archive.spec, archive.routes, archive.answers)
+def final_answers(archive: ProjectArchive, parsed: Parsed) -> list[Record]:
+    """The answers that count, as the events say: given, not taken back, and final at the last one."""
+    given: dict[int, str] = {}
+    latest: dict[str, int] = {}  # by rater: the answer that is not final yet
+    end = parsed[-1][0]["at"] - UNDO_SECONDS if parsed else 0.0
+    for event, payload in parsed:
+        kind, rater, number = event["kind"], event["actor"], payload.get("answer")
+        if kind in ("answer", "amended", "undone", "left"):
+            latest.pop(rater, None)
+        if kind == "answer":
+            given[number] = rater
+            if event["at"] > end:
+                latest[rater] = number
+        elif kind == "undone":
+            given.pop(number, None)
+    open_ = set() if archive.project["state"] == "closed" else {*latest.values()}
+    return [a for a in archive.answers if a["answer"] in given and a["answer"] not in open_]
+
+
+def _judgements(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
+    final = final_answers(archive, parsed)
+    expected = files.judgements_of(archive.spec, archive.routes, final)
     if len(expected) != len(archive.judgements):
-        yield f"the first answers give {len(expected)} judgements; got {len(archive.judgements)}"
+        yield f"the final answers give {len(expected)} judgements; got {len(archive.judgements)}"
     for i, (made, row) in enumerate(zip(expected, archive.judgements, strict=False), start=1):
         if made != row:
             wrong = ", ".join(name for name in made if made[name] != row[name])

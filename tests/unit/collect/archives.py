@@ -4,15 +4,17 @@ in memory.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from noracle.collect.archive import AGAIN, ProjectArchive, make_archive
+from noracle.collect.archive import AGAIN, ProjectArchive, judgements_of, make_archive
 from noracle.collect.chain import answers_hash, canonical, event_hash
 from noracle.collect.model import ClassSpec, Item, ProjectSpec, Protocol, SealedRoute
 from noracle.collect.protocols import seal
+from noracle.collect.verify import final_answers
 
 SEED = bytes(range(32))
 
@@ -126,6 +128,7 @@ class Project:
         rater: str,
         value: str,
         revision: int = 0,
+        amends: bool = False,
     ) -> None:
         received = self.tick()
         row = {
@@ -137,8 +140,16 @@ class Project:
             "shown_at": received - 0.125,
             "received_at": received,
         }
-        self.answers.append({**row, "draw": draw, "rater": rater})
-        self.log("amended" if revision else "answer", row, actor=rater)
+        self.answers.append({**row, "draw": draw, "rater": rater, "counts": not revision})
+        self.log("amended" if amends else "answer", row, actor=rater)
+
+    def undo(self, returned: int | None = None) -> None:
+        """The last answer is taken back."""
+        last = self.answers[-1]
+        last["counts"] = False
+        self.tick()
+        about = {name: last[name] for name in ("answer", "question", "place")}
+        self.log("undone", {**about, "returned": returned}, actor=last["rater"])
 
     def add_system(self, name: str, answers: dict[str, int | None]) -> None:
         self.systems[name] = answers
@@ -153,7 +164,7 @@ class Project:
     def archive(self, *, texts: bool = False) -> ProjectArchive:
         row = {**self.row, "last_seq": len(self.events), "head": self.events[-1]["hash"]}
         row["closed_head"] = next((e["hash"] for e in self.events if e["kind"] == "closed"), None)
-        return make_archive(
+        archive = make_archive(
             row,
             items=self.items,
             routes=self.routes,
@@ -164,6 +175,14 @@ class Project:
             chances=self.chances,
             texts=texts,
         )
+        archive.judgements[:] = judged(archive)
+        return archive
+
+
+def judged(archive: ProjectArchive) -> list[dict[str, Any]]:
+    """What the final answers say, by the events of the archive."""
+    parsed = [(event, json.loads(event["payload"])) for event in archive.events]
+    return judgements_of(archive.spec, archive.routes, final_answers(archive, parsed))
 
 
 def value_of(spec: ProjectSpec, route: SealedRoute, rng: random.Random) -> str:
@@ -189,11 +208,12 @@ def filled(
     close: bool = True,
     people: int = 3,
     systems: int = 2,
+    undo: float = 0.1,
 ) -> Project:
-    """A project whose questions were answered in order, with repeats after "unsure", amendments and
-    systems.
+    """A project whose questions were answered in order, with repeats after "unsure", undos,
+    amendments and systems.
     """
-    rng = random.Random(7)
+    rng, slips = random.Random(7), random.Random(8)
     project = Project(spec, items, chances=chances)
     members = project.join(
         max(people, spec.draws + spec.reasks)
@@ -219,12 +239,17 @@ def filled(
             question += 1
             value = value_of(spec, route, rng)
             draw = route.draw + AGAIN * again
-            project.answer(route, question=question, draw=draw, rater=rater, value=value)
+            told: Any = {"question": question, "draw": draw, "rater": rater}
+            undone = 0
+            while slips.random() < undo:
+                slip = value_of(spec, route, slips)
+                project.answer(route, **told, value=slip, revision=undone)
+                project.undo()
+                undone += 1
+            project.answer(route, **told, value=value, revision=undone)
             if rng.random() < amend:
                 later = value_of(spec, route, rng)
-                project.answer(
-                    route, question=question, draw=draw, rater=rater, value=later, revision=1
-                )
+                project.answer(route, **told, value=later, revision=undone + 1, amends=True)
             if route.kind != "main" or {*value.split("|")} != {"unsure"}:
                 break
     project.log("look", {}, actor="p1")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from noracle.collect.model import Item, ProjectSpec, Role
-from noracle.collect.service import access, people, projects
+from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import Member
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
@@ -133,8 +133,8 @@ class Service:
     async def _work(
         self, ready: Ready, say: Callable[[str, tuple[int, ...]], str], most: int
     ) -> int:
-        done, busy = 0, True
-        while busy and done < most:
+        done, idle = 0, 0
+        while idle < 2 and done < most:
             busy = False
             for token in ready.raters.values():
                 self.now += 1
@@ -154,7 +154,17 @@ class Service:
                         want_next=False,
                     )
                     done += 1
+            idle = 0 if busy else idle + 1
+            self.now += 0 if busy else 61  # what is to be asked again waits for its answer
+        self.leave(ready)
         return done
+
+    def leave(self, ready: Ready) -> None:
+        """Everybody leaves: their last answers are final."""
+        for person in ready.raters:
+            member = self.read(lambda w, p=person: access.member_of(w, p, ready.project))
+            if member is not None:
+                self.write(lambda w, m=member: answers.leave(w, m, now=self.now))
 
 
 @dataclasses.dataclass(frozen=True)

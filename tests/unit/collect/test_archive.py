@@ -15,13 +15,12 @@ import pytest
 
 from noracle.collect.archive import (
     TABLES,
-    judgements_of,
     read_archive,
     verdicts,
     write_archive,
 )
 from noracle.errors import EvidenceError
-from tests.unit.collect.archives import filled, items_of, spec_of
+from tests.unit.collect.archives import filled, items_of, judged, spec_of
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_judgements_are_first_answers_only(archive: Any) -> None:
     assert len(first) < len(archive.answers)
     assert [row["question"] for row in archive.judgements] == [row["question"] for row in first]
     assert {row["kind"] for row in archive.judgements} == {"main", "gold", "panel", "reask"}
-    assert judgements_of(archive.spec, archive.routes, archive.answers) == archive.judgements
+    assert judged(archive) == archive.judgements
 
 
 @pytest.mark.parametrize(

@@ -280,8 +280,9 @@ def test_progress_counts_questions_and_people(service: Service) -> None:
     assert [pool["people"] for pool in seen["pools"]] == [1, 1, 1]
     assert [pool["name"] for pool in seen["pools"]] == ["c0", "c1", "c2"]
     person = next(iter(ready.raters))
-    mine = service.read(lambda w: projects.my_progress(w, ready.project, person))
-    assert set(mine) == {"done", "left"}
+    mine = service.read(lambda w: projects.my_progress(w, ready.project, person, day=0.0))
+    assert set(mine) == {"done", "today", "left"}
+    assert mine["today"] == mine["done"]
     assert 0 < mine["done"] < 7
 
 

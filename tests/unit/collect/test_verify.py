@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import io
 import json
@@ -24,16 +25,15 @@ from noracle.collect.archive import (
     AGAIN,
     TABLES,
     ProjectArchive,
-    judgements_of,
     read_archive,
     write_archive,
 )
-from noracle.collect.chain import event_hash
+from noracle.collect.chain import canonical, event_hash
 from noracle.collect.model import SealedRoute
 from noracle.collect.service import projects
 from noracle.collect.service.exports import archive_of
 from noracle.collect.verify import verify_archive
-from tests.unit.collect.archives import Project, filled, items_of, spec_of, value_of
+from tests.unit.collect.archives import Project, filled, items_of, judged, spec_of, value_of
 from tests.unit.collect.service_world import Ready, Service, open_service
 
 SPECS: dict[str, Any] = {
@@ -330,7 +330,8 @@ def _again(archive: ProjectArchive) -> ProjectArchive:
     archive.project["head"], archive.project["last_seq"] = prev, len(archive.events)
     closed = (event["hash"] for event in archive.events if event["kind"] == "closed")
     archive.project["closed_head"] = next(closed, None)
-    archive.judgements[:] = judgements_of(archive.spec, archive.routes, archive.answers)
+    with contextlib.suppress(ValueError, TypeError, AttributeError):  # nonsense in an event
+        archive.judgements[:] = judged(archive)
     return archive
 
 
@@ -463,7 +464,8 @@ def test_a_second_first_answer_is_found(forged: ProjectArchive) -> None:
 
 def test_a_first_answer_that_is_replaced_is_found(forged: ProjectArchive) -> None:
     """The revision takes the place of the first answer."""
-    amended = next(a for a in forged.answers if a["revision"] == 1)
+    amends = (a for a in forged.answers if _event_of(forged, a)["kind"] == "amended")
+    amended = next(a for a in amends if a["revision"] == 1)
     first = next(
         a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0
     )
@@ -489,7 +491,8 @@ def test_an_amendment_by_somebody_else_is_found(forged: ProjectArchive) -> None:
 def test_answers_left_out_from_chain_and_table_are_found_by_their_amendments(
     forged: ProjectArchive,
 ) -> None:
-    amended = next(a for a in forged.answers if a["revision"] == 1)
+    amends = (a for a in forged.answers if _event_of(forged, a)["kind"] == "amended")
+    amended = next(a for a in amends if a["revision"] == 1)
     first = next(
         a for a in forged.answers if a["question"] == amended["question"] and a["revision"] == 0
     )
@@ -613,6 +616,89 @@ def test_an_archive_of_the_first_release_holds() -> None:
     clock = next(check for check in result.checks if check.name == "clock")
     assert clock.status == "stepped"
     assert re.match(r"by -3,[56]\d\d\.\d s at event ", clock.note)
+
+
+def _undone(archive: ProjectArchive) -> int:
+    """The place of an undo among the events."""
+    return next(i for i, e in enumerate(archive.events) if e["kind"] == "undone")
+
+
+def test_an_undo_that_is_dropped_is_found(forged: ProjectArchive) -> None:
+    del forged.events[_undone(forged)]
+    assert "must have one first answer" in _words(forged)
+
+
+def test_an_undo_of_what_was_final_is_found(forged: ProjectArchive) -> None:
+    """Somebody takes an answer back later, when its person has answered others."""
+    first = next(e for e in forged.events if e["kind"] == "answer")
+    undo = {**forged.events[-2], "kind": "undone", "actor": first["actor"]}
+    undo["payload"] = first["payload"]
+    forged.events.insert(len(forged.events) - 1, undo)
+    assert f"must be about the last answer of {first['actor']}" in _words(forged)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"actor": "p3"}, "must be about the last answer of p3"),
+        ({"late": 66.0}, "within 60 seconds"),
+        ({"answer": 1}, "must be about the last answer"),
+        ({"place": 0}, "question and place must be as event"),
+        ({"question": 10**6}, "question and place must be as event"),
+    ],
+)
+def test_an_undo_that_nobody_made_is_found(
+    forged: ProjectArchive, change: dict[str, Any], words: str
+) -> None:
+    event = forged.events[_undone(forged)]
+    payload = json.loads(event["payload"])
+    if event["actor"] == change.get("actor"):
+        change = {"actor": "p4"}
+        words = words.replace("p3", "p4")
+    event["actor"] = change.get("actor", event["actor"])
+    event["at"] += change.get("late", 0.0)
+    known = {k: v for k, v in change.items() if k in payload}
+    event["payload"] = canonical({**payload, **known})
+    assert words in _words(forged)
+
+
+def test_an_undo_that_comes_twice_is_found(forged: ProjectArchive) -> None:
+    at = _undone(forged)
+    forged.events.insert(at, dict(forged.events[at]))
+    assert "must be about the last answer" in _words(forged)
+
+
+def test_an_undo_of_an_amended_answer_is_found() -> None:
+    archive = copy.deepcopy(project_of("partitioned", n=40, amend=0.3).archive())
+    at = next(i for i, e in enumerate(archive.events) if e["kind"] == "amended")
+    amended = json.loads(archive.events[at]["payload"])
+    about = {name: amended[name] for name in ("answer", "question", "place")}
+    event = {**archive.events[at], "kind": "undone", "payload": canonical(about)}
+    archive.events.insert(at + 1, event)
+    assert "is an amendment" in _words(archive)
+
+
+def test_leaving_is_about_the_last_answer_too(forged: ProjectArchive) -> None:
+    at = next(i for i, e in enumerate(forged.events) if e["kind"] == "answer")
+    first = json.loads(forged.events[at]["payload"])
+    about = {name: first[name] for name in ("answer", "question", "place")}
+    left = {**forged.events[at], "kind": "left", "payload": canonical(about)}
+    honest = copy.deepcopy(forged)
+    honest.events.insert(at + 1, dict(left))
+    if honest.events[at + 2]["kind"] not in ("undone", "amended"):
+        assert verify_archive(_again(honest)).passed
+    forged.events.insert(len(forged.events) - 1, left)
+    assert "must be about the last answer" in _words(forged)
+
+
+def test_an_answer_that_was_taken_back_cannot_count(forged: ProjectArchive) -> None:
+    """The judgements name the answer that was undone instead of the one that followed."""
+    payload = json.loads(forged.events[_undone(forged)]["payload"])
+    row = next(j for j in forged.judgements if j["question"] == payload["question"])
+    row["verdict"] = "no" if row["verdict"] == "yes" else "yes"
+    result = verify_archive(forged)
+    assert not result.passed
+    assert any(line.startswith("judgements") for line in result.findings)
 
 
 def test_nonsense_is_a_finding_and_never_a_crash() -> None:

@@ -32,7 +32,7 @@ def live_view(work: Work, project: int, *, now: float) -> LiveView:
     The interval of each system holds at every look together, so that nobody is punished for
     looking. Every look should be logged all the same.
     """
-    return view_of(records.read_project(work, project), now=now)
+    return view_of(records.read_project(work, project, now=now), now=now)
 
 
 def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:

@@ -5,13 +5,14 @@ records, ready for JSON.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.collect.model import DONE, LEASED, VOID, ProjectSpec, read_spec
+from noracle.collect.model import DONE, LEASED, UNDO_SECONDS, VOID, ProjectSpec, read_spec
 from noracle.collect.service.access import project_of
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.results import Check, Estimate
@@ -213,11 +214,14 @@ class Project:
     unrevealed: tuple[str, ...] = ()
 
 
-def read_project(work: Work, project: int) -> Project:
-    """Read what the live view needs; nothing of people but how many there are."""
+def read_project(work: Work, project: int, *, now: float = math.inf) -> Project:
+    """Read what the live view needs; nothing of people but how many there are. Answers that are not
+    final at the time ``now`` are as if they had not come.
+    """
     row = project_of(work, project)
     spec = read_spec(row["spec"])
-    rows = read_rows(work, project, spec)
+    recent = math.inf if row["state"] == "closed" else now - UNDO_SECONDS
+    rows = read_rows(work, project, spec, recent)
     gold = work.all(SQL.gold, project=project)
     members = work.all(SQL.pools_with_people, project=project)
     size = int(rows.item.max()) + 1 if len(rows.item) else 1
@@ -235,8 +239,8 @@ def read_project(work: Work, project: int) -> Project:
     )
 
 
-def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
-    """All questions of a project with their first answers."""
+def read_rows(work: Work, project: int, spec: ProjectSpec, recent: float = math.inf) -> Rows:
+    """All questions of a project with the answers that count, final since the time ``recent``."""
     kind = " ".join(f"WHEN '{name}' THEN {i}" for i, name in enumerate(KINDS))
     several = spec.protocol in ("judge-all", "pick-wrong")
     place = f"((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status"
@@ -261,7 +265,7 @@ def read_rows(work: Work, project: int, spec: ProjectSpec) -> Rows:
         by_id = {int(r["id"]): float(r["propensity"]) for r in rows}
         chances = np.array([by_id[i] for i in ids.tolist()])
     shown = texts[-1] if several else ""
-    return _joined(spec, q, _read_answers(work, project, spec), shown, chances)
+    return _joined(spec, q, _read_answers(work, project, spec, recent), shown, chances)
 
 
 Columns = Mapping[str, Whole]
@@ -310,14 +314,15 @@ _VALUE = "CASE value WHEN 'unsure' THEN '-2' WHEN 'none' THEN '-3' ELSE value EN
 _PACKED = "question_id * 4 + CASE value WHEN 'yes' THEN 1 WHEN 'no' THEN 0 ELSE 2 END"
 
 
-def _read_answers(work: Work, project: int, spec: ProjectSpec) -> dict[str, Whole]:
-    where = "FROM answer WHERE +project_id = :project AND revision = 0"
+def _read_answers(work: Work, project: int, spec: ProjectSpec, recent: float) -> dict[str, Whole]:
+    where = f"FROM answer a WHERE +a.project_id = :project AND {SQL.final}"
+    known = {"project": project, "recent": recent}
     if spec.protocol == "partitioned":
-        code = _packed(work, f"SELECT {_text(work, _PACKED)} AS packed {where}", project=project)
+        code = _packed(work, f"SELECT {_text(work, _PACKED)} AS packed {where}", **known)
         return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
     value = _text(work, "value" if spec.protocol == "judge-all" else _VALUE)
     sql = f"SELECT {_text(work, 'question_id')} AS question, {value} AS value {where}"
-    found = work.one(sql, project=project) or {}
+    found = work.one(sql, **known) or {}
     question, text = (str(found[name] or "") for name in ("question", "value"))
     if spec.protocol != "judge-all":
         return {"question": _numbers(question), "value": _numbers(text)}

@@ -23,8 +23,9 @@ from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import tasks_of
 from noracle.collect.model import ProjectSpec, SealedRoute, read_spec
 from noracle.collect.service.access import Member, project_of
+from noracle.collect.service.answers import final_answers, recent
 from noracle.collect.service.projects import item_of
-from noracle.collect.store.base import SQL, Row, Work
+from noracle.collect.store.base import SQL, Work
 
 _LETTERS = frozenset(string.ascii_letters + "_")
 _SQL = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "list": "VARCHAR[]"}
@@ -132,12 +133,6 @@ ESTIMATED = ("main", "reask")
 """Kinds of questions whose answers are evidence about systems."""
 
 
-def first_answers(work: Work, project: int, kinds: Sequence[str] | None = None) -> list[Row]:
-    """First answers with their question, item and the alias of the rater, as they came."""
-    rows = work.all(SQL.first_answers, project=project)
-    return [row for row in rows if kinds is None or row["kind"] in kinds]
-
-
 def judgements(
     work: Work, project: int, *, kinds: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
@@ -159,19 +154,19 @@ def judgements(
     class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
     answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
     """
-    spec = read_spec(project_of(work, project)["spec"])
+    found = project_of(work, project)
+    spec = read_spec(found["spec"])
     if spec.protocol == "ordinary":
         return []
-    rows = first_answers(work, project, kinds)
+    rows = final_answers(work, found, kinds)
     times = itertools.accumulate((row["received_at"] for row in rows), max)  # a clock may step
     return [
         {
-            **{key: row[key] for key in ("item", "rater", "draw", "kind", "question")},
+            **{key: row[key] for key in ("item", "rater", "draw", "kind", "revision", "question")},
             "class": asked,
             "verdict": verdict,
             "propensity": one_propensity(spec, row),
             "at": at,
-            "revision": 0,
         }
         for row, at in zip(rows, times, strict=True)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
@@ -193,8 +188,9 @@ def one_propensity(spec: ProjectSpec, question: Mapping[str, Any]) -> float | No
 def ratings(
     work: Work, project: int, *, kinds: Sequence[str] | None = ESTIMATED
 ) -> list[dict[str, Any]]:
-    """First answers of the ordinary protocol as ratings; "unsure" is an empty label."""
-    if read_spec(project_of(work, project)["spec"]).protocol != "ordinary":
+    """What counts in the ordinary protocol, as ratings; "unsure" is an empty label."""
+    found = project_of(work, project)
+    if read_spec(found["spec"]).protocol != "ordinary":
         return []
     return [
         {
@@ -204,7 +200,7 @@ def ratings(
             "at": row["received_at"],
             "kind": row["kind"],
         }
-        for row in first_answers(work, project, kinds)
+        for row in final_answers(work, found, kinds)
     ]
 
 
@@ -246,7 +242,7 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
         {**row, "spec": read_spec(row["spec"]), "closed_head": closed["hash"]},
         items=map(item_of, items),
         routes=routes,
-        answers=work.all(SQL.all_answers, project=project),
+        answers=work.all(SQL.all_answers, project=project, recent=recent(work, row)),
         events=work.all(SQL.events, project=project),
         systems=_predictions(work, project, main=False),
         uploaded={s["name"]: s for s in work.all(SQL.systems, project=project)},
@@ -313,7 +309,8 @@ def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> ExportTa
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
-    """Items and first answers as tasks of Label Studio, in JSON."""
+    """Items and the answers that count as tasks of Label Studio, in JSON."""
+    found = project_of(work, project)
     items = []
     for row in work.all(SQL.items, project=project):
         content = json.loads(row["content"]) if texts else {}
@@ -325,9 +322,9 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
             "shown": json.loads(row["shown"]),
             "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
         }
-        for row in first_answers(work, project)
+        for row in final_answers(work, found)
     ]
-    tasks = tasks_of(read_spec(project_of(work, project)["spec"]), items, answers)
+    tasks = tasks_of(read_spec(found["spec"]), items, answers)
     return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -458,8 +458,11 @@ def _count(work: Work, sql: str, **values: object) -> int:
     return int((work.one(sql, **values) or {"n": 0})["n"])
 
 
-def my_progress(work: Work, project: int, person: int) -> dict[str, int]:
-    """All that an annotator may know: own answers, and the questions left in their pools."""
+def my_progress(work: Work, project: int, person: int, *, day: float) -> dict[str, int]:
+    """All that an annotator may know: own answers, those since the time ``day``, and the questions
+    left in their pools.
+    """
     who = {"project": project, "person": person}
-    done, left = _count(work, SQL.answers_given, **who), _count(work, SQL.questions_left, **who)
-    return {"done": done, "left": left}
+    given = work.one(SQL.answers_given, day=day, **who) or {"n": 0, "today": 0}
+    left = _count(work, SQL.questions_left, **who)
+    return {"done": int(given["n"]), "today": int(given["today"]), "left": left}

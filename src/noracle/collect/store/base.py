@@ -30,7 +30,7 @@ def _queries() -> SimpleNamespace:
     _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     plain = (re.sub(r"^--.*", "", sql, flags=re.MULTILINE) for sql in parts[1::2])
     sql = dict(zip(parts[::2], (" ".join(each.split()) for each in plain), strict=True))
-    return SimpleNamespace(**sql)
+    return SimpleNamespace(**{k: v.replace("{final}", sql["final"]) for k, v in sql.items()})
 
 
 SQL = _queries()

@@ -69,14 +69,14 @@ WHERE project_id = :project AND person_id = :person AND status = 1
 -- name: reopen
 UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until = NULL, key = NULL WHERE id = :id
 
--- name: first_answers
-SELECT a.id AS answer, a.value, a.shown_at, a.received_at, q.id AS question, q.draw, q.kind, q.place, q.shown,
+-- name: final_answers
+SELECT a.id AS answer, a.value, a.shown_at, a.received_at, a.revision, q.id AS question, q.draw, q.kind, q.place, q.shown,
 q.propensity, i.name AS item, m.alias AS rater FROM answer a JOIN question q ON q.id = a.question_id
 JOIN item i ON i.id = q.item_id JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id
-WHERE a.project_id = :project AND a.revision = 0 ORDER BY a.id
+WHERE a.project_id = :project AND {final} ORDER BY a.id
 -- name: all_answers
 SELECT a.id AS answer, a.question_id AS question, q.place, q.draw, a.revision, m.alias AS rater, a.value, a.shown_at,
-a.received_at FROM answer a JOIN question q ON q.id = a.question_id
+a.received_at, CASE WHEN {final} THEN 1 ELSE 0 END AS counts FROM answer a JOIN question q ON q.id = a.question_id
 JOIN membership m ON m.project_id = a.project_id AND m.person_id = a.person_id
 WHERE a.project_id = :project ORDER BY a.id
 -- name: last_answer
@@ -84,9 +84,46 @@ SELECT f.id AS answer, l.value, q.id AS question, q.shown, i.content, i.options 
 JOIN question q ON q.id = f.question_id JOIN item i ON i.id = q.item_id
 JOIN answer l ON l.question_id = f.question_id
 AND l.revision = (SELECT MAX(r.revision) FROM answer r WHERE r.question_id = q.id)
-WHERE f.project_id = :project AND f.person_id = :person AND f.revision = 0 ORDER BY f.id DESC LIMIT 1
+WHERE f.project_id = :project AND f.person_id = :person AND f.revision = f.undone
+AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = f.id AND s.undone = 1) ORDER BY f.id DESC LIMIT 1
 -- name: answers_given
-SELECT COUNT(*) AS n FROM answer WHERE project_id = :project AND person_id = :person AND revision = 0
+SELECT COUNT(*) AS n, COUNT(CASE WHEN a.received_at >= :day THEN 1 END) AS today FROM answer a
+WHERE a.project_id = :project AND a.person_id = :person AND a.revision = a.undone
+AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id AND s.undone = 1)
+
+-- What counts is an answer that was given (revision = undone, so no amendment), was not taken back, and is final: the same
+-- person's next answer, their leaving, or :recent (60 s) has passed. :recent is the end of time where the project is closed.
+-- name: final
+(a.revision = a.undone AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id AND s.undone = 1)
+AND (a.received_at <= :recent OR EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id)
+OR EXISTS (SELECT 1 FROM answer n WHERE n.project_id = a.project_id AND n.person_id = a.person_id AND n.id > a.id)))
+-- name: last_event
+SELECT at FROM event WHERE project_id = :project ORDER BY seq DESC LIMIT 1
+-- name: latest
+SELECT a.id, a.question_id, a.value, a.received_at, CASE WHEN a.revision = a.undone THEN 1 ELSE 0 END AS given,
+s.undone, q.item_id, q.place, q.lease, q.status, q.person_id, r.id AS reask, r.lease AS reask_lease
+FROM answer a JOIN question q ON q.id = a.question_id LEFT JOIN settled s ON s.answer_id = a.id
+LEFT JOIN question r ON r.project_id = q.project_id AND r.place = q.place AND r.draw = q.draw + 1000
+WHERE a.project_id = :project AND a.person_id = :person ORDER BY a.id DESC LIMIT 1
+-- name: settle
+INSERT INTO settled (answer_id, project_id, person_id, at, undone) VALUES (:answer, :project, :person, :now, :undone)
+-- name: drop_question
+DELETE FROM question WHERE id = :id
+-- name: hold_item
+INSERT INTO held (item_id, person_id, question_id) SELECT item_id, :person, id FROM question WHERE id = :id
+ON CONFLICT DO NOTHING
+-- name: lease_again
+UPDATE question SET status = 1, person_id = :person, leased_at = :now, lease_until = :until, key = :key WHERE id = :id
+-- name: asked_of
+SELECT place FROM question WHERE id = :question AND project_id = :project AND person_id = :person
+-- name: add_comment
+INSERT INTO comment (project_id, question_id, person_id, at, broken, text)
+VALUES (:project, :question, :person, :now, :broken, :text) RETURNING id
+-- name: comments
+SELECT c.id AS comment, i.name AS item, q.place, m.alias AS rater, c.at, c.broken, c.text FROM comment c
+JOIN question q ON q.id = c.question_id JOIN item i ON i.id = q.item_id
+JOIN membership m ON m.project_id = c.project_id AND m.person_id = c.person_id
+WHERE c.project_id = :project ORDER BY c.id
 
 -- name: systems
 SELECT id, name, sha256, uploaded_at, late, commitment, salt FROM system WHERE project_id = :project ORDER BY id
@@ -158,7 +195,8 @@ VALUES (:project, :person, :role, :alias, :now) ON CONFLICT DO NOTHING RETURNING
 SELECT project_id, alias FROM membership WHERE person_id = :person ORDER BY project_id
 -- name: people
 SELECT m.person_id, m.alias, m.role, m.joined_at, p.name, p.email, p.forgotten_at, (SELECT COUNT(*) FROM answer a
-WHERE a.project_id = m.project_id AND a.person_id = m.person_id AND a.revision = 0) AS done
+WHERE a.project_id = m.project_id AND a.person_id = m.person_id AND a.revision = a.undone
+AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id AND s.undone = 1)) AS done
 FROM membership m JOIN person p ON p.id = m.person_id WHERE m.project_id = :project ORDER BY m.joined_at, m.alias
 -- name: find_person
 SELECT id, email, name, password, locale, active FROM person WHERE email = :email AND active = 1
@@ -192,7 +230,7 @@ WHERE id = :id AND project_id = :project AND used_at IS NULL AND revoked_at IS N
 UPDATE invitation SET revoked_at = :now WHERE created_by = :person AND used_at IS NULL AND revoked_at IS NULL
 
 -- The transactions of every click, for SQLite: values by their place. PostgreSQL has the same rules
--- in migrations/0002_guards.postgresql.sql.
+-- in migrations/0002_guards.postgresql.sql and 0005_undo.postgresql.sql.
 
 -- name: hot_gate
 SELECT p.id, m.role, m.alias, j.state, j.spec FROM session s JOIN person p ON p.id = s.person_id
@@ -212,7 +250,7 @@ JOIN item i ON i.id = q.item_id
 WHERE m.project_id = ?1 AND m.person_id = ?2 ORDER BY q.place LIMIT 1
 -- name: hot_late
 SELECT q.id, q.item_id, q.person_id, q.place, q.lease, q.leased_at, q.lease_until, m.alias FROM question q
-JOIN membership m ON m.project_id = q.project_id AND m.person_id = q.person_id
+LEFT JOIN membership m ON m.project_id = q.project_id AND m.person_id = q.person_id
 WHERE q.project_id = ?1 AND q.status = 1 AND (q.lease_until <= ?2 OR q.leased_at > ?2 + 5) ORDER BY q.lease_until, q.id
 -- name: hot_again
 UPDATE question SET leased_at = ?2, lease_until = ?3 WHERE id = ?1
@@ -223,27 +261,29 @@ UPDATE question SET status = 0, person_id = NULL, leased_at = NULL, lease_until 
 -- name: hot_hold
 INSERT INTO held (item_id, person_id, question_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING
 -- name: hot_done
-SELECT COUNT(*) FROM answer WHERE project_id = ?1 AND person_id = ?2 AND revision = 0
+SELECT (SELECT COUNT(*) FROM answer WHERE project_id = ?1 AND person_id = ?2 AND revision = undone)
+- (SELECT COUNT(*) FROM settled WHERE project_id = ?1 AND person_id = ?2 AND undone = 1)
 -- name: hot_by_key
 SELECT id, question_id, revision, person_id, value FROM answer WHERE project_id = ?1 AND key = ?2
 -- name: hot_question
-SELECT item_id, place, draw, kind, pool, shown, propensity, status, person_id, key, leased_at FROM question
-WHERE id = ?1 AND project_id = ?2
+SELECT item_id, place, draw, kind, pool, shown, propensity, status, person_id, key, leased_at,
+(SELECT COUNT(*) FROM answer WHERE question_id = ?1) FROM question WHERE id = ?1 AND project_id = ?2
 -- name: hot_answer
-INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, client_ms, key)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id
+INSERT INTO answer (project_id, question_id, revision, person_id, value, shown_at, received_at, client_ms, key, undone)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING id
 -- name: hot_answered
 UPDATE question SET status = 2 WHERE id = ?1
 -- name: hot_reask
-INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity)
-VALUES (?1, ?2, ?3, ?4, 'reask', ?5, ?6, ?7)
+INSERT INTO question (project_id, item_id, place, draw, kind, pool, shown, propensity, status, lease_until)
+VALUES (?1, ?2, ?3, ?4, 'reask', ?5, ?6, ?7, 1, ?8)
 -- name: hot_mine
 SELECT question_id FROM answer WHERE id = ?1 AND project_id = ?2 AND person_id = ?3
 -- name: hot_last
 SELECT a.question_id, a.shown_at, q.place, q.shown,
-(SELECT MAX(r.revision) FROM answer r WHERE r.question_id = a.question_id)
+(SELECT MAX(r.revision) FROM answer r WHERE r.question_id = a.question_id), a.undone
 FROM answer a JOIN question q ON q.id = a.question_id
-WHERE a.project_id = ?1 AND a.person_id = ?2 AND a.revision = 0 ORDER BY a.id DESC LIMIT 1
+WHERE a.project_id = ?1 AND a.person_id = ?2 AND a.revision = a.undone
+AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id AND s.undone = 1) ORDER BY a.id DESC LIMIT 1
 -- name: hot_event
 INSERT INTO event (project_id, at, actor, kind, payload, seq, prev, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 -- name: hot_chain

@@ -25,7 +25,15 @@ from typing import Any, NamedTuple, Unpack
 
 from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
-from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, fits, read_spec
+from noracle.collect.model import (
+    UNDO_SECONDS,
+    Answered,
+    Given,
+    HeldQuestion,
+    ProjectSpec,
+    fits,
+    read_spec,
+)
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
 
@@ -290,14 +298,16 @@ def _return_late(work: SqliteWork, project: int, now: float) -> None:
             run(SQL.hot_again, (question, now, now + until - begun))
             continue
         run(SQL.hot_return, (question,))
-        run(SQL.hot_hold, (item, person, question))
         _reopened(work, project, place)
+        if alias is None:  # to be asked again: the answer before it is final now
+            continue
+        run(SQL.hot_hold, (item, person, question))
         payload = {"lease": lease, "place": place, "question": question, "until": until}
         work.append(project, "lease-expired", payload, actor=alias, at=now)
 
 
 def answer(work: SqliteWork, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
-    """Keep the first answer to a question that the person holds."""
+    """Keep the answer to a question that the person holds; see ``service.answers`` for undoing."""
     question, key, now = given["question"], given["key"], given["now"]
     times = (given["shown_at"], now)
     check_form(key, given["value"], *times, question=question, client_ms=given["client_ms"])
@@ -325,18 +335,18 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     row = run(SQL.hot_question, (given["question"], project)).fetchone()
     if row is None:
         raise NotFound(MESSAGES["question"])
-    item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at = row
+    item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at, undone = row
     held = (status, person, key) == (1, who.person, given["key"])
     Conflict.unless(held, MESSAGES["lease"])
     Refused.unless(fits(who.spec, _numbers(shown), given["value"]), MESSAGES["value"])
     given = {**given, "shown_at": min(max(given["shown_at"], leased_at), now)}
-    kept = _add_answer(work, who, place, 0, **given)
+    kept = _add_answer(work, who, place, undone, undone, **given)
     run(SQL.hot_answered, (given["question"],))
     # Nothing was decided: "unsure", or "unsure" about every class shown.
     again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
-        run(SQL.hot_reask, (project, item, place, draw + REASK_STEP, pool, shown, propensity))
-        _reopened(work, project, place)
+        asked = (project, item, place, draw + REASK_STEP, pool, shown, propensity)
+        run(SQL.hot_reask, (*asked, now + UNDO_SECONDS))  # leased to nobody until this is final
     return kept
 
 
@@ -354,23 +364,25 @@ def amend(
     if before is not None:
         return before
     _check_open(who)
-    question, shown_at, place, shown, revision = run(SQL.hot_last, (project, who.person)).fetchone()
-    Conflict.unless(question == mine[0], MESSAGES["last"])
+    last = run(SQL.hot_last, (project, who.person)).fetchone()
+    if last is None or last[0] != mine[0]:
+        raise Conflict(MESSAGES["last"])
+    question, shown_at, place, shown, revision, undone = last
     Refused.unless(fits(who.spec, _numbers(shown), value), MESSAGES["value"])
     sent: Any = {"question": question, "key": key, "value": value, "client_ms": None}
-    return _add_answer(work, who, place, revision + 1, shown_at=shown_at, now=now, **sent)
+    return _add_answer(work, who, place, revision + 1, undone, shown_at=shown_at, now=now, **sent)
 
 
 def _add_answer(
-    work: SqliteWork, who: _Asker, place: int, revision: int, **given: Unpack[Given]
+    work: SqliteWork, who: _Asker, place: int, revision: int, undone: int, **given: Unpack[Given]
 ) -> Answered:
     question, value, shown_at = given["question"], given["value"], given["shown_at"]
     now, client_ms, key = given["now"], given["client_ms"], given["key"]
     row = (who.project, question, revision, who.person, value, shown_at, now, client_ms, key)
-    number = work.connection.execute(SQL.hot_answer, row).fetchone()[0]
+    number = work.connection.execute(SQL.hot_answer, (*row, undone)).fetchone()[0]
     payload = {"answer": number, "question": question, "place": place, "revision": revision}
     payload |= {"value": value, "shown_at": shown_at, "received_at": now}
-    kind = "amended" if revision else "answer"
+    kind = "answer" if revision == undone else "amended"
     work.append(who.project, kind, payload, actor=who.alias, at=now)
     return Answered(answer=number, question=question, revision=revision, again=False)
 

@@ -18,6 +18,7 @@ from noracle.collect.errors import Forbidden, Refused, SignedOut
 from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import MANAGERS, READERS, Member
+from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
 from noracle.collect.store.base import Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Change, Web
@@ -122,6 +123,14 @@ class Amend(Strict):
 
     key: Line
     value: Text
+
+
+class NewComment(Strict):
+    """What I say about the item of a question that I hold or answered."""
+
+    question: Whole
+    text: Annotated[str, Field(max_length=LONGEST_COMMENT), AfterValidator(_clean)] = ""
+    broken: bool = False
 
 
 class NewSystem(Strict):
@@ -411,8 +420,34 @@ def adding(name: str, answers: Mapping[str, int | None], salt: str | None = None
 
 @router.post("/projects/{slug}/answers/{answer}/amend")
 async def amend(slug: str, answer: Whole, body: Amend, session: Session, web: OurWeb) -> Any:
-    """Change my last answer; the first one stays."""
+    """Write a change beside my last answer, which is final: the first final one counts."""
     return _answered(await web.amend(session, slug, answer=answer, key=body.key, value=body.value))
+
+
+@router.post("/projects/{slug}/answers/{answer}/undo")
+async def undo(slug: str, answer: Whole, session: Session, web: OurWeb) -> Any:
+    """Take my last answer back, within 60 seconds and before another; I hold its question again."""
+    return JSONResponse({"next": asked_json(await web.undo(session, slug, answer))})
+
+
+@router.post("/projects/{slug}/leave", status_code=204)
+async def leave(slug: str, session: Session, web: OurWeb) -> Response:
+    """Make my last answer final now."""
+    await web.leave(session, slug)
+    return Response(status_code=204)
+
+
+@router.post("/projects/{slug}/comments", status_code=201)
+async def comment(slug: str, body: NewComment, session: Session, web: OurWeb) -> Any:
+    """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
+    return {"comment": await web.comment(session, slug, **dict(body))}
+
+
+@router.get("/projects/{slug}/comments")
+async def comments(slug: str, session: Session, web: OurWeb) -> Any:
+    """The comments on items, as they came."""
+    member = await web.member(session, slug, MANAGERS)
+    return {"comments": await web.store.read(lambda work: comments_of(work, member.project))}
 
 
 @router.get("/projects/{slug}/live")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from noracle._version import __version__
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
-from noracle.collect.service import access, people, projects
-from noracle.collect.service.access import Member, Person, Roles
+from noracle.collect.service import access, answers, people, projects
+from noracle.collect.service.access import ANNOTATORS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.collect.web.security import WebSettings, token_of
 
@@ -221,8 +221,13 @@ class Web:
         return token
 
     async def sign_out(self, session: str) -> None:
-        """End the session."""
-        await self.store.write(lambda work: people.end_session(work, session))
+        """End the session; the person's last answers are final."""
+
+        def op(work: Work) -> None:
+            answers.leave_all(work, session, now=time.time())
+            people.end_session(work, session)
+
+        await self.store.write(op)
 
     async def invitation(self, token: str) -> people.Invitation:
         """What a link leads to."""
@@ -308,6 +313,35 @@ class Web:
         )
         self.metrics.event("amend")
         return kept
+
+    async def undo(self, session: str, slug: str, answer: int) -> HeldQuestion | None:
+        """Take the person's last answer back; returns its question, which they hold again."""
+
+        def op(work: Work, member: Member, now: float) -> None:
+            answers.undo(work, member, answer, now=now)
+
+        await self.change(session, slug, ANNOTATORS, op)
+        self.metrics.event("undo")
+        return await self.next(session, slug)
+
+    async def leave(self, session: str, slug: str) -> None:
+        """Make the person's last answer final."""
+
+        def op(work: Work, member: Member, now: float) -> None:
+            answers.leave(work, member, now=now)
+
+        await self.change(session, slug, ANNOTATORS, op)
+
+    async def comment(
+        self, session: str, slug: str, question: int, *, text: str, broken: bool
+    ) -> int:
+        """Keep what the person says about an item."""
+
+        def op(work: Work, member: Member, now: float) -> int:
+            said = text.strip()
+            return answers.add_comment(work, member, question, text=said, broken=broken, now=now)
+
+        return await self.change(session, slug, ANNOTATORS, op)
 
     # looking
 

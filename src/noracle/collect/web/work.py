@@ -4,6 +4,7 @@ with htmx only the question is swapped.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import secrets
 import time
@@ -14,8 +15,9 @@ from fastapi import APIRouter, Response
 from markupsafe import Markup, escape
 
 from noracle.collect import content
-from noracle.collect.errors import Refused
-from noracle.collect.model import HeldQuestion, ProjectSpec
+from noracle.collect.errors import Conflict, Refused
+from noracle.collect.model import UNDO_SECONDS, HeldQuestion, ProjectSpec
+from noracle.collect.service import answers
 from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
 from noracle.collect.store import sqlite as hot
@@ -143,12 +145,12 @@ def _choices(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> t
             yes = _("Yes, it is “%(name)s”", name=names[shown[0]])
             return (Choice("yes", yes, "1"), *verdicts[1:])
         return verdicts
-    answers = [(str(k), names[k]) for k in shown]
+    may = [(str(k), names[k]) for k in shown]
     if spec.protocol == "pick-wrong" and spec.trap:
-        answers.append(("none", _("None of these is wrong")))
-    answers.append(("unsure", _("Not sure")))
-    keys = [str(i) if i <= _MOST_KEYS else "" for i in range(1, len(answers) + 1)]
-    return tuple(Choice(*answer, key) for answer, key in zip(answers, keys, strict=True))
+        may.append(("none", _("None of these is wrong")))
+    may.append(("unsure", _("Not sure")))
+    keys = [str(i) if i <= _MOST_KEYS else "" for i in range(1, len(may) + 1)]
+    return tuple(Choice(*answer, key) for answer, key in zip(may, keys, strict=True))
 
 
 def _groups(shown: Classes, names: Names, words: Words, chosen: str) -> tuple[Group, ...]:
@@ -198,10 +200,17 @@ async def answer(page: Visit, slug: str) -> Response:
 async def _question(
     page: Page, member: Member, asked: HeldQuestion | None, *, whole: bool
 ) -> Response:
-    progress, last = await page.web.store.read(
-        lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
-    )
-    known, slug, now = await page.web.known(member.slug), member.slug, time.time()
+    now = time.time()
+    here = dt.datetime.fromtimestamp(now, tz=dt.UTC).astimezone()
+    day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+
+    def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None]:
+        progress = my_progress(work, member.project, member.person, day=day)
+        return progress, my_last(work, member), answers.provisional(work, member, now=now)
+
+    progress, last, undoable = await page.web.store.read(op)
+    progress["left"] += asked is not None
+    known, slug = await page.web.known(member.slug), member.slug
     shown = asked and show(asked, known.spec, slug=slug, words=page.words, now=now)
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
@@ -217,7 +226,44 @@ async def _question(
         nothing=nothing or _("There is no question for you now. Thank you."),
         progress=progress,
         amendable=last is not None and member.state == "open",
+        undoable=undoable if member.state == "open" else None,
+        seconds=0 if undoable is None else round(UNDO_SECONDS - (now - undoable["received_at"]), 1),
     )
+
+
+@router.post("/p/{slug}/undo")
+async def undo(page: Visit, slug: str) -> Response:
+    """Take my last answer back; where it is final already, on to the page that says so."""
+    member = await page.member(slug, ANNOTATORS)
+    which = number((await page.form()).get("answer"), "answer")
+    try:
+        asked = await page.web.undo(page.session, slug, which)
+    except Conflict:
+        headers = {"hx-redirect": f"/p/{slug}/last"}
+        return Response(headers=headers) if page.partial else page.go(f"/p/{slug}/last")
+    if page.partial:
+        return await _question(page, member, asked, whole=False)
+    return page.go(f"/p/{slug}/work")
+
+
+@router.post("/p/{slug}/leave")
+async def leave(page: Visit, slug: str) -> Response:
+    """I pause: my last answer is final. Also sent when the page is left."""
+    await page.member(slug, ANNOTATORS)
+    await page.form()
+    await page.web.leave(page.session, slug)
+    return page.go("/")
+
+
+@router.post("/p/{slug}/comment")
+async def comment(page: Visit, slug: str) -> Response:
+    """Keep what I say about the item."""
+    await page.member(slug, ANNOTATORS)
+    form = await page.form()
+    question, broken = number(form.get("question"), "question"), "broken" in form
+    said = text(form, "text", most=answers.LONGEST_COMMENT)
+    await page.web.comment(page.session, slug, question, text=said, broken=broken)
+    return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
 
 
 def my_last(work: Work, member: Member) -> Row | None:
@@ -229,7 +275,9 @@ def my_last(work: Work, member: Member) -> Row | None:
 async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
     member = await page.member(slug, ANNOTATORS)
-    row = await page.web.store.read(lambda work: my_last(work, member))
+    row, undoable = await page.web.store.read(
+        lambda work: (my_last(work, member), answers.provisional(work, member, now=time.time()))
+    )
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
     about = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
@@ -247,13 +295,14 @@ async def last_page(page: Visit, slug: str) -> Response:
         item_lang=member.spec.language,
         answer=int(row["answer"]),
         said=next((c.words for c in question.choices if c.value == before), ""),
+        undoable=undoable,
         key=secrets.token_urlsafe(16),
     )
 
 
 @router.post("/p/{slug}/last")
 async def amend(page: Visit, slug: str) -> Response:
-    """Append the change; the first answer stays."""
+    """Append the change; the first final answer stays the one that counts."""
     await page.member(slug, ANNOTATORS)
     form = await page.form()
     which, key = number(form.get("answer"), "answer"), text(form, "key", most=200)
