@@ -205,6 +205,7 @@ _GRACE = 10  # seconds that open requests have to finish
 
 def make_application(settings: ServerSettings, store: Store, *, port: int) -> Any:
     """The web application on an open store."""
+    from noracle.collect.store.base import SQL
     from noracle.collect.web.app import WebSettings, make_app
 
     limit = settings.answers_per_minute
@@ -215,6 +216,8 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
         metrics_token=metrics_token(),
         **({} if limit is None else {"answers_per_minute": limit}),
     )
+    # So that the command line knows where people find the server.
+    store.write_now(lambda w: w.run(SQL.set_setting, name="url", value=web.base_url))
     return make_app(store, settings=web)
 
 
@@ -275,6 +278,7 @@ class RunningServer:
         read_key(settings.key_file)
         self.store: Store = open_store(settings.url, unsafe=settings.unsafe)
         try:
+            self.store.check()
             self._socket = _listen(settings)
         except BaseException:
             self.store.close()
