@@ -220,6 +220,7 @@ def test_a_removed_member_is_out_and_the_answers_stay(site: Site) -> None:
     assert rater.get("/").status == 200
     assert "alpha" not in rater.get("/").text
     assert rater.api("GET", "/projects").json() == {"projects": []}
+    assert rater.get("/new").status == 403, "who was removed does not begin projects"
     table = site.store.read_now(
         lambda w: w.all("SELECT status, person_id FROM question WHERE status = 1")
     )

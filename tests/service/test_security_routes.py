@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect.model import Item
 from noracle.collect.service import access, projects
-from noracle.collect.web import api, manage, pages, work
+from noracle.collect.web import api, manage, oidc, pages, work
 from noracle.collect.web import manage as setup
 from tests.service.web_site import Site, running, texts
 
@@ -35,6 +35,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "/sign-in"): ANYONE,
     ("POST", "/sign-out"): SIGNED_IN,
     ("POST", "/language"): ANYONE,
+    ("GET", "/sign-in/oidc"): set(),
+    ("GET", "/sign-in/oidc/back"): set(),
     ("GET", "/account"): SIGNED_IN,
     ("POST", "/account"): SIGNED_IN,
     ("GET", "/reset/{token}"): ANYONE,
@@ -109,7 +111,7 @@ FORMS: dict[str, dict[str, str]] = {
 def routes() -> list[tuple[str, str]]:
     """All routes of the application, from its routers."""
     found = []
-    for part in (pages, work, setup, manage, api):
+    for part in (pages, work, setup, manage, api, oidc):
         for route in part.router.routes:
             found += [(method, route.path) for method in sorted(route.methods) if method != "HEAD"]  # type: ignore[attr-defined]
     return found

@@ -819,6 +819,8 @@ class _ServeOptions:
     answers_per_minute: opt.Count = option(
         "Most questions and answers of one session in a minute; default 300, for people."
     )
+    oidc_issuer: str | None = option("An OpenID Connect provider for signing in.", "URL")
+    oidc_client: str | None = option("Our name there; its secret in $NORACLE_OIDC_SECRET.", "ID")
     key_file: str | None = common.key_option()
     unsafe: bool = option(
         "Accept database settings that may lose acknowledged answers when the power fails.",

@@ -415,7 +415,6 @@ _TROUBLE = {
     sqlite3.SQLITE_FULL: "The disk is full: nothing can be kept until there is room.",
     sqlite3.SQLITE_IOERR: "The disk cannot be read or written.",
     sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened.",
-    sqlite3.SQLITE_READONLY: "The database file cannot be written.",
 }
 _LEAST_ROOM = 1 << 20
 

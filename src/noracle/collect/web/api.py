@@ -320,7 +320,7 @@ async def create_project(
         now = time.time()
         if (person := access.who(work, session, now=now)) is None:
             raise SignedOut
-        Forbidden.unless(may_create(projects.projects_of(work, person.id)), ONLY_MANAGERS)
+        Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 

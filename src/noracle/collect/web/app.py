@@ -25,7 +25,7 @@ from noracle._version import __version__
 from noracle.collect.errors import SignedOut, Throttled, Unavailable
 from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
-from noracle.collect.web import api, manage, pages, security, work
+from noracle.collect.web import api, manage, oidc, pages, security, work
 from noracle.collect.web.core import Web
 from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
@@ -217,7 +217,13 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (api, work, pages, manage):  # routes are tried in this order: the clicks first
+    for part in (
+        api,
+        work,
+        pages,
+        manage,
+        oidc,
+    ):  # routes are tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
     app.guard = lambda inner: Guard(inner, web=web)

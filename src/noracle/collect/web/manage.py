@@ -70,8 +70,8 @@ def spec_from(form: Fields) -> ProjectSpec:
 async def new_page(page: Visit) -> Response:
     """The form for a new project."""
     me = page.person.id if page.person else 0
-    mine = await page.web.store.read(lambda work: projects.projects_of(work, me))
-    Forbidden.unless(may_create(mine), ONLY_MANAGERS)
+    may = await page.web.store.read(lambda work: may_create(work, me))
+    Forbidden.unless(may, ONLY_MANAGERS)
     return page.render("new.html", fields={**form_of(None), "slug": "", "name": ""})
 
 

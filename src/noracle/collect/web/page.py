@@ -228,7 +228,12 @@ class Page:
             "state_name": functools.partial(state_name, _=_),
         }
         said = {"_": _, "ngettext": self.words.count, "lang": self.words.language}
-        here = {"person": self.person, "path": self.request.url.path, "places": places}
+        here = {
+            "oidc": self.web.settings.oidc is not None,
+            "person": self.person,
+            "path": self.request.url.path,
+            "places": places,
+        }
         usual = {"csrf_field": lambda: field, "member": None, "notice": "", "error": ""}
         context: dict[str, object] = {**said, **here, **names, **usual, **values}
         page = environment().get_template(template).render(context)

@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut
 from noracle.collect.service import people
 from noracle.collect.service.projects import projects_of
-from noracle.collect.store.base import Row
+from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
 from noracle.collect.web.core import status_of
 from noracle.collect.web.page import (
@@ -180,13 +180,16 @@ async def projects(page: Guest) -> Response:
     if page.person is None:
         return page.go("/sign-in")
     me = page.person.id
-    rows = await page.web.store.read(lambda work: projects_of(work, me))
-    return page.render("projects.html", projects=rows, may_create=may_create(rows))
+    rows, may = await page.web.store.read(
+        lambda work: (projects_of(work, me), may_create(work, me))
+    )
+    return page.render("projects.html", projects=rows, may_create=may)
 
 
-def may_create(rows: list[Row]) -> bool:
-    """Who owns or manages a project, or is in none yet, may begin one; annotators may not."""
-    return not rows or any(row["role"] in ("owner", "manager") for row in rows)
+def may_create(work: Work, person: int) -> bool:
+    """Who owns or manages a project, or never was in one, may begin one; annotators may not."""
+    roles = {row["role"] for row in projects_of(work, person)}
+    return bool(roles & {"owner", "manager"}) or not work.all(SQL.memberships, person=person)
 
 
 @router.post("/language")

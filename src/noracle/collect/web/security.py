@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
+class Oidc(NamedTuple):
+    """An OpenID Connect provider, and our name and secret there."""
+
+    issuer: str
+    client: str
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"Oidc(issuer={self.issuer!r}, client={self.client!r})"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
     """How pages and the JSON interface behave.
@@ -50,6 +61,8 @@ class WebSettings:
         away, no person.
     changes_per_minute
         Other changes and exports of one session.
+    oidc
+        Where people may sign in instead of with a password; None for nowhere.
     metrics_token
         If given, ``/metrics`` wants it as a bearer token; else it answers direct calls from this
         machine alone.
@@ -73,6 +86,7 @@ class WebSettings:
     answers_per_minute: int = 300
     changes_per_minute: int = 240
     session_seconds: int = 7 * 86400
+    oidc: Oidc | None = None
     metrics_token: str | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
