@@ -285,7 +285,7 @@ def test_ten_thousand_guesses_a_day_neither_get_in_nor_lock_out(
     import asyncio
 
     from noracle.collect.store import open_store
-    from noracle.collect.web.security import Caller, WebSettings
+    from noracle.collect.web.security import Newcomer, WebSettings
     from tests.service.web_site import KEY, password_hash
 
     clock = [1_800_000_000.0]
@@ -305,21 +305,21 @@ def test_ten_thousand_guesses_a_day_neither_get_in_nor_lock_out(
     rng, mail = random.Random(1), "ann@example.org"
 
     async def day() -> tuple[int, int, int]:
-        started, _ = await web.sign_in(mail, PASSWORD, Caller("10.0.0.1", None, ""))
+        started, _ = await web.sign_in(mail, PASSWORD, Newcomer("10.0.0.1", None, ""))
         home, refused, got_in, locked = started.device, 0, 0, 0
         for k in range(10_000):
             clock[0] += 8.64
             address = f"192.0.2.{rng.randrange(200)}"
             try:
                 await web.sign_in(
-                    mail, f"guess {k}", Caller(address, None, rng.choice(("", "x" * 43)))
+                    mail, f"guess {k}", Newcomer(address, None, rng.choice(("", "x" * 43)))
                 )
                 got_in += 1
             except NoracleError as error:
                 refused += type(error).__name__ == "Throttled"
             if k % 400 == 0:
                 try:
-                    started, _ = await web.sign_in(mail, PASSWORD, Caller("10.0.0.1", None, home))
+                    started, _ = await web.sign_in(mail, PASSWORD, Newcomer("10.0.0.1", None, home))
                     assert started.device == home
                 except NoracleError:
                     locked += 1

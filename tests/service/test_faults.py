@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,3 +171,21 @@ def test_invitations_know_where_the_server_was_served_last(
         site.join("alpha", 1, helper, "auditor")
     assert run(["collect", "remove", "alpha", "helper@example.org", "--db", url, "--yes"]) == 0
     assert "removed auditor-" in capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_the_demo_gives_the_same_figures_for_the_same_seed() -> None:
+    """In processes of their own: here every project is sealed with one seed."""
+    command = [sys.executable, "-m", "noracle", "collect", "demo", "--n-items", "40", "--json"]
+
+    def figures(seed: int) -> object:
+        done = subprocess.run(
+            [*command, "--seed", str(seed)],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        return json.loads(done.stdout)["systems"]
+
+    assert figures(3) == figures(3)
+    assert figures(3) != figures(4)

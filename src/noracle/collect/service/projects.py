@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
-_AT_A_TIME = 2_000
+_AT_A_TIME = 500
 _BUSY_SECONDS = 60.0
 _LEFTOVERS = (SQL.some_questions, SQL.some_draws, SQL.some_gold, SQL.some_items)
 Answers = Mapping[str, int | None]

@@ -198,7 +198,7 @@ def _begin(
     return response
 
 
-def _visitor(web: Web, request: Request) -> security.Caller:
+def _visitor(web: Web, request: Request) -> security.Newcomer:
     """Where a caller without a session comes from, and the session that a new one ends."""
     token, _ = security.token_of(request, web.settings)
     old = None if token is None else access.token_hash(token)

@@ -21,7 +21,7 @@ from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, Se
 from noracle.collect.service import access, people, projects
 from noracle.collect.service.access import Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
-from noracle.collect.web.security import Caller, Started, WebSettings, token_of
+from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -213,7 +213,7 @@ class Web:
 
     # signing in and joining
 
-    async def _attempt(self, account: str, caller: Caller) -> list[str]:
+    async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
         """Count an attempt before anything is looked up; returns what a success makes good again.
 
         A device in which the person signed in before is counted alone: whoever guesses from
@@ -237,7 +237,7 @@ class Web:
         await self.store.write(op)
         return own
 
-    async def sign_in(self, email: str, password: str, caller: Caller) -> tuple[Started, Row]:
+    async def sign_in(self, email: str, password: str, caller: Newcomer) -> tuple[Started, Row]:
         """A new session and the person, or SignedOut; the caller's old session ends."""
         good = await self._attempt(email, caller)
         found = await self.store.read(lambda work: people.find_person(work, email))
@@ -248,7 +248,7 @@ class Web:
         return await self.start(int(found["id"]), caller, good, str(found["email"])), found
 
     async def start(
-        self, person: int, caller: Caller, good: Iterable[str] = (), email: str = ""
+        self, person: int, caller: Newcomer, good: Iterable[str] = (), email: str = ""
     ) -> Started:
         """Begin a session of a person who showed who they are."""
         now, device = time.time(), access.token_hash(caller.device)
@@ -295,7 +295,7 @@ class Web:
         hashed, now = access.token_hash(token), time.time()
         return await self.store.read(lambda work: people.peek_reset(work, hashed, now=now))
 
-    async def reset(self, token: str, password: str, caller: Caller) -> Started:
+    async def reset(self, token: str, password: str, caller: Newcomer) -> Started:
         """Set the password of a link, and begin a session."""
         row = await self.reset_of(token)
         new, now = await asyncio.to_thread(people.hash_password, password), time.time()
@@ -327,7 +327,7 @@ class Web:
         return joined
 
     async def join(
-        self, token: str, caller: Caller, *, password: str, **account: str
+        self, token: str, caller: Newcomer, *, password: str, **account: str
     ) -> tuple[Started, Member]:
         """Join as a new person (``email``, ``name``, ``locale``), or with the account of this e-mail.
 

@@ -178,7 +178,7 @@ class Page:
         return access.token_hash(self.token)
 
     @property
-    def caller(self) -> security.Caller:
+    def caller(self) -> security.Newcomer:
         """Who asks to be let in."""
         return security.caller_of(self.request, self.web.settings, self.session)
 

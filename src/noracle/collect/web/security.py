@@ -143,7 +143,7 @@ class Started(NamedTuple):
     device: str
 
 
-class Caller(NamedTuple):
+class Newcomer(NamedTuple):
     """Who asks to be let in: the address, the session that ends, and the token of the browser."""
 
     address: str
@@ -151,10 +151,10 @@ class Caller(NamedTuple):
     device: str
 
 
-def caller_of(request: Request, settings: WebSettings, old: str | None) -> Caller:
+def caller_of(request: Request, settings: WebSettings, old: str | None) -> Newcomer:
     """The caller of a request without a session."""
     address = request.client.host if request.client else "?"
-    return Caller(address, old, request.cookies.get(settings.device, "")[:200])
+    return Newcomer(address, old, request.cookies.get(settings.device, "")[:200])
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
