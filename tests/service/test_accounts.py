@@ -175,6 +175,13 @@ def test_no_manager_takes_over_somebody_as_high_or_of_another_project(site: Site
         site.join("beta", stranger, helper, "auditor")
         assert link_of(manager, alias(site, project, helper)).status == 403, "beta is not theirs"
     assert link_of(site.as_(stranger), names["annotator"]).status == 404
+    late = site.person("late")
+    site.join("alpha", who["owner"], late, "auditor")
+    token = link_of(manager, alias(site, project, late)).json()["token"]
+    site.join("beta", stranger, late, "auditor")
+    assert site.visitor().get(f"/reset/{token}").status == 404, (
+        "a link does not outlast what is managed"
+    )
     assert manager.post("/p/alpha/people", {"do": "reset", "alias": names["owner"]}).status == 403
     assert (
         "/reset/"

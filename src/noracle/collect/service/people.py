@@ -108,12 +108,18 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
         alias = f"{word}-{''.join(secrets.choice(_ALIAS_LETTERS) for _ in range(6))}"
         made = {"project": project, "person": person, "role": role, "alias": alias, "now": now}
         if work.one(SQL.join, **made) is not None:
+            _end_resets(work, person)
             return alias
         if any(
             int(row["project_id"]) == project for row in work.all(SQL.memberships, person=person)
         ):
             break
     raise Conflict("This person is or was a member of the project already, with another role.")
+
+
+def _end_resets(work: Work, person: int) -> None:
+    """End the links that managers made: the person may be more now than what they manage."""
+    work.run("DELETE FROM reset WHERE person_id = :p AND project_id IS NOT NULL", p=person)
 
 
 def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
@@ -176,6 +182,7 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
     project, role, pool = invitation.project, invitation.role, invitation.pool
     used = work.run(SQL.use_invitation, now=now, person=person, token=token_hash)
     NotFound.unless(used == 1, _GONE)
+    _end_resets(work, person)
     known = member_of(work, person, project)
     if known is None:
         back = work.one(SQL.rejoin, project=project, person=person, role=role)

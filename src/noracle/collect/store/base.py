@@ -136,7 +136,11 @@ class Store(Protocol):
         """Refuse a database that is damaged, where that can be found out."""
         return
 
-    def health(self) -> str:
+    async def health(self) -> str:
+        """As ``health_now``, beside what is read."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.health_now)
+
+    def health_now(self) -> str:
         """What keeps the store from writing, in words; empty if nothing does. After a failure one
         small write tries again.
         """

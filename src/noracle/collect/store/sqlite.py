@@ -570,11 +570,11 @@ class SqliteStore(Store):
         remedy = "Restore a copy: noracle collect restore BACKUP --db NEW"
         Damaged.unless(words == "ok", f"{rule}. {remedy}")
 
-    def health(self) -> str:
+    def health_now(self) -> str:
         """What keeps the store from writing, in words; empty if nothing does."""
         if shutil.disk_usage(self.path.parent).free < _LEAST_ROOM:
             return _TROUBLE[sqlite3.SQLITE_FULL]
-        return super().health()
+        return super().health_now()
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import urllib.parse
 
@@ -33,7 +32,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/healthz")
 async def healthz(request: Request) -> Response:
     """Whether the server and its database answer."""
-    words = await asyncio.to_thread(web_of(request).store.health)
+    words = await web_of(request).store.health()
     if words:
         return PlainTextResponse(f"{words}\n", status_code=503, headers={"retry-after": "30"})
     return PlainTextResponse("ok\n")
