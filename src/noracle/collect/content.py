@@ -11,6 +11,7 @@ where a photograph was taken, no script behind the last pixel. SVG is a program 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import html
 import io
@@ -44,6 +45,7 @@ _PARSER = MarkdownIt("zero", {"maxNesting": 20}).enable(_RULES.split(" "))
 _MARK, _MOST_MARKS = re.compile(r"[#*_`\\\[\]!\n]"), 3_000  # each costs up to ten microseconds
 
 
+@functools.lru_cache(maxsize=64)
 def render_markdown(text: str) -> Markup:
     r"""Limited Markdown as HTML that is safe whatever the text.
 

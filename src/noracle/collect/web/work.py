@@ -198,11 +198,14 @@ async def answer(page: Visit, slug: str) -> Response:
 async def _question(
     page: Page, member: Member, asked: HeldQuestion | None, *, whole: bool
 ) -> Response:
-    progress, last = await page.web.store.read(
-        lambda work: (my_progress(work, member.project, member.person), my_last(work, member))
-    )
     known, slug, now = await page.web.known(member.slug), member.slug, time.time()
-    shown = asked and show(asked, known.spec, slug=slug, words=page.words, now=now)
+
+    def op(work: Work) -> tuple[dict[str, int], Row | None, ShownQuestion | None]:
+        about: Any = {"slug": slug, "words": page.words, "now": now}
+        shown = None if asked is None else show(asked, known.spec, **about)
+        return my_progress(work, member.project, member.person), my_last(work, member), shown
+
+    progress, last, shown = await page.web.store.read(op)  # laid out in a thread too
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
     nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
