@@ -16,7 +16,7 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from noracle.collect.model import ClassSpec, Item
-from noracle.collect.service import projects
+from noracle.collect.service import people, projects
 from tests.service.test_security_texts import PAYLOADS
 from tests.service.web_site import Site, running, texts
 
@@ -145,6 +145,8 @@ PAGES: list[tuple[str | None, str]] = [
     ("owner", "/p/partitioned/setup"),
     ("owner", "/p/closed/setup"),
     ("owner", "/p/partitioned/people"),
+    ("owner", "/account"),
+    (None, "/reset/{reset}"),
     ("owner", "/p/draft"),
     ("owner", "/p/partitioned"),
     ("owner", "/p/judge-all"),
@@ -171,6 +173,10 @@ def address(world: dict[str, Any], path: str) -> str:
     site: Site = world["site"]
     if "{token}" in path:
         path = path.replace("{token}", site.token("partitioned", world["owner"], "annotator", 1))
+    if "{reset}" in path:
+        made = {"project": None, "now": time.time()}
+        reset = site.store.write_now(lambda w: people.make_reset(w, world["auditor"], **made))
+        path = path.replace("{reset}", reset)
     return f"{site.url}{path}"
 
 
@@ -435,3 +441,24 @@ def test_the_head_of_a_closed_project_is_copied(browser: Any, world: dict[str, A
         box = page.locator("svg.segno").bounding_box()
         assert box["width"] == box["height"] > 150
         assert page.told == []
+
+
+def test_a_link_from_another_site_leaves_people_signed_in(
+    browser: Any, world: dict[str, Any]
+) -> None:
+    """The strict cookie does not come with the link; the session must be there afterwards."""
+    site: Site = world["site"]
+    with opened(browser, world, "owner") as page:
+        elsewhere = f"http://elsewhere.example/{time.time()}"
+        page.route(
+            "http://elsewhere.example/**",
+            lambda route: route.fulfill(
+                content_type="text/html", body=f'<a id="go" href="{site.url}/">go</a>'
+            ),
+        )
+        page.goto(elsewhere)
+        page.click("#go")
+        page.wait_for_url(f"{site.url}/")
+        assert "My projects" in page.content()
+        page.goto(f"{site.url}/account")
+        assert page.locator("#old").count() == 1

@@ -35,7 +35,7 @@ def owner(site: Site) -> int:
 def test_signing_in_changes_the_token_and_ends_the_old_session(site: Site, owner: int) -> None:
     visitor = site.visitor()
     visitor.get("/sign-in")
-    planted = visitor.cookies["noracle"]
+    planted = visitor.cookies["noracle-guest"]
     visitor.sign_in("owner@example.org")
     first = visitor.cookies["noracle"]
     assert first != planted
@@ -69,11 +69,11 @@ def test_cookie_is_http_only_strict_and_the_database_holds_its_hash(site: Site, 
 def test_tls_cookies_and_hsts(tmp_path: Path) -> None:
     from noracle.collect.store import open_store
     from noracle.collect.web.app import Guard
-    from noracle.collect.web.core import Metrics
+    from noracle.collect.web.core import Web
 
     settings = WebSettings(base_url="https://labels.example.org", secure=True, key=KEY)
     assert settings.cookie == "__Host-noracle"
-    guard = Guard(None, settings=settings, metrics=Metrics())  # type: ignore[arg-type]
+    guard = Guard(None, web=Web(None, settings))  # type: ignore[arg-type]
     assert b"strict-transport-security" in dict(guard._dressed([], "x"))
     open_store(f"sqlite:///{tmp_path}/x.db").close()
 

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect.model import Item
 from noracle.collect.service import access, projects
-from noracle.collect.web import api, manage, pages, work
+from noracle.collect.web import api, manage, oidc, pages, work
 from noracle.collect.web import manage as setup
 from tests.service.web_site import Site, running, texts
 
@@ -35,6 +35,17 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "/sign-in"): ANYONE,
     ("POST", "/sign-out"): SIGNED_IN,
     ("POST", "/language"): ANYONE,
+    ("GET", "/sign-in/oidc"): set(),
+    ("GET", "/sign-in/oidc/back"): set(),
+    ("GET", "/account"): SIGNED_IN,
+    ("POST", "/account"): SIGNED_IN,
+    ("GET", "/reset/{token}"): ANYONE,
+    ("POST", "/reset/{token}"): ANYONE,
+    ("DELETE", "/api/v1/sessions"): SIGNED_IN,
+    ("POST", "/api/v1/password"): SIGNED_IN,
+    ("POST", "/api/v1/resets/{token}"): ANYONE,
+    ("POST", "/api/v1/projects/{slug}/people/{alias}/reset"): MANAGE,
+    ("DELETE", "/api/v1/projects/{slug}/people/{alias}"): MANAGE,
     ("GET", "/join/{token}"): ANYONE,
     ("POST", "/join/{token}"): ANYONE,
     ("GET", "/"): SIGNED_IN,
@@ -82,6 +93,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
 BODIES: dict[str, object] = {
     "/api/v1/session": {"email": "owner@example.org", "password": "wrong password"},
     "/api/v1/invitations/{token}": {},
+    "/api/v1/password": {"old": "wrong password", "password": "another password"},
+    "/api/v1/resets/{token}": {"password": "another password"},
     "/api/v1/projects": {
         "slug": "matrix-new",
         "name": "x",
@@ -108,7 +121,7 @@ FORMS: dict[str, dict[str, str]] = {
 def routes() -> list[tuple[str, str]]:
     """All routes of the application, from its routers."""
     found = []
-    for part in (pages, work, setup, manage, api):
+    for part in (pages, work, setup, manage, api, oidc):
         for route in part.router.routes:
             found += [(method, route.path) for method in sorted(route.methods) if method != "HEAD"]  # type: ignore[attr-defined]
     return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
+from noracle.collect.errors import Damaged
 from noracle.collect.store import base as module
 from noracle.collect.store import open_store
 from noracle.collect.store.base import FOLDER, migrations, schema_version
@@ -159,6 +159,6 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
         "These are my notes, and they are longer than a header of a database would be. " * 20
     )
     before = path.read_bytes()
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(Damaged, match="must be whole"):
         open_store(f"sqlite:///{path}")
     assert path.read_bytes() == before

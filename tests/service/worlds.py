@@ -123,7 +123,7 @@ def build(
                 until=START + 1e8,
             )
             work.run(
-                "INSERT INTO membership VALUES (:j, :p, 'annotator', :a, :now)",
+                "INSERT INTO membership (project_id, person_id, role, alias, joined_at) VALUES (:j, :p, 'annotator', :a, :now)",
                 j=project,
                 p=person,
                 a=f"a-{i}",

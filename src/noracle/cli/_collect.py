@@ -96,13 +96,28 @@ def owner_of(work: Work, slug: str) -> Member:
 
     project = int(project_row(work, slug)["id"])
     row = work.one(
-        "SELECT person_id FROM membership WHERE project_id = :project AND role = 'owner' ORDER BY joined_at, person_id LIMIT 1",
+        "SELECT person_id FROM membership WHERE project_id = :project AND role = 'owner' "
+        "AND left_at IS NULL ORDER BY joined_at, person_id LIMIT 1",
         project=project,
     )
     found = None if row is None else member_of(work, int(row["person_id"]), project)
     if found is None:
         raise NotFound(f"the project {slug!r} must have an owner; it has none.")
     return found
+
+
+def link(work: Work, url: str | None, path: str) -> str:
+    """A link to the server: at the address that is given, else at that of the last start."""
+    from noracle.collect.store.base import SQL
+
+    row = work.one(SQL.setting, name="url")
+    known = url or (str(row["value"]) if row is not None else "http://127.0.0.1:8000")
+    return f"{known.rstrip('/')}/{path}"
+
+
+def url_option() -> Any:
+    """The option ``--url``."""
+    return option("Where the server is; default where it was served last.", "URL")
 
 
 def now() -> float:

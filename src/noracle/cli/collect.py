@@ -218,14 +218,9 @@ def _items(store: Store, member: Member, items: str, images: str | None, gold: s
         known = None if gold is None else formats.read_gold(gold, spec=member.spec)
         upload = formats.read_items(items, spec=member.spec, images=images, gold=known)
 
-    def keep(work: Work) -> int:
-        for picture in upload.pictures.values():
-            projects.add_image(work, member.project, picture)
-        about: Any = {"actor": member.alias, "now": common.now()}
-        return projects.import_items(work, member.project, upload.items, **about)
-
     with working("importing"):
-        return store.write_now(keep)
+        found = (upload.items, upload.pictures.values())
+        return projects.import_in_steps(store, member.project, *found, actor=member.alias)
 
 
 def _systems(store: Store, member: Member, own: _ImportOptions) -> list[str]:
@@ -345,7 +340,7 @@ class _InviteOptions:
         "Links of each kind; without --class, for every class.", "N", 1, min=1, max=1000
     )
     days: float = option("How long the links work.", "D", 7.0)
-    url: str = option("Where the server is.", "URL", "http://127.0.0.1:8000")
+    url: str | None = common.url_option()
 
 
 @with_options()
@@ -359,7 +354,7 @@ def invite(at: common.ProjectAt, own: _InviteOptions, output: opt.JsonOutput) ->
         for pool in (pool for pool in _pools(member.spec, own) for _ in range(own.each)):
             about: Any = {"role": own.role, "pool": pool}
             token = people.invite(work, member, **about, days=own.days, now=common.now())
-            link = f"{own.url.rstrip('/')}/join/{token}"
+            link = common.link(work, own.url, f"join/{token}")
             found.append({**about, "for": _called(member.spec, pool), "link": link})
         return found
 
@@ -414,6 +409,69 @@ def forget(own: _ForgetOptions) -> None:
         common.confirm(f"Erase {own.email}? This cannot be undone.", yes=own.yes)
         store.write_now(lambda work: people.forget(work, own.email, now=common.now()))
     say("forgotten; copies that were made before still hold the person")
+
+
+PASSWORD_EXAMPLE = opt.paragraphs("""Example:
+noracle collect password ann@example.org
+noracle collect password ann@example.org --link (a link that works once, for a day)
+All sessions of the person end.""")
+
+REMOVE_EXAMPLE = opt.paragraphs("""Example:
+noracle collect remove abstracts ann@example.org
+noracle collect remove abstracts rater-k3m9xq
+The answers stay under the alias, and noracle verify still passes.""")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _PasswordOptions:
+    email: str = argument("The person's e-mail address.", "ADDRESS", ...)
+    db: str = common.db_option()
+    link: bool = option("Print a link instead of asking for the password.", default=False)
+    url: str | None = common.url_option()
+
+
+@with_options()
+def password(own: _PasswordOptions) -> None:
+    """Set a new password for a person, or make a link with which they set it.
+
+    The password is asked for; without a terminal it is the first line of stdin.
+    """
+    from noracle.collect.service import people
+
+    with common.opened(own.db) as store:
+        found = store.read_now(lambda work: people.find_person(work, own.email))
+        if found is None:
+            raise NotFound("ADDRESS must be the e-mail address of an account; got one without.")
+        person = int(found["id"])
+        if not own.link:
+            hashed = people.hash_password(common.ask_password(own.email))
+            store.write_now(lambda work: people.set_password(work, person, hashed))
+            say("changed; all sessions of the person have ended")
+            return
+
+        def make(work: Work) -> str:
+            token = people.make_reset(work, person, project=None, now=common.now())
+            return common.link(work, own.url, f"reset/{token}")
+
+        say(store.write_now(make))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _RemoveOptions:
+    who: str = argument("The person's e-mail address, or alias in the project.", "WHO", ...)
+    yes: bool = common.yes_option()
+
+
+@with_options()
+def remove(at: common.ProjectAt, own: _RemoveOptions) -> None:
+    """Remove a member from a project; the answers stay."""
+    from noracle.collect.service import people
+
+    with at.store() as store:
+        member = store.read_now(lambda work: common.owner_of(work, at.slug))
+        common.confirm(f"Remove {own.who} from {at.slug}?", yes=own.yes)
+        end, now = people.remove_member, common.now()
+        say(f"removed {store.write_now(lambda work: end(work, member, own.who, now=now))}")
 
 
 PROJECT_EXAMPLE = opt.paragraphs("""Example:
@@ -637,8 +695,7 @@ def seal(at: common.ProjectAt, own: _SealOptions, output: opt.JsonOutput) -> Non
                 say(line)
         common.confirm(f"Seal {at.slug}? Nothing of it can be changed afterwards.", yes=own.yes)
         with working("drawing the routes"):
-            about |= {"actor": member.alias, "now": common.now()}
-            store.write_now(lambda work: projects.seal_project(work, number, **about))
+            projects.seal_in_steps(store, number, actor=member.alias, **about)
         found = store.read_now(lambda work: describe(work, at.slug))
     lines = (
         f"sealed {found['questions']:,} questions about {found['items']:,} items",
@@ -795,6 +852,8 @@ class _ServeOptions:
     answers_per_minute: opt.Count = option(
         "Most questions and answers of one session in a minute; default 300, for people."
     )
+    oidc_issuer: str | None = option("An OpenID Connect provider for signing in.", "URL")
+    oidc_client: str | None = option("Our name there; its secret in $NORACLE_OIDC_SECRET.", "ID")
     key_file: str | None = common.key_option()
     unsafe: bool = option(
         "Accept database settings that may lose acknowledged answers when the power fails.",
@@ -818,8 +877,8 @@ def serve(own: _ServeOptions) -> None:
     same |= {"proxy": own.behind_proxy, "trusted": own.trust_proxy}
     settings = server.ServerSettings(url=url, key_file=server.key_path(url, own.key_file), **same)
     # So that a wrong database is one line here, whatever the number of processes.
-    with common.opened(own.db, unsafe=own.unsafe):
-        pass
+    with common.opened(own.db, unsafe=own.unsafe) as store:
+        store.check()
     server.serve(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
     say("stopped")
 
@@ -981,6 +1040,8 @@ for _name, _command, _example in (
     ("restore", restore, RESTORE_EXAMPLE),
     ("simulate", simulate, SIMULATE_EXAMPLE),
     ("demo", demo, DEMO_EXAMPLE),
+    ("password", password, PASSWORD_EXAMPLE),
+    ("remove", remove, REMOVE_EXAMPLE),
     ("forget", forget, FORGET_EXAMPLE),
 ):
     app.command(_name, epilog=_example)(_command)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -143,7 +144,8 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
         items = [Item(name=n, content=c, truth=gold.get(n)) for n, c in shown.items()]
         by: Any = {"actor": member.alias, "now": now}
         projects.import_items(work, project, items, **by)
-        projects.seal_project(work, project, **by)
+        drawn = hashlib.sha256(f"noracle collect demo|{seed}".encode()).digest()
+        projects.seal_project(work, project, seed=drawn, **by)
         for name, answers in systems.items():
             projects.add_system(work, project, name, answers, **by)
         projects.open_project(work, project, **by)

@@ -8,6 +8,7 @@ CollectError       400   everything that the service refuses on purpose
 ├── Conflict       409   the wrong state, a lease that is not yours, a name that is taken
 ├── Refused        422   a value that breaks a rule
 ├── Throttled      429   too many attempts; ``wait`` says for how many seconds
+├── Damaged        503   the database is not whole
 └── Unavailable    503   the database does not answer now; ``wait`` says when to ask again
 """
 
@@ -90,6 +91,12 @@ class Throttled(CollectError):
     ) -> None:
         self.wait = wait
         super().__init__(message)
+
+
+class Damaged(CollectError):
+    """The database is not whole."""
+
+    status = 503
 
 
 class Unavailable(CollectError):

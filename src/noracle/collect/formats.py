@@ -20,6 +20,7 @@ import json
 import re
 import shutil
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +33,8 @@ from noracle.collect.model import Item, ProjectSpec
 from noracle.errors import EvidenceError
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".pq")
-_MOST_MEMBERS, _MOST_TABLE = 500_000, 2_000_000_000
+_MOST_MEMBERS, _MOST_TABLE, _MOST_ROWS = 100_000, 268_435_456, 2_000_000
+_UPLOAD_SECONDS = 60.0
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 Record = dict[str, Any]
 
@@ -94,6 +96,21 @@ class Shelf:
         return self._known.setdefault(name, picture.sha256)
 
 
+class _Upload(io.BytesIO):
+    """What was sent; it can be read for a minute, so that a hostile file ends by itself."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._until = time.monotonic() + _UPLOAD_SECONDS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        rule = f"file must be readable in {_UPLOAD_SECONDS:.0f} seconds; this one is not"
+        Refused.unless(time.monotonic() < self._until, f"{rule}. Send it in parts.")
+        return super().read(size)
+
+    read1 = read
+
+
 @contextlib.contextmanager
 def opened(
     source: str | Path | bytes, name: str, images: str | Path | None
@@ -112,7 +129,7 @@ def _find(
 ) -> tuple[IO[bytes], str, Images]:
     pictures: Images = (lambda _: None) if images is None else _in_folder(Path(images))
     if isinstance(source, bytes):
-        file: IO[bytes] = io.BytesIO(source)
+        file: IO[bytes] = _Upload(source)
         title = PurePosixPath(name or "upload").name
     else:
         path = Path(source)
@@ -223,10 +240,26 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
         try:
             with files.connect() as connection:
                 relation = files.scan(copy, "items", connection.sql)
+                _refuse_large(relation)
                 names, rows = list(relation.columns), relation.fetchall()
         except (EvidenceError, duckdb.Error):
             raise Refused("the table must be a complete Parquet file. Write it again.") from None
     yield from (dict(zip(names, row, strict=True)) for row in rows)
+
+
+def _refuse_large(table: Any) -> None:
+    """Refuse a table that is small only while it is packed: one long text, repeated for ever."""
+    count = "count(*)"
+    rows = int(table.aggregate(count).fetchall()[0][0])
+    Refused.unless(
+        rows <= _MOST_ROWS, f"the table must have at most {_MOST_ROWS} rows; got {rows}."
+    )
+    names = ('"{}"'.format(name.replace('"', '""')) for name in table.columns)
+    each = " + ".join(f"coalesce(strlen({name}::VARCHAR), 0)" for name in names)
+    size = int(table.aggregate(f"coalesce(sum({each}), 0)").fetchall()[0][0])
+    Refused.unless(
+        size <= _MOST_TABLE, f"the table must have at most {_MOST_TABLE} bytes; got {size}."
+    )
 
 
 _READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}

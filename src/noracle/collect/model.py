@@ -59,7 +59,8 @@ class ProjectSpec:
         Questions an item: classes without replacement (partitioned), annotators an item (judge-all,
         pick-wrong, ordinary).
     shown
-        Classes that are shown at a time (judge-all, pick-wrong).
+        Classes that are shown at a time (judge-all, pick-wrong); 0 is four, or all where there are
+        fewer.
     trap
         Whether pick-wrong offers "none of these is wrong".
     annotators
@@ -82,7 +83,7 @@ class ProjectSpec:
     protocol: Protocol
     classes: tuple[ClassSpec, ...]
     draws: int = 1
-    shown: int = 4
+    shown: int = 0
     trap: bool = False
     annotators: int = 3
     gold_rate: float = 0.0
@@ -98,6 +99,8 @@ class ProjectSpec:
 
     def __post_init__(self) -> None:
         k, several = len(self.classes), self.protocol in ("judge-all", "pick-wrong")
+        if self.shown == 0:
+            object.__setattr__(self, "shown", min(4, k) if several else 4)
         places = {"partitioned": k, "ordinary": self.annotators}
         most = 100 if several else places.get(self.protocol, 0)
         differ = len({c.name for c in self.classes}) == k

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from noracle.collect.store.base import Store
 
 DEFAULT_DB = "sqlite:///noracle.db"
+OIDC_SECRET = "NORACLE_OIDC_SECRET"  # noqa: S105 (the name of a variable)
 METRICS_TOKEN = "NORACLE_METRICS_TOKEN"  # noqa: S105 (the name of a variable)
 _KEY_BYTES = 32
 _TOKEN_LETTERS = 16
@@ -124,6 +125,8 @@ class ServerSettings:
         Server processes; more than one only with PostgreSQL.
     unsafe
         Also serve a database that may lose acknowledged answers when the power fails.
+    oidc_issuer, oidc_client
+        An OpenID Connect provider, and our name there; the secret is in $NORACLE_OIDC_SECRET.
     answers_per_minute
         Most questions and answers of one session in a minute; None for the usual limit.
     """
@@ -140,6 +143,8 @@ class ServerSettings:
     workers: int = 1
     unsafe: bool = False
     answers_per_minute: int | None = None
+    oidc_issuer: str | None = None
+    oidc_client: str | None = None
 
     def __post_init__(self) -> None:
         tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
@@ -166,6 +171,13 @@ class ServerSettings:
         require(workers == 1 or several, f"{rule}. More need PostgreSQL.")
         rule = "--answers-per-minute must be 1 or more"
         require(limit is None or limit >= 1, f"{rule}; got {limit}.")
+        both = (self.oidc_issuer is None) == (self.oidc_client is None)
+        require(both, "--oidc-issuer and --oidc-client must come together; got one of them.")
+        parts = urllib.parse.urlsplit(self.oidc_issuer or "https://none")
+        safe = parts.scheme == "https" or (
+            parts.scheme == "http" and is_loopback(parts.hostname or "")
+        )
+        require(safe, f"--oidc-issuer must be an https address; got {self.oidc_issuer!r}.")
         require(workers == 1 or port, "--port must be given with --workers; got 0.")
 
     @property
@@ -205,16 +217,24 @@ _GRACE = 10  # seconds that open requests have to finish
 
 def make_application(settings: ServerSettings, store: Store, *, port: int) -> Any:
     """The web application on an open store."""
+    from noracle.collect.store.base import SQL
     from noracle.collect.web.app import WebSettings, make_app
+    from noracle.collect.web.security import Oidc
 
-    limit = settings.answers_per_minute
+    limit, oidc = settings.answers_per_minute, None
+    if settings.oidc_issuer is not None:
+        secret = os.environ.get(OIDC_SECRET, "")
+        oidc = Oidc(settings.oidc_issuer, settings.oidc_client or "", secret)
     web = WebSettings(
+        oidc=oidc,
         base_url=settings.base_url(port),
         secure=settings.secure,
         key=read_key(settings.key_file),
         metrics_token=metrics_token(),
         **({} if limit is None else {"answers_per_minute": limit}),
     )
+    # So that the command line knows where people find the server.
+    store.write_now(lambda w: w.run(SQL.set_setting, name="url", value=web.base_url))
     return make_app(store, settings=web)
 
 
@@ -275,6 +295,7 @@ class RunningServer:
         read_key(settings.key_file)
         self.store: Store = open_store(settings.url, unsafe=settings.unsafe)
         try:
+            self.store.check()
             self._socket = _listen(settings)
         except BaseException:
             self.store.close()

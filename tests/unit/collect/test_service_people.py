@@ -41,6 +41,7 @@ def test_every_error_names_its_status() -> None:
         "Conflict": 409,
         "Refused": 422,
         "Throttled": 429,
+        "Damaged": 503,
         "Unavailable": 503,
     }
 

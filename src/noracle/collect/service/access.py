@@ -145,6 +145,23 @@ def _member(work: Work, row: Row) -> Member:
     return Member(**{**row, "pools": pools, "spec": read_spec(row["spec"])})
 
 
+def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
+    """Count an attempt under ``key``. After ``free`` attempts in a day, each must wait twice as
+    long as the one before, up to ``most`` seconds; one that comes too early is not counted.
+    """
+    hashed = token_hash(key)
+    if work.dialect == "postgresql":
+        work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
+    count = "SELECT COUNT(*) AS n, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old"
+    row = work.one(count, key=hashed, old=now - 86400) or {"n": 0, "last": None}
+    over = int(row["n"]) - free
+    if over >= 0:
+        wait = min(float(row["last"]), now) + min(most, 2.0 ** min(over + 2, 20)) - now
+        if wait > 0:
+            raise Throttled(wait=wait)
+    work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)
+
+
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
     """Count an attempt under ``key``; raises Throttled after ``limit`` attempts in ``seconds``.
 

@@ -78,6 +78,9 @@ def password_fits(hashed: str | None, password: str) -> bool:
 
 _GONE = "This invitation was used, has expired or was withdrawn. Ask for a new one."
 _ALIAS_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
+_BELOW = {"owner": ("manager", "annotator", "auditor"), "manager": ("annotator", "auditor")}
+RESET_SECONDS = 86400.0
+_DEVICES = 20
 _MAY_INVITE: dict[str, tuple[Role, ...]] = {
     "owner": ("owner", "manager", "annotator", "auditor"),
     "manager": ("manager", "annotator", "auditor"),
@@ -105,10 +108,18 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
         alias = f"{word}-{''.join(secrets.choice(_ALIAS_LETTERS) for _ in range(6))}"
         made = {"project": project, "person": person, "role": role, "alias": alias, "now": now}
         if work.one(SQL.join, **made) is not None:
+            _end_resets(work, person)
             return alias
-        if member_of(work, person, project) is not None:
+        if any(
+            int(row["project_id"]) == project for row in work.all(SQL.memberships, person=person)
+        ):
             break
-    raise Conflict("This person is a member of the project already.")
+    raise Conflict("This person is or was a member of the project already, with another role.")
+
+
+def _end_resets(work: Work, person: int) -> None:
+    """End the links that managers made: the person may be more now than what they manage."""
+    work.run("DELETE FROM reset WHERE person_id = :p AND project_id IS NOT NULL", p=person)
 
 
 def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
@@ -171,9 +182,11 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
     project, role, pool = invitation.project, invitation.role, invitation.pool
     used = work.run(SQL.use_invitation, now=now, person=person, token=token_hash)
     NotFound.unless(used == 1, _GONE)
+    _end_resets(work, person)
     known = member_of(work, person, project)
     if known is None:
-        alias = join(work, project, person, role=role, now=now)
+        back = work.one(SQL.rejoin, project=project, person=person, role=role)
+        alias = back["alias"] if back else join(work, project, person, role=role, now=now)
     else:
         alias, words = known.alias, f"You are a member of this project already, as {known.role}."
         both = known.role == role == "annotator"
@@ -223,6 +236,14 @@ def normal_email(email: str) -> str:
     return text
 
 
+def email_key(email: str) -> str:
+    """The address as it is looked up; one that cannot be one as it was written."""
+    try:
+        return normal_email(email)
+    except Refused:
+        return email[:254]
+
+
 def normal_name(name: str) -> str:
     """A person's name in one line of 1 to 200 printable characters."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
@@ -256,6 +277,93 @@ def set_password(work: Work, person: int, password_hash: str, *, keep: str = "")
     """Change a password; ends all sessions but the one whose hash is ``keep``."""
     work.run(SQL.set_password, password=password_hash, person=person)
     work.run(SQL.drop_other_sessions, person=person, keep=keep)
+    work.run("DELETE FROM reset WHERE person_id = :person", person=person)
+
+
+def make_reset(work: Work, person: int, *, project: int | None, now: float) -> str:
+    """The token of a link that sets a new password once, for a day; earlier ones end."""
+    token, ends = access.new_token(), now + RESET_SECONDS
+    work.run("DELETE FROM reset WHERE person_id = :p OR expires_at <= :now", p=person, now=now)
+    about = {"person": person, "project": project, "ends": ends}
+    work.run(SQL.add_reset, token=access.token_hash(token), **about)
+    return token
+
+
+def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
+    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail.
+
+    Whoever has the link becomes that person: it is made only where the manager stands above them in
+    every project of theirs. The project's events tell of it.
+    """
+    target = _member_named(work, member, who)
+    rows = work.all(SQL.roles_of, person=target["person"], actor=member.person)
+    above = all(row["role"] in _BELOW.get(row["mine"] or "", ()) for row in rows)
+    rule = "This person has a role as high as yours, or is in a project that you do not manage"
+    Forbidden.unless(above, f"{rule}. Use: noracle collect password")
+    token = make_reset(work, int(target["person"]), project=member.project, now=now)
+    work.log(member.project, "reset-link", {"alias": target["alias"]}, actor=member.alias, at=now)
+    return token
+
+
+def peek_reset(work: Work, token_hash: str, *, now: float) -> Row:
+    """``person, project, email, alias`` of a link that still works."""
+    row = work.one(SQL.reset, token=token_hash, now=now)
+    if row is None:
+        raise NotFound("This link was used or has expired. Ask for a new one.")
+    return row
+
+
+def use_reset(work: Work, token_hash: str, password_hash: str, *, now: float) -> int:
+    """Set the password of a link; ends all sessions and forgets all devices. Returns the person."""
+    row = peek_reset(work, token_hash, now=now)
+    person = int(row["person"])
+    set_password(work, person, password_hash)
+    work.run(SQL.drop_devices, person=person, keep=0)
+    if row["project"] is not None:
+        said = {"alias": row["alias"]}
+        work.log(int(row["project"]), "password-reset", said, actor=row["alias"], at=now)
+    return person
+
+
+def _member_named(work: Work, member: Member, who: str) -> Row:
+    Forbidden.unless(member.role in MANAGERS, "Only owners and managers change who is a member.")
+    row = work.one(SQL.member_by_alias, project=member.project, who=who.strip().lower())
+    if row is None or row["left_at"] is not None:
+        raise NotFound("There is no such member in this project.")
+    return row
+
+
+def remove_member(work: Work, member: Member, who: str, *, now: float) -> str:
+    """End a membership; returns the alias, under which the answers stay. What the person held goes
+    back, and links that they made end.
+    """
+    target = _member_named(work, member, who)
+    role, person, alias = target["role"], int(target["person"]), str(target["alias"])
+    allowed = member.role == "owner" or role in _BELOW[member.role]
+    Forbidden.unless(allowed, f"A {member.role} does not remove a member with the role {role}.")
+    owners = work.one(SQL.owners, project=member.project)
+    last = role == "owner" and owners is not None and int(owners["n"]) < 2
+    Conflict.unless(not last, "The last owner cannot be removed; invite another one first.")
+    at = {"project": member.project, "person": person}
+    _give_back(work, member.project, person, alias, now)
+    work.run(SQL.leave_pools, **at)
+    work.run(SQL.revoke_by, now=now, **at)
+    if role in MANAGERS:
+        work.run("DELETE FROM reset WHERE project_id = :project", project=member.project)
+    work.run(SQL.leave, now=now, **at)
+    work.log(member.project, "removed", {"alias": alias}, actor=member.alias, at=now)
+    return alias
+
+
+def keep_device(work: Work, person: int, token_hash: str, *, now: float) -> None:
+    """Remember a browser in which the person signed in; the last twenty are known."""
+    work.run(SQL.add_device, token=token_hash, person=person, now=now)
+    work.run(SQL.drop_devices, person=person, keep=_DEVICES)
+
+
+def link_identity(work: Work, person: int, issuer: str, subject: str) -> None:
+    """Let an account at an OpenID Connect provider sign in as this person."""
+    work.run(SQL.add_identity, issuer=issuer, subject=subject, person=person)
 
 
 def set_locale(work: Work, person: int, locale: str) -> None:
@@ -292,6 +400,7 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
             "pools": tuple(pools.get(int(row["person_id"]), ())),
             "done": int(row["done"]),
             "forgotten": row["forgotten_at"] is not None,
+            "left": row["left_at"] is not None,
             **{key: row[key] if personal else None for key in ("name", "email")},
         }
         for row in work.all(SQL.people, project=member.project)
@@ -314,7 +423,8 @@ def forget(work: Work, email: str, *, now: float) -> int:
         _give_back(work, project, who, str(row["alias"]), now)
         work.log(project, "forgotten", {"alias": row["alias"]}, actor="system", at=now)
     work.run("DELETE FROM pool_member WHERE person_id = :who", who=who)
-    work.run("DELETE FROM session WHERE person_id = :who", who=who)
+    for table in ("session", "device", "identity", "reset"):
+        work.run(f"DELETE FROM {table} WHERE person_id = :who", who=who)  # noqa: S608 (our own names)
     work.run(SQL.revoke_all_of, now=now, person=who)
     work.run(SQL.forget_person, now=now, person=who)
     return len(projects)

@@ -10,29 +10,34 @@ There is no way back. Every function takes the transaction, changes one thing, a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import re
 import secrets
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from noracle.collect.chain import answers_hash, canonical, content_hash, digest, salted_hash
-from noracle.collect.errors import Conflict, NotFound, Refused, refused
+from noracle.collect.errors import CollectError, Conflict, NotFound, Refused, refused
 from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.people import join
-from noracle.collect.store.base import SQL, Row, Work
+from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.errors import ArgumentError, EvidenceError
 
 if TYPE_CHECKING:
     from noracle.collect.content import Picture
+    from noracle.collect.protocols import Sealed
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
-_AT_A_TIME = 5_000
+_AT_A_TIME = 500
+_BUSY_SECONDS = 60.0
+_LEFTOVERS = (SQL.some_questions, SQL.some_draws, SQL.some_gold, SQL.some_items)
 Answers = Mapping[str, int | None]
 
 
@@ -48,7 +53,67 @@ def hold(work: Work, project: int, *states: State) -> Row:
     row = project_of(work, project)
     if row["state"] not in states:
         raise Conflict(f"The project must be {' or '.join(states)} for this; it is {row['state']}.")
+    if row["busy"] is not None:
+        late = abs(time.time() - float(row["busy"])) > _BUSY_SECONDS
+        Conflict.unless(late, "The project is being filled or sealed now; try again in a minute.")
+        for sql in _LEFTOVERS:
+            while work.run(sql, project=project, n=_AT_A_TIME):
+                pass
+        work.run(SQL.idle, project=project)
     return row
+
+
+class _Steps:
+    """A long change of a draft in short transactions, so that others need not wait.
+
+    Nobody else changes the draft meanwhile. Nothing counts before the last step; what a process
+    that was killed left behind is cleared by whoever comes next (:func:`hold`).
+    """
+
+    def __init__(self, store: Store, project: int) -> None:
+        self._store, self._project, self._last = store, project, 0.0
+
+    def __enter__(self) -> Self:
+        self._store.write_now(lambda work: hold(work, self._project, "draft"))
+        self.write(lambda _: None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            return
+        about = {"project": self._project, "n": _AT_A_TIME}
+        with contextlib.suppress(CollectError):  # what stays is cleared by whoever comes next
+            for sql in _LEFTOVERS:
+                while self.write(lambda work, sql=sql: work.run(sql, **about)):  # type: ignore[misc]
+                    pass
+            self.finish(lambda _: None)
+
+    def write(self, op: Callable[[Work], Value]) -> Value:
+        """One step; refused if somebody else took the change for dead."""
+
+        def step(work: Work) -> tuple[float, Value]:
+            now = max(time.time(), self._last + 1e-3)
+            ours = work.run(SQL.busy, project=self._project, now=now, before=self._last)
+            Conflict.unless(ours == 1, "The project was changed by somebody else meanwhile.")
+            return now, op(work)
+
+        self._last, value = self._store.write_now(step)
+        return value
+
+    def finish(self, op: Callable[[Work], object]) -> None:
+        """The last step, with which all others count."""
+
+        def last(work: Work) -> None:
+            op(work)
+            work.run(SQL.idle, project=self._project)
+
+        self.write(last)
+
+    def insert(self, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Many rows, some at a time."""
+        rows = iter(rows)
+        while some := list(itertools.islice(rows, _AT_A_TIME)):
+            self.write(lambda work, some=some: work.many(sql, some))  # type: ignore[misc]
 
 
 def check_item(item: Item, spec: ProjectSpec) -> None:
@@ -97,35 +162,59 @@ def import_items(
 
     Images must have been added with :func:`add_image` before.
     """
-    spec = read_spec(hold(work, project, "draft")["spec"])
-    names = set(_item_ids(work, project))
-    images = {row["sha256"] for row in work.all(SQL.images, project=project)}
-    gold: list[dict[str, object]] = []
-    hashes: list[str] = []
-
-    def rows() -> Iterator[dict[str, object]]:
-        for item in items:
-            check_item(item, spec)
-            name, content = item.name, dict(item.content)
-            if name in names:
-                rule, remedy = "must be named only once in the project", "Rename or drop it."
-                raise refused("item", rule, repr(name), remedy=remedy)
-            if "image" in content and content["image"] not in images:
-                raise refused("image", "must be uploaded before its item", "an unknown one", name)
-            names.add(name)
-            hashes.append(content_hash(content))
-            row = {"project": project, "name": name}
-            if item.truth is not None:
-                gold.append({**row, "truth": item.truth})
-            yield {**row, "content": canonical(content), "sha256": hashes[-1]}
-
-    _insert(work, SQL.add_item, rows())
-    if not hashes:
-        raise Refused("items must not be empty; got none.")
+    hold(work, project, "draft")
+    rows, gold, payload = _checked(work, project, items, set())
+    _insert(work, SQL.add_item, rows)
     _insert(work, SQL.add_gold, gold)
-    payload = {"items": len(hashes), "gold": len(gold), "sha256": digest(hashes)}
     work.log(project, "imported", payload, actor=actor, at=now)
-    return len(hashes)
+    return len(rows)
+
+
+def import_in_steps(
+    store: Store, project: int, items: Iterable[Item], pictures: Iterable[Picture], *, actor: str
+) -> int:
+    """As :func:`import_items`, with the pictures that the items show, while others go on writing."""
+    pictures = list(pictures)
+    with _Steps(store, project) as steps:
+        known = {picture.sha256 for picture in pictures}
+        rows, gold, payload = store.read_now(lambda work: _checked(work, project, items, known))
+        for picture in pictures:
+            steps.write(lambda work, picture=picture: _add_image(work, project, picture))  # type: ignore[misc]
+        steps.insert(SQL.add_item, rows)
+        steps.insert(SQL.add_gold, gold)
+        about: Any = {"actor": actor, "at": time.time()}
+        steps.finish(lambda work: work.log(project, "imported", payload, **about))
+    return len(rows)
+
+
+Rows = list[dict[str, object]]
+
+
+def _checked(
+    work: Work, project: int, items: Iterable[Item], pictures: set[str]
+) -> tuple[Rows, Rows, dict[str, object]]:
+    """The rows of items and of gold, once every rule holds, and what the event says of them."""
+    spec = read_spec(project_of(work, project)["spec"])
+    names = set(_item_ids(work, project))
+    images = {row["sha256"] for row in work.all(SQL.images, project=project)} | pictures
+    rows: Rows = []
+    gold: Rows = []
+    for item in items:
+        check_item(item, spec)
+        name, content = item.name, dict(item.content)
+        if name in names:
+            rule, remedy = "must be named only once in the project", "Rename or drop it."
+            raise refused("item", rule, repr(name), remedy=remedy)
+        if "image" in content and content["image"] not in images:
+            raise refused("image", "must be uploaded before its item", "an unknown one", name)
+        names.add(name)
+        row = {"project": project, "name": name}
+        if item.truth is not None:
+            gold.append({**row, "truth": item.truth})
+        rows.append({**row, "content": canonical(content), "sha256": content_hash(content)})
+    Refused.unless(rows, "items must not be empty; got none.")
+    hashes = [str(row["sha256"]) for row in rows]
+    return rows, gold, {"items": len(rows), "gold": len(gold), "sha256": digest(hashes)}
 
 
 def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -154,6 +243,10 @@ def item_of(row: Row) -> Item:
 def add_image(work: Work, project: int, picture: Picture) -> str:
     """Keep an image of :func:`noracle.collect.content.clean_image` in a draft; returns its hash."""
     hold(work, project, "draft")
+    return _add_image(work, project, picture)
+
+
+def _add_image(work: Work, project: int, picture: Picture) -> str:
     about = {"sha256": picture.sha256, "media": picture.media, "bytes": picture.data}
     work.run(SQL.add_image, project=project, **about)
     return picture.sha256
@@ -283,26 +376,61 @@ def seal_project(
     seed
         32 bytes, for tests alone.
     """
+    hold(work, project, "draft")
+    sealed, drawn = _drawn(work, project, propensities, seed)
+    for sql, rows in drawn:
+        _insert(work, sql, rows)
+    _seal(work, project, sealed, actor=actor, now=now)
+    return sealed.root
+
+
+def seal_in_steps(
+    store: Store,
+    project: int,
+    *,
+    actor: str,
+    propensities: Mapping[str, Sequence[float]] | None = None,
+) -> str:
+    """As :func:`seal_project`, while others go on writing: the project is a draft until the last,
+    short step, whatever happens before.
+    """
+    with _Steps(store, project) as steps:
+        sealed, drawn = store.read_now(lambda work: _drawn(work, project, propensities, None))
+        for sql, rows in drawn:
+            steps.insert(sql, rows)
+        steps.finish(lambda work: _seal(work, project, sealed, actor=actor, now=time.time()))
+    return sealed.root
+
+
+def _drawn(
+    work: Work,
+    project: int,
+    propensities: Mapping[str, Sequence[float]] | None,
+    seed: bytes | None,
+) -> tuple[Sealed, list[tuple[str, Iterator[dict[str, object]]]]]:
+    """Everything random, and the rows in which it is kept, by statement."""
     from noracle.collect.protocols import seal
 
-    spec = read_spec(hold(work, project, "draft")["spec"])
-    ids = _item_ids(work, project)
+    spec, ids = read_spec(project_of(work, project)["spec"]), _item_ids(work, project)
     try:
         sealed = seal(spec, items_of(work, project), seed=seed, propensities=propensities)
     except (ArgumentError, EvidenceError) as error:
         raise Refused(str(error)) from error
     places = ((r._asdict(), ids[r.item], canonical(list(r.shown))) for r in sealed.routes)
-    drawn = ({**r, "project": project, "item": i, "shown": shown} for r, i, shown in places)
-    _insert(work, SQL.add_question, drawn)
+    questions = ({**r, "project": project, "item": i, "shown": shown} for r, i, shown in places)
     orders = ((ids[name], canonical(list(order))) for name, order in sealed.options.items())
-    _insert(work, SQL.set_options, ({"id": i, "options": text} for i, text in orders))
+    options: Iterator[dict[str, object]] = ({"id": i, "options": text} for i, text in orders)
     given = {name: chances for name, chances in (propensities or {}).items() if name in ids}
-    chances = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
-    _insert(work, SQL.set_chances, ({"id": i, "chances": text} for i, text in chances))
+    written = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
+    chances: Iterator[dict[str, object]] = ({"id": i, "chances": text} for i, text in written)
+    statements = (SQL.add_question, SQL.set_options, SQL.set_chances)
+    return sealed, list(zip(statements, (questions, options, chances), strict=True))
+
+
+def _seal(work: Work, project: int, sealed: Sealed, *, actor: str, now: float) -> None:
     about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
     at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
     work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
-    return sealed.root
 
 
 def open_project(work: Work, project: int, *, actor: str, now: float) -> None:

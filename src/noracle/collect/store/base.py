@@ -8,13 +8,16 @@ methods of the store, because each database has its own fast way.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, Unpack
 
+from noracle.collect.errors import Unavailable
 from noracle.collect.model import Answered, Given, HeldQuestion
 from noracle.errors import ArgumentError, require
 
@@ -81,6 +84,7 @@ class Store(Protocol):
     """A database that is open."""
 
     url: str
+    _trouble: str
     _readers: ThreadPoolExecutor
     _next: Callable[..., HeldQuestion | None]
     _answer: Callable[..., Answered]
@@ -130,6 +134,26 @@ class Store(Protocol):
 
     def chain(self, project: int) -> None:
         """Chain the events that are not chained yet."""
+
+    def check(self) -> None:
+        """Refuse a database that is damaged, where that can be found out."""
+        return
+
+    async def health(self) -> str:
+        """As ``health_now``, beside what is read."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.health_now)
+
+    def health_now(self) -> str:
+        """What keeps the store from writing, in words; empty if nothing does. After a failure one
+        small write tries again.
+        """
+        self.read_now(lambda work: work.one("SELECT 1 AS one"))
+        if self._trouble:
+            with contextlib.suppress(Unavailable):
+                value = str(time.time())
+                self.write_now(lambda work: work.run(SQL.set_setting, name="pulse", value=value))
+                self._trouble = ""
+        return self._trouble
 
     def backup(self, path: Path) -> None:
         """A consistent copy for ``restore`` while work goes on: a database file, or an archive."""

@@ -300,6 +300,7 @@ class PostgresStore(Store):
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="noracle-write")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
+        self._trouble = ""
         self._stop = threading.Event()
         name = "noracle-chain"
         self._chainer = threading.Thread(target=self._chain_forever, name=name, daemon=True)
@@ -336,7 +337,13 @@ class PostgresStore(Store):
                 return op(PostgresWork(connection))
 
         # A lost commit may have been kept; only the caller can tell.
-        return self._retried(once, again=lambda: not begun)
+        try:
+            return self._retried(once, again=lambda: not begun)
+        except errors.Unavailable as error:
+            if isinstance(error.__cause__, psycopg.errors.DiskFull):
+                self._trouble = "The disk is full: nothing can be kept until there is room."
+                raise errors.Unavailable(self._trouble, wait=30.0) from error
+            raise
 
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""

@@ -18,7 +18,7 @@ UPDATE project SET state = 'open', opened_at = :now WHERE id = :project
 UPDATE project SET state = 'closed', closed_at = :now WHERE id = :project
 -- name: projects_of
 SELECT j.slug, j.name, j.state, m.role FROM membership m JOIN project j ON j.id = m.project_id
-WHERE m.person_id = :person ORDER BY j.created_at DESC, j.id DESC
+WHERE m.person_id = :person AND m.left_at IS NULL ORDER BY j.created_at DESC, j.id DESC
 
 -- name: items
 SELECT i.id, i.name, i.sha256, i.content, i.options, i.chances, g.truth FROM item i
@@ -172,11 +172,11 @@ DELETE FROM session WHERE person_id = :person AND token_hash <> :keep
 -- name: member_by_session
 SELECT p.id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM session s
 JOIN person p ON p.id = s.person_id LEFT JOIN project j ON j.slug = :slug
-LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id
+LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id AND m.left_at IS NULL
 WHERE s.token_hash = :token AND s.expires_at > :now AND p.active = 1
 -- name: member
 SELECT m.person_id AS person, m.role, m.alias, j.id AS project, j.slug, j.state, j.spec FROM membership m
-JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project
+JOIN project j ON j.id = m.project_id WHERE m.person_id = :person AND m.project_id = :project AND m.left_at IS NULL
 -- name: pools_of
 SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person ORDER BY pool
 -- name: pools_with_people
@@ -194,7 +194,7 @@ VALUES (:project, :person, :role, :alias, :now) ON CONFLICT DO NOTHING RETURNING
 -- name: memberships
 SELECT project_id, alias FROM membership WHERE person_id = :person ORDER BY project_id
 -- name: people
-SELECT m.person_id, m.alias, m.role, m.joined_at, p.name, p.email, p.forgotten_at, (SELECT COUNT(*) FROM answer a
+SELECT m.person_id, m.alias, m.role, m.joined_at, m.left_at, p.name, p.email, p.forgotten_at, (SELECT COUNT(*) FROM answer a
 WHERE a.project_id = m.project_id AND a.person_id = m.person_id AND a.revision = a.undone
 AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.answer_id = a.id AND s.undone = 1)) AS done
 FROM membership m JOIN person p ON p.id = m.person_id WHERE m.project_id = :project ORDER BY m.joined_at, m.alias
@@ -229,12 +229,77 @@ WHERE id = :id AND project_id = :project AND used_at IS NULL AND revoked_at IS N
 -- name: revoke_all_of
 UPDATE invitation SET revoked_at = :now WHERE created_by = :person AND used_at IS NULL AND revoked_at IS NULL
 
+-- Accounts, and long changes of a draft (migration 4).
+
+-- name: busy
+UPDATE project SET busy = :now, busy_from = COALESCE(busy_from, (SELECT COALESCE(MAX(id), 0) FROM item WHERE project_id = :project))
+WHERE id = :project AND state = 'draft' AND COALESCE(busy, 0) = :before
+-- name: idle
+UPDATE project SET busy = NULL, busy_from = NULL WHERE id = :project
+-- name: some_questions
+DELETE FROM question WHERE id IN (SELECT id FROM question WHERE project_id = :project LIMIT :n)
+-- name: some_draws
+UPDATE item SET options = NULL, chances = NULL WHERE id IN (SELECT id FROM item
+WHERE project_id = :project AND (options IS NOT NULL OR chances IS NOT NULL) LIMIT :n)
+-- name: some_gold
+DELETE FROM gold WHERE item_id IN (SELECT g.item_id FROM gold g JOIN item i ON i.id = g.item_id JOIN project j ON j.id = i.project_id
+WHERE j.id = :project AND i.id > j.busy_from LIMIT :n)
+-- name: some_items
+DELETE FROM item WHERE id IN (SELECT i.id FROM item i JOIN project j ON j.id = i.project_id
+WHERE j.id = :project AND i.id > j.busy_from LIMIT :n)
+-- name: member_by_alias
+SELECT m.person_id AS person, m.role, m.alias, m.left_at FROM membership m JOIN person p ON p.id = m.person_id
+WHERE m.project_id = :project AND p.active = 1 AND (m.alias = :who OR p.email = :who)
+-- name: roles_of
+SELECT t.project_id AS project, t.role, a.role AS mine FROM membership t
+LEFT JOIN membership a ON a.project_id = t.project_id AND a.person_id = :actor AND a.left_at IS NULL
+WHERE t.person_id = :person AND t.left_at IS NULL
+-- name: revoke_by
+UPDATE invitation SET revoked_at = :now
+WHERE project_id = :project AND created_by = :person AND used_at IS NULL AND revoked_at IS NULL
+-- name: owners
+SELECT COUNT(*) AS n FROM membership m JOIN person p ON p.id = m.person_id
+WHERE m.project_id = :project AND m.role = 'owner' AND m.left_at IS NULL AND p.active = 1
+-- name: leave
+UPDATE membership SET left_at = :now WHERE project_id = :project AND person_id = :person
+-- name: rejoin
+UPDATE membership SET left_at = NULL WHERE project_id = :project AND person_id = :person AND role = :role
+AND left_at IS NOT NULL RETURNING alias
+-- name: leave_pools
+DELETE FROM pool_member WHERE project_id = :project AND person_id = :person
+-- name: add_reset
+INSERT INTO reset (token_hash, person_id, project_id, expires_at) VALUES (:token, :person, :project, :ends)
+-- name: reset
+SELECT r.person_id AS person, r.project_id AS project, p.email, m.alias FROM reset r JOIN person p ON p.id = r.person_id
+LEFT JOIN membership m ON m.project_id = r.project_id AND m.person_id = r.person_id
+WHERE r.token_hash = :token AND r.expires_at > :now AND p.active = 1
+-- name: password_of
+SELECT password FROM person WHERE id = :person AND active = 1
+-- name: device
+SELECT 1 AS known FROM device d JOIN person p ON p.id = d.person_id WHERE d.token_hash = :token AND p.email = :email
+-- name: add_device
+INSERT INTO device (token_hash, person_id, seen_at) VALUES (:token, :person, :now)
+ON CONFLICT (token_hash) DO UPDATE SET seen_at = :now
+-- name: drop_devices
+DELETE FROM device WHERE person_id = :person AND token_hash NOT IN
+(SELECT token_hash FROM device WHERE person_id = :person ORDER BY seen_at DESC LIMIT :keep)
+-- name: identity
+SELECT p.id, p.email, p.name FROM identity i JOIN person p ON p.id = i.person_id
+WHERE i.issuer = :issuer AND i.subject = :subject AND p.active = 1
+-- name: add_identity
+INSERT INTO identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person)
+-- name: setting
+SELECT value FROM setting WHERE name = :name
+-- name: set_setting
+INSERT INTO setting (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value
+
 -- The transactions of every click, for SQLite: values by their place. PostgreSQL has the same rules
 -- in migrations/0002_guards.postgresql.sql and 0005_undo.postgresql.sql.
 
 -- name: hot_gate
 SELECT p.id, m.role, m.alias, j.state, j.spec FROM session s JOIN person p ON p.id = s.person_id
-LEFT JOIN project j ON j.id = ?3 LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id
+LEFT JOIN project j ON j.id = ?3
+LEFT JOIN membership m ON m.project_id = j.id AND m.person_id = p.id AND m.left_at IS NULL
 WHERE s.token_hash = ?1 AND s.expires_at > ?2 AND p.active = 1
 -- name: hot_held
 SELECT q.id, q.item_id, q.shown, q.lease, i.content, i.options, q.lease_until, q.key FROM question q

@@ -15,6 +15,7 @@ import json
 import os
 import queue
 import secrets
+import shutil
 import sqlite3
 import threading
 import time
@@ -24,7 +25,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
-from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
+from noracle.collect.errors import (
+    Conflict,
+    Damaged,
+    Forbidden,
+    NotFound,
+    Refused,
+    SignedOut,
+    Unavailable,
+)
 from noracle.collect.model import (
     UNDO_SECONDS,
     Answered,
@@ -434,6 +443,27 @@ def restore(path: Path, target: Path) -> None:
             raise ArgumentError(f"{rule}; got {path} ({error}).") from None
 
 
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_TROUBLE = {
+    sqlite3.SQLITE_FULL: "The disk is full: nothing can be kept until there is room.",
+    sqlite3.SQLITE_IOERR: "The disk cannot be read or written.",
+    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened.",
+}
+_LEAST_ROOM = 1 << 20
+
+
+def told(error: BaseException, path: Path) -> BaseException:
+    """What is wrong with the disk or the file, in words and with the remedy; else the error."""
+    code = getattr(error, "sqlite_errorcode", None) if isinstance(error, sqlite3.Error) else None
+    if code is None:
+        return error
+    if code & 0xFF in _DAMAGED:
+        rule = f"the database must be whole; SQLite says of {path}: {error}"
+        return Damaged(f"{rule}. Restore a copy: noracle collect restore BACKUP --db NEW")
+    words = _TROUBLE.get(code & 0xFF)
+    return error if words is None else Unavailable(words, wait=30.0)
+
+
 class _Task(NamedTuple):
     """An operation that waits for the writer; ``hot`` ones keep the cursors of the hot path."""
 
@@ -453,7 +483,10 @@ class SqliteStore(Store):
         self.path = path = path.absolute()
         self.url = f"sqlite:///{path}"
         make_private(path)
-        self._connection = connect(path, synchronous=synchronous)
+        try:
+            self._connection = connect(path, synchronous=synchronous)
+        except sqlite3.Error as error:
+            raise told(error, path) from error
         try:
             mode = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
             rule = f"url must name a file on a disk that can hold a write-ahead log; got {path}"
@@ -461,8 +494,10 @@ class SqliteStore(Store):
             self._connection.execute("BEGIN IMMEDIATE")
             migrate(SqliteWork(self._connection), now=time.time())
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             self._connection.close()  # undoes what was begun
+            if (plain := told(error, path)) is not error:
+                raise plain from error
             raise
         self._cursors: Cursors = {}
         self._version = -1
@@ -472,6 +507,7 @@ class SqliteStore(Store):
             self._free.put(None)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="noracle-read")
         self._closed = False
+        self._trouble = ""
         self._gate = threading.Lock()
         name = "noracle-write"
         self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
@@ -515,6 +551,8 @@ class SqliteStore(Store):
             if tasks:
                 for task, (result, error) in zip(tasks, self._commit(tasks), strict=True):
                     if error is not None:
+                        error = told(error, self.path)
+                        self._trouble = str(error) if isinstance(error, Unavailable) else ""
                         task.future.set_exception(error)
                     else:
                         task.future.set_result(result)
@@ -557,9 +595,31 @@ class SqliteStore(Store):
             return None, error
         return result, None
 
+    def check(self) -> None:
+        """Refuse a file that is damaged; reads all of it."""
+        found = self.read_now(lambda work: work.one("PRAGMA quick_check(1)"))
+        words = "nothing" if found is None else str(found["quick_check"])
+        rule = f"the database must be whole; SQLite says of {self.path}: {words}"
+        remedy = "Restore a copy: noracle collect restore BACKUP --db NEW"
+        Damaged.unless(words == "ok", f"{rule}. {remedy}")
+
+    def health_now(self) -> str:
+        """What keeps the store from writing, in words; empty if nothing does."""
+        if shutil.disk_usage(self.path.parent).free < _LEAST_ROOM:
+            return _TROUBLE[sqlite3.SQLITE_FULL]
+        return super().health_now()
+
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
         require(not self._closed, CLOSED)
+        try:
+            return self._read_now(op)
+        except sqlite3.Error as error:
+            if (plain := told(error, self.path)) is not error:
+                raise plain from error
+            raise
+
+    def _read_now(self, op: Callable[[Work], Value]) -> Value:
         connection = self._free.get()
         try:
             connection = connection or connect(self.path, read_only=True)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -75,6 +74,19 @@ class Join(Strict):
     email: Email = ""
     name: Line = ""
     password: Text = ""
+
+
+class NewPassword(Strict):
+    """The old password, and the new one."""
+
+    old: Text
+    password: Text
+
+
+class Reset(Strict):
+    """The new password."""
+
+    password: Text
 
 
 class NewProject(Strict):
@@ -188,21 +200,23 @@ def _answered(kept: Answered) -> dict[str, Any]:
     return {**plain, "next": asked_json(kept.next)}
 
 
-def _begin(web: Web, token: str, *, bearer: bool = False, **values: object) -> Response:
+def _begin(
+    web: Web, started: security.Started, *, bearer: bool = False, **values: object
+) -> Response:
     """The reply that begins a session."""
     if bearer:
-        return JSONResponse({**values, "token": token})
-    csrf = security.csrf_token(web.settings, access.token_hash(token))
+        return JSONResponse({**values, "token": started.token})
+    csrf = security.csrf_token(web.settings, access.token_hash(started.token))
     response = JSONResponse({**values, "csrf": csrf})
-    security.set_session(response, web.settings, token)
+    security.set_session(response, web.settings, started)
     return response
 
 
-def _visitor(web: Web, request: Request) -> dict[str, Any]:
+def _visitor(web: Web, request: Request) -> security.Newcomer:
     """Where a caller without a session comes from, and the session that a new one ends."""
     token, _ = security.token_of(request, web.settings)
     old = None if token is None else access.token_hash(token)
-    return {"address": request.client.host if request.client else "?", "old": old}
+    return security.caller_of(request, web.settings, old)
 
 
 # the two calls of every click; first, because routes are tried in order, and without FastAPI's
@@ -224,7 +238,7 @@ async def answer(slug: str, body: AnswerBody, session: Session, web: OurWeb) -> 
 @router.post("/session")
 async def sign_in(body: SignIn, request: Request, web: OurWeb) -> Response:
     """Begin a session."""
-    token, person = await web.sign_in(body.email, body.password, **_visitor(web, request))
+    token, person = await web.sign_in(body.email, body.password, _visitor(web, request))
     return _begin(web, token, bearer=body.bearer, name=person["name"])
 
 
@@ -237,6 +251,44 @@ async def sign_out(session: Session, web: OurWeb) -> Response:
     return response
 
 
+@router.delete("/sessions", status_code=204)
+async def sign_out_everywhere(session: Session, web: OurWeb) -> Response:
+    """End all my sessions."""
+    await web.sign_out_everywhere(session)
+    response = Response(status_code=204)
+    security.clear_session(response, web.settings)
+    return response
+
+
+@router.post("/password", status_code=204)
+async def change_password(body: NewPassword, session: Session, web: OurWeb) -> Response:
+    """Change my password; all other sessions end."""
+    await web.change_password(session, body.old, body.password)
+    return Response(status_code=204)
+
+
+@router.post("/resets/{token}")
+async def reset(token: str, body: Reset, request: Request, web: OurWeb) -> Response:
+    """Set a new password with a link of a manager, and begin a session."""
+    return _begin(web, await web.reset(token, body.password, _visitor(web, request)))
+
+
+@router.post("/projects/{slug}/people/{alias}/reset", status_code=201)
+async def reset_link(slug: str, alias: str, session: Session, web: OurWeb) -> Any:
+    """A link that sets a new password of a member, once, for a day."""
+    made = people.reset_link
+    token = await web.change(session, slug, MANAGERS, lambda w, m, now: made(w, m, alias, now=now))
+    return {"token": token, "link": f"{web.settings.base_url.rstrip('/')}/reset/{token}"}
+
+
+@router.delete("/projects/{slug}/people/{alias}", status_code=204)
+async def remove_member(slug: str, alias: str, session: Session, web: OurWeb) -> Response:
+    """End a membership; the answers stay under the alias."""
+    end = people.remove_member
+    await web.change(session, slug, MANAGERS, lambda w, m, now: end(w, m, alias, now=now))
+    return Response(status_code=204)
+
+
 @router.post("/invitations/{token}")
 async def join(token: str, body: Join, request: Request, web: OurWeb) -> Response:
     """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name
@@ -247,7 +299,7 @@ async def join(token: str, body: Join, request: Request, web: OurWeb) -> Respons
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
     account = {**dict(body), "locale": language_of(request)}
-    fresh, member = await web.join(token, **account, **_visitor(web, request))
+    fresh, member = await web.join(token, _visitor(web, request), **account)
     return _begin(web, fresh, project=member.slug, role=member.role, pools=member.pools)
 
 
@@ -282,7 +334,7 @@ async def create_project(
         now = time.time()
         if (person := access.who(work, session, now=now)) is None:
             raise SignedOut
-        Forbidden.unless(may_create(projects.projects_of(work, person.id)), ONLY_MANAGERS)
+        Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 
@@ -326,7 +378,7 @@ async def _body(request: Request, model: type[Body]) -> Body:
         raise HTTPException(415, "The body must be application/json.")
     data = await request.body()
     try:
-        return await asyncio.to_thread(model.model_validate_json, data)
+        return await web_of(request).parsed(model.model_validate_json, data)
     except ValidationError as error:
         plain = error.errors(include_input=False, include_url=False, include_context=False)
         raise RequestValidationError(plain) from None
@@ -339,10 +391,9 @@ async def add_items(slug: str, request: Request, session: Session, web: OurWeb) 
     body = await _body(request, NewItems)
     items = [Item(name=item.name, content=item.content, truth=item.truth) for item in body.items]
 
-    def op(work: Work, member: Member, now: float) -> int:
-        return projects.import_items(work, member.project, items, actor=member.alias, now=now)
-
-    return {"items": await web.change(session, slug, MANAGERS, op)}
+    keep = projects.import_in_steps
+    n = await web.long(session, slug, lambda st, m: keep(st, m.project, items, (), actor=m.alias))
+    return {"items": n}
 
 
 def _step(change: Callable[..., object]) -> Change[object]:
@@ -350,17 +401,20 @@ def _step(change: Callable[..., object]) -> Change[object]:
 
 
 STEPS: dict[str, Change[object]] = {
-    "seal": _step(projects.seal_project),
     "open": _step(projects.open_project),
     "close": _step(projects.close_project),
 }
-"""From draft to sealed, open, closed."""
+"""From sealed to open, closed; sealing takes long (:meth:`Web.seal`)."""
 
 
 def _serve_step(name: str, step: str, words: str) -> None:
     async def take(slug: str, session: Session, web: OurWeb) -> Any:
+        if step == "seal":
+            await web.seal(session, slug)
+
         def op(work: Work, member: Member, now: float) -> int:
-            STEPS[step](work, member, now)
+            if step != "seal":
+                STEPS[step](work, member, now)
             return member.project
 
         project = await web.change(session, slug, MANAGERS, op)

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import logging
 import math
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -22,9 +23,10 @@ from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
 from noracle.collect.errors import SignedOut, Throttled, Unavailable
+from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
-from noracle.collect.web import api, manage, pages, security, work
-from noracle.collect.web.core import Metrics, Web
+from noracle.collect.web import api, manage, oidc, pages, security, work
+from noracle.collect.web.core import Web
 from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
@@ -35,15 +37,17 @@ if TYPE_CHECKING:
 __all__ = ["WebSettings", "make_app"]
 
 _LOG = logging.getLogger("noracle.collect")
-_UPLOADS = ("/items", "/systems")
+_UPLOADS = re.compile(r"(?:/p|(/api/v1/projects))/([a-z0-9-]+)/(?:items|systems)")
+_LINGER = 2.0
 _OPEN_TO_ALL_HOSTS = ("/healthz", "/metrics")
 
 
 class Guard:
     """The outermost layer; pure ASGI, because it stands in the way of every click."""
 
-    def __init__(self, app: ASGIApp, *, settings: WebSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, *, web: Web) -> None:
+        settings = web.settings
+        self._app, self._web, self._settings, self._metrics = app, web, settings, web.metrics
         self._hosts = settings.hosts
         headers = (*HEADERS, HSTS) if settings.secure else HEADERS
         self._headers = [(name.encode(), value.encode()) for name, value in headers]
@@ -64,11 +68,12 @@ class Guard:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
+            most = await self._most(scope)
+            refusal = self._refusal(scope, most)
             if refusal is None:
-                await self._app(scope, self._limited(scope, receive), sending)
+                await self._app(scope, self._limited(most, receive), sending)
             else:
-                await _problem(*refusal)(scope, receive, sending)
+                await _turn_away(_problem(*refusal), receive, sending)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "?"
             # The template of the route, not the address: bounded in number, and without names.
@@ -76,7 +81,7 @@ class Guard:
             route = route if isinstance(route, str) else "other"
             self._metrics.request(method, route, status, time.perf_counter() - start)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, most: int) -> tuple[int, str] | None:
         headers, path = Headers(scope=scope), scope["path"]
         if headers.get("host", "").lower() not in self._hosts and path not in _OPEN_TO_ALL_HOSTS:
             return 421, "This server is not the one that the request names."
@@ -86,16 +91,28 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdecimal():
             return 400, "Content-Length must be a number."
-        if int(length) > self._most(scope):
-            return 413, f"The request is larger than {self._most(scope)} bytes."
+        if int(length) > most:
+            return 413, f"The request is larger than {most} bytes."
         return None
 
-    def _most(self, scope: Scope) -> int:
-        upload = scope["path"].endswith(_UPLOADS)
-        return self._settings.max_upload if upload else self._settings.max_body
+    async def _most(self, scope: Scope) -> int:
+        """Bytes that a request may have: many only of a file for a project that its sender manages,
+        which is looked up before anything is read.
+        """
+        settings, match = self._settings, _UPLOADS.fullmatch(scope["path"])
+        length = Headers(scope=scope).get("content-length", "")
+        small = length.isdecimal() and int(length) <= settings.max_body
+        if small or match is None or scope["method"] != "POST":
+            return settings.max_body
+        try:
+            request = Request(scope)
+            await self._web.member(self._web.session(request), match[2], MANAGERS)
+        except NoracleError:
+            return settings.max_body
+        return settings.max_json if match[1] else settings.max_upload
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        most, seen = self._most(scope), 0
+    def _limited(self, most: int, receive: Receive) -> Receive:
+        seen = 0
 
         async def receiving() -> Message:
             nonlocal seen
@@ -124,6 +141,25 @@ def _problem(status: int, detail: str) -> Response:
     headers = {"connection": "close"}  # the body, if there is one, was not read
     media = "application/problem+json"
     return JSONResponse(problem, status_code=status, headers=headers, media_type=media)
+
+
+async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
+    """Send a refusal at once, then throw away for a moment what still comes: who is cut off while
+    sending does not read why.
+    """
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status_code,
+            "headers": response.raw_headers,
+        }
+    )
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while (await receive()).get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b""})
 
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
@@ -181,10 +217,16 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (api, work, pages, manage):  # routes are tried in this order: the clicks first
+    for part in (
+        api,
+        work,
+        pages,
+        manage,
+        oidc,
+    ):  # routes are tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
-    app.guard = lambda inner: Guard(inner, settings=settings, metrics=web.metrics)
+    app.guard = lambda inner: Guard(inner, web=web)
     for kind in (NoracleError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(Exception, _failed)

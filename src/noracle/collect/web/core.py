@@ -6,20 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import functools
 import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from noracle._version import __version__
-from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut, Throttled
+from noracle.collect.errors import CollectError, Forbidden, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
 from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
-from noracle.collect.web.security import WebSettings, token_of
+from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -122,7 +124,7 @@ class Metrics:
 
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
-_LIVE_SECONDS = 2.0
+_LIVE_SECONDS, _PARSE_SECONDS = 2.0, 90.0
 Change = Callable[[Work, Member, float], Value]
 """What a member may change, and when."""
 
@@ -142,6 +144,7 @@ class Web:
         self.store, self.settings, self.metrics = store, settings, Metrics()
         self._answers = Buckets(per_minute=settings.answers_per_minute)
         self._changes = Buckets(per_minute=settings.changes_per_minute)
+        self._parsers = ThreadPoolExecutor(2, thread_name_prefix="noracle-parse")
         self._known: dict[str, Known] = {}
         self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
@@ -179,46 +182,126 @@ class Web:
             lambda work: op(work, access.member(work, session, slug, roles=roles, now=now), now)
         )
 
+    async def long(
+        self, session: str, slug: str, change: Callable[[Store, Member], Value]
+    ) -> Value:
+        """As ``change``, for managers, where it takes so long that it has transactions of its own."""
+        self.slow_down(session)
+        member = await self.member(session, slug, access.MANAGERS)
+        return await asyncio.to_thread(change, self.store, member)
+
+    async def seal(self, session: str, slug: str) -> str:
+        """Seal a draft."""
+        seal = projects.seal_in_steps
+        return await self.long(
+            session, slug, lambda store, m: seal(store, m.project, actor=m.alias)
+        )
+
+    async def parsed(self, read: Callable[..., Value], *sent: object, **about: object) -> Value:
+        """Read what was sent in one of two threads, so that nothing else waits for it."""
+        reading = functools.partial(read, *sent, **about)
+        future = asyncio.get_running_loop().run_in_executor(self._parsers, reading)
+        try:
+            return await asyncio.wait_for(future, _PARSE_SECONDS)
+        except TimeoutError:
+            rule = f"file must be readable in {_PARSE_SECONDS:.0f} seconds"
+            raise Refused(f"{rule}; this one is not. Send it in parts.") from None
+
     def slow_down(self, session: str) -> None:
         """Count something expensive that is not a change in a project."""
         self._changes.take(session, now=time.time())
 
     # signing in and joining
 
-    async def _attempt(self, account: str, address: str) -> None:
-        """Count an attempt, per account and per address, before anything is looked up."""
-        limit, seconds, now = self.settings.sign_ins, self.settings.sign_in_seconds, time.time()
-        name = account.strip().lower()[:254]
+    async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
+        """Count an attempt before anything is looked up; returns what a success makes good again.
+
+        A device in which the person signed in before is counted alone: whoever guesses from
+        elsewhere slows the guesses from elsewhere, and not the person.
+        """
+        limit, now = self.settings.sign_ins, time.time()
+        name = people.email_key(account)
+        about = {"most": self.settings.sign_in_seconds, "now": now}
+        device = access.token_hash(caller.device)
+        own = [f"device|{device}|{name}", f"pair|{caller.address}|{name}"]
 
         def op(work: Work) -> None:
-            for key, most in ((f"address|{address}", 10 * limit), (f"account|{name}", limit)):
-                access.allow(work, key, limit=most, seconds=seconds, now=now)
+            if work.one(SQL.device, token=device, email=name) is not None:
+                return access.slow(work, own[0], free=limit, **about)
+            seconds = self.settings.sign_in_seconds
+            key = f"address|{caller.address}"
+            access.allow(work, key, limit=10 * limit, seconds=seconds, now=now)
+            access.slow(work, own[1], free=limit, **about)
+            return access.slow(work, f"account|{name}", free=3 * limit, **about)
 
         await self.store.write(op)
+        return own
 
-    async def sign_in(
-        self, email: str, password: str, *, address: str, old: str | None
-    ) -> tuple[str, Row]:
-        """A new session token and the person, or SignedOut; the session ``old`` ends."""
-        await self._attempt(email, address)
+    async def sign_in(self, email: str, password: str, caller: Newcomer) -> tuple[Started, Row]:
+        """A new session and the person, or SignedOut; the caller's old session ends."""
+        good = await self._attempt(email, caller)
         found = await self.store.read(lambda work: people.find_person(work, email))
         hashed = None if found is None else found["password"]
         fits = await asyncio.to_thread(people.password_fits, hashed, password)
         if found is None or not fits:
             raise SignedOut("E-mail or password is wrong.")
-        return await self._start(int(found["id"]), old), found
+        return await self.start(int(found["id"]), caller, good, str(found["email"])), found
 
-    async def _start(self, person: int, old: str | None) -> str:
-        token, now = access.new_token(), time.time()
+    async def start(
+        self, person: int, caller: Newcomer, good: Iterable[str] = (), email: str = ""
+    ) -> Started:
+        """Begin a session of a person who showed who they are."""
+        now, device = time.time(), access.token_hash(caller.device)
 
-        def op(work: Work) -> None:
-            if old is not None:
-                people.end_session(work, old)
+        def op(work: Work) -> Started:
+            if caller.old is not None:
+                people.end_session(work, caller.old)
+            for key in good:
+                work.run("DELETE FROM throttle WHERE key = :key", key=access.token_hash(key))
+            token = access.new_token()
             people.start_session(work, person, access.token_hash(token), now=now)
+            known = work.one(SQL.device, token=device, email=email) is not None
+            started = Started(token, caller.device if known else access.new_token())
+            people.keep_device(work, person, access.token_hash(started.device), now=now)
+            return started
 
-        await self.store.write(op)
+        started = await self.store.write(op)
         self.metrics.event("sign-in")
-        return token
+        return started
+
+    async def change_password(self, session: str, old: str, new: str) -> None:
+        """Another password, for whoever knows the old one; ends all other sessions."""
+        if (person := await self.person(session)) is None:
+            raise SignedOut
+        about: Any = {"free": self.settings.sign_ins, "most": self.settings.sign_in_seconds}
+        key, now = f"password|{person.id}", time.time()
+        await self.store.write(lambda work: access.slow(work, key, now=now, **about))
+        row = await self.store.read(lambda work: work.one(SQL.password_of, person=person.id))
+        fits = await asyncio.to_thread(
+            people.password_fits, None if row is None else row["password"], old
+        )
+        Forbidden.unless(fits, "The old password is wrong.")
+        hashed = await asyncio.to_thread(people.hash_password, new)
+        await self.store.write(lambda w: people.set_password(w, person.id, hashed, keep=session))
+
+    async def sign_out_everywhere(self, session: str) -> None:
+        """End all sessions of the person."""
+        if (person := await self.person(session)) is None:
+            raise SignedOut
+        await self.store.write(lambda w: w.run(SQL.drop_other_sessions, person=person.id, keep=""))
+
+    async def reset_of(self, token: str) -> Row:
+        """Whose password a link sets."""
+        hashed, now = access.token_hash(token), time.time()
+        return await self.store.read(lambda work: people.peek_reset(work, hashed, now=now))
+
+    async def reset(self, token: str, password: str, caller: Newcomer) -> Started:
+        """Set the password of a link, and begin a session."""
+        row = await self.reset_of(token)
+        new, now = await asyncio.to_thread(people.hash_password, password), time.time()
+        hashed = access.token_hash(token)
+        who = await self.store.write(lambda work: people.use_reset(work, hashed, new, now=now))
+        return await self.start(who, caller, email=str(row["email"]))
 
     async def sign_out(self, session: str) -> None:
         """End the session; the person's last answers are final."""
@@ -249,14 +332,14 @@ class Web:
         return joined
 
     async def join(
-        self, token: str, *, password: str, address: str, old: str | None, **account: str
-    ) -> tuple[str, Member]:
+        self, token: str, caller: Newcomer, *, password: str, **account: str
+    ) -> tuple[Started, Member]:
         """Join as a new person (``email``, ``name``, ``locale``), or with the account of this e-mail.
 
-        Returns a session token too.
+        Returns a session too.
         """
         await self.invitation(token)
-        await self._attempt(account["email"], address)
+        good = await self._attempt(account["email"], caller)
         found = await self.store.read(lambda work: people.find_person(work, account["email"]))
         if found is not None:
             if not await asyncio.to_thread(people.password_fits, found["password"], password):
@@ -267,7 +350,8 @@ class Web:
             joined = await self._accept(
                 token, lambda w, now: people.add_person(w, password_hash=hashed, now=now, **account)
             )
-        return await self._start(joined.person, old), joined
+        email = people.email_key(account["email"])
+        return await self.start(joined.person, caller, good, email), joined
 
     # asking and answering
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
 import math
@@ -71,8 +70,8 @@ def spec_from(form: Fields) -> ProjectSpec:
 async def new_page(page: Visit) -> Response:
     """The form for a new project."""
     me = page.person.id if page.person else 0
-    mine = await page.web.store.read(lambda work: projects.projects_of(work, me))
-    Forbidden.unless(may_create(mine), ONLY_MANAGERS)
+    may = await page.web.store.read(lambda work: may_create(work, me))
+    Forbidden.unless(may, ONLY_MANAGERS)
     return page.render("new.html", fields={**form_of(None), "slug": "", "name": ""})
 
 
@@ -151,6 +150,8 @@ async def change(page: Visit, slug: str) -> Response:
         if do == "spec":
             spec = spec_from(form)
             await page.change(slug, lambda w, m, _: projects.change_spec(w, m.project, spec))
+        elif do == "seal":
+            await page.web.seal(page.session, slug)
         elif do in STEPS:
             await page.change(slug, STEPS[do])
         else:
@@ -166,15 +167,11 @@ async def items(page: Visit, slug: str) -> Response:
     """A file of items, into a draft; pictures are decoded in a thread."""
     spec = (await page.member(slug, MANAGERS)).spec
     file = _file(await page.form(files=1))
-    upload = await asyncio.to_thread(formats.read_items, file.data, spec=spec, name=file.name)
-
-    def op(work: Work, member: Member, now: float) -> int:
-        for picture in upload.pictures.values():
-            projects.add_image(work, member.project, picture)
-        found, alias = upload.items, member.alias
-        return projects.import_items(work, member.project, found, actor=alias, now=now)
-
-    await page.change(slug, op)
+    upload = await page.web.parsed(formats.read_items, file.data, spec=spec, name=file.name)
+    found, keep = (upload.items, upload.pictures.values()), projects.import_in_steps
+    await page.web.long(
+        page.session, slug, lambda st, m: keep(st, m.project, *found, actor=m.alias)
+    )
     return page.go(f"/p/{slug}/setup")
 
 
@@ -185,7 +182,7 @@ async def systems(page: Visit, slug: str) -> Response:
     form = await page.form(files=1)
     name, file = text(form, "name", most=200), _file(form)
     about: Any = {"spec": spec, "name": file.name, "system": "system"}
-    found = await asyncio.to_thread(formats.read_answers, file.data, **about)
+    found = await page.web.parsed(formats.read_answers, file.data, **about)
     await page.change(slug, adding(name, found.get("system", {})))
     return page.go(f"/p/{slug}/setup")
 
@@ -305,6 +302,15 @@ async def change_people(page: Visit, slug: str) -> Response:
             revoke, which = people.revoke_invitation, number(form.get("id"), "id")
             await page.change(slug, lambda w, m, now: revoke(w, m, which, now=now))
             return page.go(f"/p/{slug}/people")
+        if text(form, "do") == "remove":
+            alias, end = text(form, "alias"), people.remove_member
+            await page.change(slug, lambda w, m, now: end(w, m, alias, now=now))
+            return page.go(f"/p/{slug}/people")
+        if text(form, "do") == "reset":
+            alias, made = text(form, "alias"), people.reset_link
+            token = await page.change(slug, lambda w, m, now: made(w, m, alias, now=now))
+            link = f"{page.web.settings.base_url.rstrip('/')}/reset/{token}"
+            return await _people(page, slug, link=link)
         token = await page.change(slug, _inviting(form))
     except CollectError as error:
         return await _people(page, slug, status=status_of(error), error=str(error))

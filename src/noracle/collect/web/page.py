@@ -178,9 +178,9 @@ class Page:
         return access.token_hash(self.token)
 
     @property
-    def address(self) -> str:
-        """Where the request comes from."""
-        return self.request.client.host if self.request.client else "?"
+    def caller(self) -> security.Newcomer:
+        """Who asks to be let in."""
+        return security.caller_of(self.request, self.web.settings, self.session)
 
     @property
     def partial(self) -> bool:
@@ -228,20 +228,28 @@ class Page:
             "state_name": functools.partial(state_name, _=_),
         }
         said = {"_": _, "ngettext": self.words.count, "lang": self.words.language}
-        here = {"person": self.person, "path": self.request.url.path, "places": places}
+        here = {
+            "oidc": self.web.settings.oidc is not None,
+            "person": self.person,
+            "path": self.request.url.path,
+            "places": places,
+        }
         usual = {"csrf_field": lambda: field, "member": None, "notice": "", "error": ""}
         context: dict[str, object] = {**said, **here, **names, **usual, **values}
         page = environment().get_template(template).render(context)
         response = HTMLResponse(page, status_code=status)
         if self.fresh:
-            security.set_session(response, self.web.settings, self.token)
+            settings = self.web.settings
+            security.set_cookie(
+                response, settings, settings.guest, self.token, settings.session_seconds
+            )
         return response
 
-    def go(self, path: str, *, token: str | None = None) -> Response:
-        """On to another page, with a GET; with ``token``, as a new session."""
+    def go(self, path: str, *, started: security.Started | None = None) -> Response:
+        """On to another page, with a GET; perhaps with a new session."""
         response = RedirectResponse(path, status_code=303)
-        if token is not None:
-            security.set_session(response, self.web.settings, token)
+        if started is not None:
+            security.set_session(response, self.web.settings, started)
         return response
 
 
@@ -263,7 +271,7 @@ def text(form: Fields, name: str, *, most: int = 2000) -> str:
     value = form.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise Refused(f"{name} must be text of at most {most} characters.")
-    return value.strip() if name != "password" else value
+    return value if name in ("password", "old") else value.strip()
 
 
 def web_of(request: Request) -> Web:

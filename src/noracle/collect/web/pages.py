@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut
 from noracle.collect.service import people
 from noracle.collect.service.projects import projects_of
-from noracle.collect.store.base import Row
+from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
 from noracle.collect.web.core import status_of
 from noracle.collect.web.page import (
@@ -32,7 +32,9 @@ router = APIRouter(include_in_schema=False)
 @router.get("/healthz")
 async def healthz(request: Request) -> Response:
     """Whether the server and its database answer."""
-    await web_of(request).store.read(lambda work: work.one("SELECT 1 AS one"))
+    words = await web_of(request).store.health()
+    if words:
+        return PlainTextResponse(f"{words}\n", status_code=503, headers={"retry-after": "30"})
     return PlainTextResponse("ok\n")
 
 
@@ -54,9 +56,16 @@ async def metrics(request: Request) -> Response:
 
 
 @router.get("/sign-in")
-async def sign_in_page(page: Guest) -> Response:
-    """The form."""
-    return page.go("/") if page.person else page.render("sign_in.html", email="")
+async def sign_in_page(page: Guest, again: str = "") -> Response:
+    """The form. A link from another site brings no cookies: then the browser is asked once more, by
+    ourselves.
+    """
+    if page.person:
+        return page.go("/")
+    response = page.render("sign_in.html", email="")
+    if page.request.headers.get("sec-fetch-site") == "cross-site" and not again:
+        response.headers["refresh"] = "0; url=/sign-in?again=1"
+    return response
 
 
 @router.post("/sign-in")
@@ -64,13 +73,12 @@ async def sign_in(page: Guest) -> Response:
     """Begin a session, with a new token."""
     form = await page.form()
     email, password = text(form, "email", most=254), text(form, "password", most=1000)
-    visitor = {"address": page.address, "old": page.session}
     try:
-        token, _ = await page.web.sign_in(email, password, **visitor)
+        started, _ = await page.web.sign_in(email, password, page.caller)
     except SignedOut:
         error = page.say("E-mail or password is wrong.")
         return page.render("sign_in.html", status=401, email=email, error=error)
-    return page.go("/", token=token)
+    return page.go("/", started=started)
 
 
 @router.post("/sign-out")
@@ -101,15 +109,14 @@ async def join(page: Guest, token: str) -> Response:
     """Accept it, as a new person or as an old one."""
     form = await page.form()
     sent = {"email": text(form, "email", most=254), "name": text(form, "name", most=200)}
-    visitor = {"address": page.address, "old": page.session}
-    fresh: str | None = None
+    fresh: security.Started | None = None
     try:
         if page.person is not None:
             joined = await page.web.accept(token, page.person.id)
         else:
             password, locale = text(form, "password", most=1000), page.words.language
             account = {**sent, "locale": locale}
-            fresh, joined = await page.web.join(token, password=password, **visitor, **account)
+            fresh, joined = await page.web.join(token, page.caller, password=password, **account)
     except NotFound:
         raise
     except SignedOut:
@@ -118,7 +125,52 @@ async def join(page: Guest, token: str) -> Response:
     except CollectError as error:
         return await _join_page(page, token, status=status_of(error), error=str(error), **sent)
     work = "/work" if joined.role == "annotator" else ""
-    return page.go(f"/p/{joined.slug}{work}", token=fresh)
+    return page.go(f"/p/{joined.slug}{work}", started=fresh)
+
+
+@router.get("/account")
+async def account_page(page: Visit) -> Response:
+    """My password and my sessions."""
+    return page.render("account.html")
+
+
+@router.post("/account")
+async def account(page: Visit) -> Response:
+    """Change my password, or sign out everywhere."""
+    form = await page.form()
+    if text(form, "do") == "everywhere":
+        await page.web.sign_out_everywhere(page.session)
+        response = page.go("/sign-in")
+        security.clear_session(response, page.web.settings)
+        return response
+    old, new = (text(form, name, most=1000) for name in ("old", "password"))
+    try:
+        await page.web.change_password(page.session, old, new)
+    except SignedOut:
+        raise
+    except CollectError as error:
+        return page.render("account.html", status=status_of(error), error=str(error))
+    notice = page.say("The password was changed. All other sessions have ended.")
+    return page.render("account.html", notice=notice)
+
+
+@router.get("/reset/{token}")
+async def reset_page(page: Guest, token: str) -> Response:
+    """The form for a new password."""
+    found = await page.web.reset_of(token)
+    return page.render("reset.html", email=found["email"])
+
+
+@router.post("/reset/{token}")
+async def reset(page: Guest, token: str) -> Response:
+    """Set it, and begin a session."""
+    password = text(await page.form(), "password", most=1000)
+    found = await page.web.reset_of(token)
+    try:
+        started = await page.web.reset(token, password, page.caller)
+    except Refused as error:
+        return page.render("reset.html", status=422, error=str(error), email=found["email"])
+    return page.go("/", started=started)
 
 
 @router.get("/")
@@ -127,13 +179,16 @@ async def projects(page: Guest) -> Response:
     if page.person is None:
         return page.go("/sign-in")
     me = page.person.id
-    rows = await page.web.store.read(lambda work: projects_of(work, me))
-    return page.render("projects.html", projects=rows, may_create=may_create(rows))
+    rows, may = await page.web.store.read(
+        lambda work: (projects_of(work, me), may_create(work, me))
+    )
+    return page.render("projects.html", projects=rows, may_create=may)
 
 
-def may_create(rows: list[Row]) -> bool:
-    """Who owns or manages a project, or is in none yet, may begin one; annotators may not."""
-    return not rows or any(row["role"] in ("owner", "manager") for row in rows)
+def may_create(work: Work, person: int) -> bool:
+    """Who owns or manages a project, or never was in one, may begin one; annotators may not."""
+    roles = {row["role"] for row in projects_of(work, person)}
+    return bool(roles & {"owner", "manager"}) or not work.all(SQL.memberships, person=person)
 
 
 @router.post("/language")

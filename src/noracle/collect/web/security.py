@@ -13,7 +13,7 @@ import hmac
 import re
 import urllib.parse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from noracle.collect.errors import Forbidden
 from noracle.collect.service import access
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from fastapi import Request, Response
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Oidc(NamedTuple):
+    """An OpenID Connect provider, and our name and secret there."""
+
+    issuer: str
+    client: str
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"Oidc(issuer={self.issuer!r}, client={self.client!r})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +50,19 @@ class WebSettings:
         cookies that are Secure, and HSTS.
     key
         At least 32 random bytes of this server, kept in a file: they sign CSRF tokens.
-    max_body, max_upload
-        Bytes of an ordinary request, and of a file of items or answers.
+    max_body, max_json, max_upload
+        Bytes of an ordinary request; of items or answers as JSON, and as a file, from managers.
     sign_ins, sign_in_seconds
-        Attempts to sign in or to join, per account and (ten times as many) per address, in this
-        time.
+        Attempts to sign in or to join that are free: of one address at one account, of one known
+        device, three times as many at one account from everywhere; after them the wait doubles up
+        to this time. Ten times as many of one address in this time.
     answers_per_minute
         Questions and answers of one session, at each server process. It stops a script that runs
         away, no person.
     changes_per_minute
         Other changes and exports of one session.
+    oidc
+        Where people may sign in instead of with a password; None for nowhere.
     metrics_token
         If given, ``/metrics`` wants it as a bearer token; else it answers direct calls from this
         machine alone.
@@ -65,12 +79,14 @@ class WebSettings:
     secure: bool
     key: bytes = dataclasses.field(repr=False)
     max_body: int = 256 * 1024
+    max_json: int = 32 * 1024 * 1024
     max_upload: int = 256 * 1024 * 1024
     sign_ins: int = 10
     sign_in_seconds: float = 900.0
     answers_per_minute: int = 300
     changes_per_minute: int = 240
     session_seconds: int = 7 * 86400
+    oidc: Oidc | None = None
     metrics_token: str | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +122,39 @@ class WebSettings:
     def cookie(self) -> str:
         """Name of the session's cookie."""
         return "__Host-noracle" if self.secure else "noracle"
+
+    @property
+    def guest(self) -> str:
+        """Name of the cookie of somebody without a session. It is another one, because a link from
+        elsewhere brings no cookies and must not replace the session.
+        """
+        return f"{self.cookie}-guest"
+
+    @property
+    def device(self) -> str:
+        """Name of the cookie by which a browser is known in which somebody signed in."""
+        return f"{self.cookie}-device"
+
+
+class Started(NamedTuple):
+    """A session that began: its token, and that of the browser."""
+
+    token: str
+    device: str
+
+
+class Newcomer(NamedTuple):
+    """Who asks to be let in: the address, the session that ends, and the token of the browser."""
+
+    address: str
+    old: str | None
+    device: str
+
+
+def caller_of(request: Request, settings: WebSettings, old: str | None) -> Newcomer:
+    """The caller of a request without a session."""
+    address = request.client.host if request.client else "?"
+    return Newcomer(address, old, request.cookies.get(settings.device, "")[:200])
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
@@ -153,9 +202,10 @@ def token_of(
     return (value, "cookie") if _TOKEN.match(value) else (None, "none")
 
 
-def set_session(response: Response, settings: WebSettings, token: str) -> None:
-    """Give the browser its session."""
-    set_cookie(response, settings, settings.cookie, token, settings.session_seconds)
+def set_session(response: Response, settings: WebSettings, started: Started) -> None:
+    """Give the browser its session, and the mark by which it is known at the next time."""
+    set_cookie(response, settings, settings.cookie, started.token, settings.session_seconds)
+    set_cookie(response, settings, settings.device, started.device, 400 * 86400)
 
 
 def set_cookie(
@@ -173,7 +223,9 @@ def clear_session(response: Response, settings: WebSettings) -> None:
 def visitor(request: Request, settings: WebSettings) -> tuple[str, bool]:
     """The token of this browser, and whether it is a new one that must be set."""
     token, way = token_of(request, settings)
-    return (token, False) if token is not None and way == "cookie" else (access.new_token(), True)
+    if token is None or way != "cookie":
+        token = request.cookies.get(settings.guest, "")
+    return (token, False) if _TOKEN.match(token) else (access.new_token(), True)
 
 
 def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str]) -> str | None:

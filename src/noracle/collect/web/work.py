@@ -200,18 +200,18 @@ async def answer(page: Visit, slug: str) -> Response:
 async def _question(
     page: Page, member: Member, asked: HeldQuestion | None, *, whole: bool
 ) -> Response:
-    now = time.time()
+    known, slug, now = await page.web.known(member.slug), member.slug, time.time()
     here = dt.datetime.fromtimestamp(now, tz=dt.UTC).astimezone()
     day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
-    def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None]:
+    def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None, ShownQuestion | None]:
+        about: Any = {"slug": slug, "words": page.words, "now": now}
+        shown = None if asked is None else show(asked, known.spec, **about)
         progress = my_progress(work, member.project, member.person, day=day)
-        return progress, my_last(work, member), answers.provisional(work, member, now=now)
+        return progress, my_last(work, member), answers.provisional(work, member, now=now), shown
 
-    progress, last, undoable = await page.web.store.read(op)
+    progress, last, undoable, shown = await page.web.store.read(op)  # laid out in a thread too
     progress["left"] += asked is not None
-    known, slug = await page.web.known(member.slug), member.slug
-    shown = asked and show(asked, known.spec, slug=slug, words=page.words, now=now)
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
     nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
