@@ -479,6 +479,7 @@ def test_exports_are_files_that_the_library_reads(site: Site, owner: int, tmp_pa
         }
         rater.api("POST", "/projects/exported/answers", sent)
     boss = site.as_(owner)
+    site.step(project, "close")
     for kind in ("archive", "jsonl", "csv", "parquet", "label-studio"):
         page, api = (
             boss.get(f"/p/exported/export/{kind}"),

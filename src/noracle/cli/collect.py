@@ -387,6 +387,7 @@ def forget(own: _ForgetOptions) -> None:
             raise NotFound("ADDRESS must be the e-mail address of an account; got one without.")
         common.confirm(f"Erase {own.email}? This cannot be undone.", yes=own.yes)
         store.write_now(lambda work: people.forget(work, own.email, now=common.now()))
+        store.scrub()
     say("forgotten; copies that were made before still hold the person")
 
 

@@ -35,6 +35,8 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".pq")
 _MOST_MEMBERS, _MOST_TABLE = 500_000, 2_000_000_000
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 Record = dict[str, Any]
+FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
+"""How a text begins that a spreadsheet would run; our CSV files put an apostrophe before it."""
 
 
 Images = Callable[[str], bytes | None]
@@ -205,10 +207,14 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
             if len(cells) != len(names):
                 rule, line = f"must have {len(names)} cells in every row", reader.line_num + 1
                 raise Refused(f"{title} {rule}; line {line} has {len(cells)}.")
-            yield dict(zip(names, cells, strict=True))
+            yield {n: _unquoted(cell) for n, cell in zip(names, cells, strict=True)}
     except csv.Error as error:
         line = reader.line_num + 1
         raise Refused(f"{title} must be a regular CSV file; line {line}: {error}.") from None
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
 
 
 def _parquet(file: IO[bytes]) -> Iterator[Record]:

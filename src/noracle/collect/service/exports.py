@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.collect.archive import ProjectArchive, make_archive, verdicts, write_zip
+from noracle.collect.archive import ProjectArchive, make_archive, verdicts, without_questions, write_zip
 from noracle.collect.errors import Conflict, Refused
-from noracle.collect.formats import tasks_of
+from noracle.collect.formats import FORMULA, tasks_of
 from noracle.collect.model import ProjectSpec, SealedRoute, read_spec
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.projects import item_of
@@ -49,7 +49,7 @@ def table_bytes(table: ExportTable, kind: str) -> bytes:
         return _parquet(table)
     text = io.StringIO(newline="")
     if kind == "csv":
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(text)  # lines end in CR LF, so that a lone CR in a text is quoted
         writer.writerow(table.columns)
         writer.writerows(map(_cell, row) for row in table.rows)
     else:
@@ -61,6 +61,8 @@ def table_bytes(table: ExportTable, kind: str) -> bytes:
 def _cell(value: object) -> object:
     if isinstance(value, list | tuple):
         return json.dumps(list(value), ensure_ascii=False)
+    if isinstance(value, str) and FORMULA.match(value):
+        return f"'{value}"  # else a spreadsheet would run it; formats.py reads it back
     return repr(value) if isinstance(value, float) else value
 
 
@@ -227,7 +229,8 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
     """Everything that was drawn, asked and answered, for ``verify_archive``.
 
     The seed, the truth of gold items and recorded chances are in it once the project is closed. A
-    draft has nothing to prove yet.
+    draft has nothing to prove yet. Whoever holds the database may check this; what leaves of an
+    open project is less (:func:`export_files`).
     """
     row = project_of(work, project)
     if row["state"] == "draft":
@@ -257,20 +260,21 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
 
     ``answers`` (of items with main questions), ``judgements`` (answers to main questions, and to
     those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
-    ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
-    the project is closed) and ``classes`` (number and name).
+    ``quality`` (judgements of gold, panel and attention questions, with the expected verdict) and
+    ``classes`` (number and name). Before closing there are no judgements and no ratings, and
+    systems' answers are those about all items.
     """
     row = project_of(work, project)
     spec, closed = read_spec(row["spec"]), row["state"] == "closed"
-    gold = work.all(SQL.gold, project=project) if closed else []
-    truths = {g["name"]: int(g["truth"]) for g in gold}
-    said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project)]
+    truths = {g["name"]: int(g["truth"]) for g in work.all(SQL.gold, project=project)}
+    said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project) if closed]
     estimated = [cells for cells, j in said if j["kind"] in ESTIMATED]
     quality = [(*cells, _expected(j, truths)) for cells, j in said if j["kind"] not in ESTIMATED]
-    rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
+    told = ratings(work, project) if closed else []
+    rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in told]
     answers = [
         (item, system, answer)
-        for system, said_by in _predictions(work, project, main=True).items()
+        for system, said_by in _predictions(work, project, main=closed).items()
         for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
@@ -306,8 +310,8 @@ def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> ExportTa
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
-    """Items and first answers as tasks of Label Studio, in JSON."""
-    items = []
+    """Items and, once the project is closed, first answers as tasks of Label Studio, in JSON."""
+    project_row, items = project_of(work, project), []
     for row in work.all(SQL.items, project=project):
         content = json.loads(row["content"]) if texts else {}
         content.pop("attention", None)
@@ -319,18 +323,28 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
             "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
         }
         for row in first_answers(work, project)
+        if project_row["state"] == "closed"
     ]
-    tasks = tasks_of(read_spec(project_of(work, project)["spec"]), items, answers)
+    tasks = tasks_of(read_spec(project_row["spec"]), items, answers)
     return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
-    """File names and bytes of an export in one of :data:`FORMATS`."""
+    """File names and bytes of an export in one of :data:`FORMATS`.
+
+    Before closing no file tells of any question, so that nobody learns which of them are gold or
+    panel, or which come next: the archive proves what was committed to
+    (:func:`noracle.collect.archive.without_questions`), the others hold items and the answers of
+    systems.
+    """
     rule = f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}."
     Refused.unless(kind in FORMATS, rule)
-    slug = str(project_of(work, project)["slug"])
+    row = project_of(work, project)
+    slug, closed = str(row["slug"]), row["state"] == "closed"
     if kind == "archive":
-        return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}
+        # Texts say which items test attention.
+        whole = archive_of(work, project, texts=texts and closed)
+        return {f"{slug}.zip": (whole if closed else without_questions(whole)).to_bytes()}
     if kind == "label-studio":
         return {f"{slug}.json": label_studio(work, project, texts=texts)}
     return table_files(evidence_tables(work, project, texts=texts), kind)

@@ -313,6 +313,8 @@ def forget(work: Work, email: str, *, now: float) -> int:
         work.log(project, "forgotten", {"alias": row["alias"]}, actor="system", at=now)
     work.run("DELETE FROM pool_member WHERE person_id = :who", who=who)
     work.run("DELETE FROM session WHERE person_id = :who", who=who)
+    tried = access.token_hash(f"account|{person['email']}")
+    work.run("DELETE FROM throttle WHERE key = :key", key=tried)
     work.run(SQL.revoke_all_of, now=now, person=who)
     work.run(SQL.forget_person, now=now, person=who)
     return len(projects)
