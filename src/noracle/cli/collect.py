@@ -763,6 +763,9 @@ class _ServeOptions:
     answers_per_minute: opt.Count = option(
         "Most questions and answers of one session in a minute; default 300, for people."
     )
+    webhook_host: list[str] | None = option(
+        "A private host, or one without TLS, that webhooks may call; repeat.", "HOST[:PORT]"
+    )
     key_file: str | None = common.key_option()
     unsafe: bool = option(
         "Accept database settings that may lose acknowledged answers when the power fails.",
@@ -772,24 +775,48 @@ class _ServeOptions:
 
 @with_options()
 def serve(own: _ServeOptions) -> None:
-    """Serve the pages and the JSON interface until Ctrl-C.
+    """Serve the pages and the JSON interface until Ctrl-C; without --db, makes noracle.db if there
+    is none, and prints where its first account is made.
 
     Plain http is for this machine alone: any other address needs a certificate, or a proxy that has
     one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
     answers whoever sends it as a bearer token.
     """
+    from noracle.collect.service.people import nobody_yet
+    from noracle.collect.web.security import first_token
+
     for name, path in (("--tls-cert", own.tls_cert), ("--tls-key", own.tls_key)):
         if path is not None and not Path(path).is_file():
             raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
     url = server.database_url(own.db)
-    same = values(own, "db", "key_file", "behind_proxy", "trust_proxy")
+    same = values(own, "db", "key_file", "behind_proxy", "trust_proxy", "webhook_host")
+    same["webhook_hosts"] = tuple(host.lower() for host in own.webhook_host or ())
     same |= {"proxy": own.behind_proxy, "trusted": own.trust_proxy}
     settings = server.ServerSettings(url=url, key_file=server.key_path(url, own.key_file), **same)
+    if own.db == server.DEFAULT_DB and not Path("noracle.db").exists():
+        make_database(settings)
     # So that a wrong database is one line here, whatever the number of processes.
-    with common.opened(own.db, unsafe=own.unsafe):
-        pass
-    server.serve(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
+    with common.opened(own.db, unsafe=own.unsafe) as store:
+        new = store.read_now(nobody_yet)
+
+    def ready(address: str) -> None:
+        say(f"serving at {address} (stop with Ctrl-C)")
+        if new:
+            token = first_token(server.read_key(settings.key_file))
+            say(f"the first account is made at {address}/first/{token}")
+
+    server.serve(settings, ready=ready)
     say("stopped")
+
+
+def make_database(settings: server.ServerSettings) -> None:
+    """A new database and, unless there is one, its key."""
+    from noracle.collect.store import open_store
+
+    with contextlib.suppress(ArgumentError):
+        server.make_key(settings.key_file)
+    open_store(settings.url).close()
+    say(f"database {server.sqlite_path(settings.url)}, new; key {settings.key_file}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,8 +195,8 @@ def without_questions(archive: ProjectArchive) -> ProjectArchive:
         about = ABOUT_QUESTIONS & json.loads(event["payload"]).keys()
         return {**event, "payload": ""} if about else event
 
-    gone: dict[str, list[Record]] = {name: [] for name in ("routes", "answers", "judgements")}
-    return dataclasses.replace(archive, events=[told(event) for event in archive.events], **gone)
+    shown = [told(event) for event in archive.events]
+    return dataclasses.replace(archive, events=shown, routes=[], answers=[], judgements=[])
 
 
 def _float(value: float | None) -> float | None:

@@ -18,7 +18,7 @@ from noracle.results import Check
 _BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
 _GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
 _STATES = {
-    None: ("open", "·", _GREY, "too early to tell"),
+    None: ("open", "·", _GREY, "nothing to check yet"),
     True: ("good", "✓", _GREEN, "passed"),
     False: ("bad", "✗", _RED, "ALARM"),
 }
@@ -183,15 +183,23 @@ def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most
     return _svg("completion", width, height, "Answered questions by class", words + more, body)
 
 
+def outcome_of(check: Check) -> bool | None:
+    """Whether a check passed; None where there is nothing to check yet."""
+    seen = [
+        check.counts[name] for name in ("answered", "complete", "questions") if name in check.counts
+    ]
+    return None if math.isnan(check.p_value) or 0 in seen else check.passed
+
+
 def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
-    """One cell per check: passed (tick), alarm (cross), or too early to tell (dot)."""
+    """One cell per check: passed (tick), alarm (cross), or nothing to check yet (dot)."""
     columns = max(1, width // 200)
     cell, height = (width - 8) / columns - 8, 46
     rows = max(1, math.ceil(len(checks) / columns))
     body, words = [], []
     for i, c in enumerate(checks):
         x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * (height + 8)
-        state, sign, colour, said = _STATES[None if math.isnan(c.p_value) else c.passed]
+        state, sign, colour, said = _STATES[outcome_of(c)]
         frame = {"rx": "4", "fill": colour, "fill_opacity": "0.25", "stroke": colour}
         body.append(_mark("rect", state, x=x, y=y, width=cell, height=height, **frame))
         lines = _lines(c.name, int((cell - 36) / _LETTER))

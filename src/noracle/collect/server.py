@@ -126,6 +126,8 @@ class ServerSettings:
         Also serve a database that may lose acknowledged answers when the power fails.
     answers_per_minute
         Most questions and answers of one session in a minute; None for the usual limit.
+    webhook_hosts
+        Hosts that webhooks may call although they are private or without TLS.
     """
 
     url: str
@@ -140,6 +142,7 @@ class ServerSettings:
     workers: int = 1
     unsafe: bool = False
     answers_per_minute: int | None = None
+    webhook_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
@@ -213,6 +216,7 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
         secure=settings.secure,
         key=read_key(settings.key_file),
         metrics_token=metrics_token(),
+        webhook_hosts=tuple(settings.webhook_hosts),
         **({} if limit is None else {"answers_per_minute": limit}),
     )
     return make_app(store, settings=web)

@@ -109,7 +109,7 @@ def test_a_check_says_its_state_in_words_and_signs() -> None:
             dataclasses.replace(base, name="d", p_value=math.nan),
         ]
     )
-    assert "a: passed; c: ALARM; d: too early to tell" in text
+    assert "a: passed; c: ALARM; d: nothing to check yet" in text
     assert re.findall(r">([✓✗·])<", text) == ["✓", "✗", "·"]
 
 

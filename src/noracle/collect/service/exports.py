@@ -17,7 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.collect.archive import ProjectArchive, make_archive, verdicts, without_questions, write_zip
+from noracle.collect.archive import (
+    ProjectArchive,
+    make_archive,
+    verdicts,
+    without_questions,
+    write_zip,
+)
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import FORMULA, tasks_of
 from noracle.collect.model import ProjectSpec, SealedRoute, read_spec

@@ -99,6 +99,7 @@ def import_items(
     spec = read_spec(hold(work, project, "draft")["spec"])
     names = set(_item_ids(work, project))
     images = {row["sha256"] for row in work.all(SQL.images, project=project)}
+    batch = int((work.one(SQL.add_import, project=project, now=now) or {"id": 0})["id"])
     gold: list[dict[str, object]] = []
     hashes: list[str] = []
 
@@ -116,15 +117,53 @@ def import_items(
             row = {"project": project, "name": name}
             if item.truth is not None:
                 gold.append({**row, "truth": item.truth})
-            yield {**row, "content": canonical(content), "sha256": hashes[-1]}
+            yield {**row, "content": canonical(content), "sha256": hashes[-1], "batch": batch}
 
     _insert(work, SQL.add_item, rows())
     if not hashes:
         raise Refused("items must not be empty; got none.")
     _insert(work, SQL.add_gold, gold)
-    payload = {"items": len(hashes), "gold": len(gold), "sha256": digest(hashes)}
+    counts = {"items": len(hashes), "gold": len(gold)}
+    work.run(SQL.count_import, batch=batch, **counts)
+    payload = {**counts, "sha256": digest(hashes), "import": batch}
     work.log(project, "imported", payload, actor=actor, at=now)
     return len(hashes)
+
+
+def undo_import(work: Work, project: int, batch: int, *, actor: str, now: float) -> None:
+    """Take the items of one import out of a draft again, with pictures that no other item shows."""
+    hold(work, project, "draft")
+    known = {int(row["id"]): row for row in work.all(SQL.imports, project=project)}
+    NotFound.unless(batch in known, "There is no such import in this project.")
+    work.run(SQL.drop_gold_of, batch=batch)
+    work.run("DELETE FROM item WHERE import_id = :batch", batch=batch)
+    work.run(SQL.drop_import, batch=batch, project=project)
+    contents = (json.loads(row["content"]) for row in work.all(SQL.contents, project=project))
+    shown = {content.get("image") for content in contents}
+    for row in work.all(SQL.images, project=project):
+        if row["sha256"] not in shown:
+            work.run(SQL.drop_image, project=project, sha256=row["sha256"])
+    counts = {key: known[batch][key] for key in ("items", "gold")}
+    work.log(project, "import-undone", {**counts, "import": batch}, actor=actor, at=now)
+
+
+def imports_of(work: Work, project: int) -> list[Row]:
+    """``id, items, gold, at`` of what was imported into a project."""
+    return work.all(SQL.imports, project=project)
+
+
+def upload_of(work: Work, member: Member) -> Row | None:
+    """``name, bytes`` of the file of a member that waits until its columns are clear."""
+    return work.one(SQL.upload, project=member.project, person=member.person)
+
+
+def keep_upload(work: Work, member: Member, file: tuple[str, bytes] | None, *, now: float) -> None:
+    """Keep a file in the place of the member's last one, or drop that; all are dropped in a day."""
+    hold(work, member.project, "draft")
+    who = {"project": member.project, "person": member.person}
+    work.run(SQL.drop_uploads, old=now - 86400, **who)
+    if file is not None:
+        work.run(SQL.keep_upload, name=file[0], bytes=file[1], now=now, **who)
 
 
 def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:

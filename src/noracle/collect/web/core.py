@@ -264,6 +264,16 @@ class Web:
             )
         return await self._start(joined.person, old), joined
 
+    async def first(self, password: str, old: str | None, account: dict[str, str]) -> str:
+        """The first account of a database that has none; returns a session token."""
+        hashed = await asyncio.to_thread(people.hash_password, password)
+
+        def op(work: Work) -> int:
+            NotFound.unless(people.nobody_yet(work), "There is an account already; sign in.")
+            return people.add_person(work, password_hash=hashed, now=time.time(), **account)
+
+        return await self._start(await self.store.write(op), old)
+
     # asking and answering
 
     async def known(self, slug: str) -> Known:
