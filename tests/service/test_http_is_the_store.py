@@ -141,6 +141,10 @@ def test_a_project_over_http_is_the_project_of_the_store(tmp_path: Path) -> None
     stores = [open_store(p.url) for p in (web, plain)]
     try:
         assert asyncio.run(by_store(stores[1], plain)) == ITEMS
+        for opened, made in zip(stores, (web, plain), strict=True):
+            opened.write_now(
+                lambda work, p=made: projects.close_project(work, p.id, actor="system", now=2e9)
+            )
         over_http, direct = (tables(s, p.id) for s, p in zip(stores, (web, plain), strict=True))
         assert over_http == direct
         assert len(over_http["judgements"]) == ITEMS

@@ -99,12 +99,11 @@ def test_a_forgotten_address_is_in_no_live_file(store: Store) -> None:
         assert len(files) >= 2
         whole = b"".join(file.read_bytes() for file in files)
     else:
-        tables = "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'"
+        tables = (
+            "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'"
+        )
         rows = store.read_now(
-            lambda w: [
-                w.all(f"SELECT * FROM {t['name']}")
-                for t in w.all(tables)  # noqa: S608
-            ]
+            lambda w: [w.all(f"SELECT * FROM {t['name']}") for t in w.all(tables)]
         )
         whole = repr(rows).encode()
         found = store.read_now(

@@ -544,8 +544,9 @@ def _named_rows(source: str | Path | bytes, name: str) -> Iterator[tuple[str, in
 
 def columns_of(source: str | Path | bytes, *, name: str = "") -> list[str]:
     """The columns of a table; none of Label Studio's tasks, which have their own shape."""
-    with opened(source, name, None) as (rows, _, _):
+    with opened(source, name, None) as (rows, title, _):
         first = next(rows, {})
+    Refused.unless(first, f"{title} must hold items; it is empty.")
     return [] if isinstance(first.get("data"), dict) else list(first)
 
 

@@ -499,7 +499,9 @@ def test_a_withheld_payload_is_a_fault_once_the_project_is_closed(service: Servi
     opened = service.read(lambda w: exports.export_one(w, ready.project, "archive"))[2]
     archive = read_archive(io.BytesIO(opened))
     for kind in ("sealed", "system-added", "created"):
-        blank = [{**e, "payload": "" if e["kind"] == kind else e["payload"]} for e in archive.events]
+        blank = [
+            {**e, "payload": "" if e["kind"] == kind else e["payload"]} for e in archive.events
+        ]
         assert not verify_archive(dataclasses.replace(archive, events=blank)).passed, kind
     changed = [dict(e) for e in archive.events]
     changed[-3]["hash"] = "0" * 64
@@ -536,8 +538,12 @@ def test_no_cell_of_a_csv_is_a_formula_and_our_reader_gives_the_text_back() -> N
 def test_names_of_systems_and_classes_are_no_formulas_in_an_exported_csv(service: Service) -> None:
     import csv
 
-    spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": ["=cmd|' /C calc'!A0", "b"]})
-    items = [Item(name=f"={k}", content={"text": "=1+1", "options": ["@a", "-b"]}) for k in range(9)]
+    spec = ProjectSpec.from_dict(
+        {"protocol": "partitioned", "classes": ["=cmd|' /C calc'!A0", "b"]}
+    )
+    items = [
+        Item(name=f"={k}", content={"text": "=1+1", "options": ["@a", "-b"]}) for k in range(9)
+    ]
     ready = service.ready(spec, items, people_a_pool=1)
     service.write(
         lambda w: projects.add_system(

@@ -23,12 +23,15 @@ import socket
 import time
 import urllib.parse
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noracle.collect.chain import canonical
 from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.service.access import Member
 from noracle.collect.store.base import SQL, Row, Store, Work
+
+if TYPE_CHECKING:
+    import httpx
 
 EVENTS = {"answer": "answer", "closed": "close", "alarm": "alarm"}
 _DAY, _SECONDS, _PAUSE, _WATCH = 86400.0, 10.0, 1.0, 30.0
@@ -177,40 +180,58 @@ class Teller:
                 row for row, key in same if work.run(SQL.take_delivery, later=later(row), **key)
             ]
 
-        taken = await self._store.write(take)
-        faults = await asyncio.gather(*(self._send(row, now) for row in taken))
+        groups: dict[int, list[Row]] = {}
+        for row in await self._store.write(take):
+            groups.setdefault(int(row["webhook_id"]), []).append(row)
+        sent = await asyncio.gather(*(self._send_all(rows, now) for rows in groups.values()))
+        faults = [pair for pairs in sent for pair in pairs]
 
         def note(work: Work) -> None:
-            for row, fault in zip(taken, faults, strict=True):
+            for row, fault in faults:
                 if not fault or now - float(row["at"]) > _DAY:
                     work.run(SQL.drop_delivery, id=row["id"])
                 work.run(SQL.set_fault, id=row["webhook_id"], fault=fault)
 
         await self._store.write(note)
-        return len(taken)
+        return len(faults)
 
-    async def _send(self, row: Row, now: float) -> str:
+    async def _send_all(self, rows: list[Row], now: float) -> list[tuple[Row, str]]:
+        """One after the other to one address, until one fails or it takes too long."""
+        import httpx
+
+        until, fault, faults = time.monotonic() + _SECONDS, "", []
+        async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http:
+            for row in rows:
+                fault = fault or await self._send(http, row, now)
+                faults.append((row, fault))
+                fault = fault or ("" if time.monotonic() < until else "too slow")
+        return faults
+
+    async def _send(self, http: httpx.AsyncClient, row: Row, now: float) -> str:
         """Why nobody took it; empty if somebody did."""
         told, kind = json.loads(row["payload"]), EVENTS[row["kind"]]
-        body = {"id": row["id"], "event": kind, "project": row["slug"], "at": row["happened"]}
+        # Numbers of deliveries come again in SQLite; those of events do not.
+        name = f"{row['webhook_id']}-{row['event_id']}"
+        body = {"id": name, "event": kind, "project": row["slug"], "at": row["happened"]}
         if kind == "answer":
             body |= {"rater": row["actor"], "place": told["place"], "answer": told["answer"]}
         body |= {"checks": told["checks"]} if kind == "alarm" else {}
         data = canonical(body).encode()
         secret = secret_of(self._key, {**row, "id": row["webhook_id"], "at": row["made"]})
         headers = {"x-noracle-signature": sign(secret, data, at=int(now))}
-        headers |= {"x-noracle-delivery": str(row["id"]), "content-type": "application/json"}
+        headers |= {"x-noracle-delivery": name, "content-type": "application/json"}
         try:
-            status = await asyncio.wait_for(self._post(row["url"], data, headers), _SECONDS)
+            sending = self._post(http, row["url"], data, headers)
+            status = await asyncio.wait_for(sending, _SECONDS)
         except Exception as error:  # noqa: BLE001 (whatever the other side does is its fault)
             return f"{type(error).__name__}: {str(error)[:200]}"
         return "" if 200 <= status < 300 else f"the answer was {status}"
 
-    async def _post(self, url: str, data: bytes, headers: dict[str, str]) -> int:
+    async def _post(
+        self, http: httpx.AsyncClient, url: str, data: bytes, headers: dict[str, str]
+    ) -> int:
         """The status of the reply; its body is not read."""
-        import httpx
-
-        address = httpx.URL(check_url(url, self._trusted))
+        address = http.build_request("POST", check_url(url, self._trusted)).url
         trusted = _trusted(urllib.parse.urlsplit(url), self._trusted)
         port = address.port or (443 if address.scheme == "https" else 80)
         look_up = asyncio.get_running_loop().getaddrinfo
@@ -222,10 +243,7 @@ class Teller:
         # To the address that was checked: the name may stand for another a moment later.
         where, name = address.copy_with(host=hosts[0]), {"sni_hostname": address.host}
         options: Any = {"content": data, "headers": headers, "extensions": name}
-        async with (
-            httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http,
-            http.stream("POST", where, follow_redirects=False, **options) as reply,
-        ):
+        async with http.stream("POST", where, follow_redirects=False, **options) as reply:
             return int(reply.status_code)
 
     async def watch(self) -> None:

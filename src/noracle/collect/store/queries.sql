@@ -209,7 +209,7 @@ DELETE FROM webhook WHERE id = :id AND project_id = :project
 -- name: drop_deliveries
 DELETE FROM delivery WHERE webhook_id = :id AND webhook_id IN (SELECT id FROM webhook WHERE project_id = :project)
 -- name: due
-SELECT d.id, d.webhook_id, d.tries, d.at, d.next_at, w.url, w.at AS made, j.slug, e.kind, e.actor, e.at AS happened, e.payload
+SELECT d.id, d.webhook_id, d.event_id, d.tries, d.at, d.next_at, w.url, w.at AS made, j.slug, e.kind, e.actor, e.at AS happened, e.payload
 FROM delivery d JOIN webhook w ON w.id = d.webhook_id JOIN event e ON e.id = d.event_id
 JOIN project j ON j.id = w.project_id WHERE d.next_at <= :now ORDER BY d.next_at, d.id LIMIT 50
 -- name: take_delivery

@@ -239,6 +239,8 @@ async def _read(data: bytes, name: str, member: Member, columns: Any) -> formats
     upload = await asyncio.to_thread(formats.read_items, data, **about)
     for item in upload.items[:_SHOWN]:
         projects.check_item(item, member.spec)
+    once = len({item.name for item in upload.items}) == len(upload.items)
+    Refused.unless(once, "items must be named only once; choose another column for the name.")
     return upload
 
 
@@ -253,6 +255,7 @@ async def items(page: Visit, slug: str) -> Response:
     if text(form, "do") != "add":
         file = _file(form)
         kept = (file.name, file.data)
+        await asyncio.to_thread(formats.columns_of, file.data, name=file.name)
         await page.change(slug, lambda w, m, now: projects.keep_upload(w, m, kept, now=now))
         return page.go(f"/p/{slug}/items")
     found = await page.web.store.read(lambda work: projects.upload_of(work, member))
