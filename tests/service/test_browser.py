@@ -410,9 +410,7 @@ def test_from_nothing_to_the_first_question_on_pages_alone(browser: Any, tmp_pat
             assert page.told == []
 
 
-def test_a_closed_project_has_one_interval_and_no_tick_without_evidence(
-    browser: Any, world: dict[str, Any]
-) -> None:
+def test_a_closed_project_has_one_interval(browser: Any, world: dict[str, Any]) -> None:
     with opened(browser, world, "owner") as page:
         page.goto(address(world, "/p/counted"))
         card = page.locator("section.card").first
@@ -420,10 +418,6 @@ def test_a_closed_project_has_one_interval_and_no_tick_without_evidence(
         assert len(seen) == 1, seen
         card.locator("summary").click()
         assert "at every look" in card.inner_text()
-        page.goto(address(world, "/p/sealed"))
-        assert (
-            "nothing to check yet" in page.inner_text("main") or not page.locator(".good").count()
-        )
 
 
 def test_dashboard_refreshes_itself_and_every_look_is_logged(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from html import escape
 
 from noracle.collect.live.records import ClassProgress, LiveView, Point, SystemView
-from noracle.results import Check
+from noracle.results import Check, Estimate, Kind
 
 _BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
 _GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
@@ -132,8 +132,15 @@ def _window(path: Sequence[Point]) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
-    """All systems: value, interval, and the interval at the declared n where it is known."""
+def final_of(state: str, system: SystemView) -> Estimate:
+    """The one answer: at the declared n once the project is closed, else that of every look."""
+    promised = system.estimate.guarantee.kind is not Kind.HEURISTIC
+    fixed = system.fixed if state == "closed" and promised else None
+    return system.estimate if fixed is None else fixed
+
+
+def intervals_chart(systems: Sequence[SystemView], *, state: str = "open", width: int = 640) -> str:
+    """All systems: value, interval, and before closing the one at the declared n where it is known."""
     left, row, top = 150, 34, 10
     height = top + row * max(1, len(systems)) + 28
 
@@ -148,11 +155,11 @@ def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
     body += [_text(x(q), height - 8, f"{q:.0%}", anchor="middle") for q in quarters]
     said = []
     for i, s in enumerate(systems):
-        e, y = s.estimate, top + row * i + row / 2
+        e, y = final_of(state, s), top + row * i + row / 2
         ends = {"x1": x(e.low), "y1": y, "x2": x(e.high), "y2": y}
         body.append(_text(left - 10, y + 4, _short(s.name), anchor="end"))
         body.append(_mark("line", "line", **ends, stroke=_BLUE, stroke_width=4))
-        if s.fixed is not None:
+        if s.fixed is not None and e is s.estimate:
             ends = {"x1": x(s.fixed.low), "y1": y + 7, "x2": x(s.fixed.high), "y2": y + 7}
             dashes = {"stroke": _ORANGE, "stroke_width": "3", "stroke_dasharray": "6 3"}
             body.append(_mark("line", "fixed", **ends, **dashes))
@@ -228,7 +235,7 @@ def _lines(words: str, most: int) -> list[str]:
 def charts_of(view: LiveView) -> dict[str, str]:
     """``intervals``, ``completion``, ``checks``, and ``estimate-i`` for the i-th system."""
     return {
-        "intervals": intervals_chart(view.systems),
+        "intervals": intervals_chart(view.systems, state=view.state),
         "completion": completion_chart(view.classes),
         "checks": checks_chart(view.checks),
         **{f"estimate-{i}": estimate_chart(s, number=i) for i, s in enumerate(view.systems)},

@@ -47,7 +47,7 @@ class Talk:
     """
 
     def __init__(self, base_url: str, *, patience: float = 0.0, token: str | None = None) -> None:
-        self._origin = str(httpx.URL(base_url)).rstrip("/")
+        self.base_url, self._origin = base_url, str(httpx.URL(base_url)).rstrip("/")
         self._patience, self._kept = patience, False
         self.session = {} if token is None else {"authorization": f"Bearer {token}"}
 

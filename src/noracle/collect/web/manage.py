@@ -14,7 +14,7 @@ from fastapi import APIRouter, Response
 from markupsafe import Markup
 
 from noracle.collect import formats
-from noracle.collect.charts import charts_of, outcome_of
+from noracle.collect.charts import charts_of, final_of, outcome_of
 from noracle.collect.errors import CollectError, Forbidden, Refused
 from noracle.collect.live.records import LiveView
 from noracle.collect.model import ClassSpec, ProjectSpec, Role
@@ -307,6 +307,7 @@ async def dashboard(page: Visit, slug: str) -> Response:
         percent=_percent,
         moment=moment,
         outcome=outcome_of,
+        finals={s.name: final_of(view.state, s) for s in view.systems},
     )
 
 
