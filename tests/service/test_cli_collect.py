@@ -803,3 +803,57 @@ def test_an_invitation_works_once(
                 await first.next("abstracts")
 
     asyncio.run(twice())
+
+
+def test_from_nothing_to_the_first_question_in_six_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collect: Run, serve: Callable[..., Served]
+) -> None:
+    """init, project, seal, open, invite, serve."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"a{k},Text {k}\n" for k in range(12))
+    (tmp_path / "items.csv").write_text(f"item,text\n{rows}")
+    made = ("--protocol", "partitioned", "--classes", "cat,dog", "--items", "items.csv")
+    six: list[tuple[str, ...]] = [
+        ("init", "--email", "ann@example.org", "--db", "x.db"),
+        ("project", "pets", "--db", "x.db", *made),
+        ("seal", "pets", "--yes", "--db", "x.db"),
+        ("open", "pets", "--db", "x.db"),
+    ]
+    for arguments in six:
+        stdin = "a long password\n" if arguments[0] == "init" else ""
+        ended = collect(*arguments, stdin=stdin) if stdin else collect(*arguments)
+        assert ended.code == 0, ended
+    server = serve("--db", "x.db", "--port", 0)
+    ended = collect("invite", "pets", "--db", "x.db", "--url", server.url, "--json")
+    link = json.loads(ended.out)["invitations"][0]["link"]
+    from noracle.collect import Client as Waiting
+
+    with Waiting(server.url) as client:
+        client.join(link, name="Bob", email="bob@example.org", password="a long password")
+        asked = client.next("pets")
+        assert asked is not None
+        assert asked["content"]["text"].startswith("Text ")
+
+
+def test_serve_makes_the_usual_database_and_says_where_its_first_account_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import urllib.request
+
+    source = str(Path(sys.modules["noracle"].__file__ or "").parents[1])
+    env = {**os.environ, "PYTHONPATH": source}
+    env.pop("NORACLE_DB", None)
+    command = [sys.executable, "-m", "noracle", "collect", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        found = re.search(r"http://\S+/first/[0-9a-f]{64}", lines[2])
+        assert found, lines
+        assert (tmp_path / "noracle.db").stat().st_mode & 0o777 == 0o600
+        with urllib.request.urlopen(found[0], timeout=20) as reply:
+            assert b"The first account" in reply.read()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0

@@ -392,7 +392,7 @@ def forget(own: _ForgetOptions) -> None:
 
 
 PROJECT_EXAMPLE = opt.paragraphs("""Example:
-noracle collect project abstracts --spec project.toml
+noracle collect project abstracts --spec project.toml --items items.csv
 noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
 noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
 project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline.""")
@@ -419,6 +419,7 @@ class _ProjectOptions:
     )
     db: str = common.db_option()
     spec: opt.File = option("What is asked and how (TOML or JSON).")
+    items: opt.File = option("Import these items into the new project, as import does.")
     name: str | None = option("A name for people; default the short name.", "NAME")
     owner: str | None = option("E-mail of the owner; default the first account.", "ADDRESS")
     change: bool = option("Change the project, which must be a draft.", default=False)
@@ -443,7 +444,7 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
     """Make a project, show one, or list all."""
     from noracle.collect.service import projects
 
-    given = values(own, "slug", "db", "spec", "name", "owner", "change", "live")
+    given = values(own, "slug", "db", "spec", "items", "name", "owner", "change", "live")
     given["classes"] = opt.names(own.classes)
     wishes = {key: value for key, value in given.items() if value is not None}
     slug = own.slug
@@ -459,7 +460,8 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
         show_live(slug, own.db, as_json=output.as_json)
         return
     rule = "--spec, or --protocol and --classes, must say what the project is; got neither."
-    require(making or not (own.change or own.name is not None or own.owner is not None), rule)
+    others = (own.name, own.owner, own.items)
+    require(making or not (own.change or any(other is not None for other in others)), rule)
     wanted, called = read_spec(own.spec, wishes) if making else (None, None)
     with common.opened(own.db) as store:
         if wanted is not None:
@@ -474,6 +476,9 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
                 projects.create_project(work, slug=slug, name=name, spec=wanted, **about)
 
             store.write_now(make)
+            if own.items is not None:
+                member = store.read_now(lambda work: common.owner_of(work, slug))
+                _items(store, member, own.items, None, None)
         found = store.read_now(lambda work: describe(work, slug))
     output.tell(found, _lines_of(found), bold=True)
 

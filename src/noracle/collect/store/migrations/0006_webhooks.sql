@@ -2,7 +2,7 @@
 CREATE TABLE item_import (
     id {id}, project_id {int} NOT NULL REFERENCES project (id), items {int} NOT NULL, gold {int} NOT NULL, at {real} NOT NULL
 );
-ALTER TABLE item ADD COLUMN import_id {int} REFERENCES item_import (id);
+ALTER TABLE item ADD COLUMN import_id {int};
 CREATE INDEX item_of_import ON item (import_id);
 CREATE TABLE upload (
     project_id {int} NOT NULL REFERENCES project (id), person_id {int} NOT NULL REFERENCES person (id), name TEXT NOT NULL, bytes {blob} NOT NULL,
