@@ -24,7 +24,7 @@ from noracle.cli import run
 from noracle.collect.errors import Conflict, NotFound, SignedOut
 from noracle.collect.model import ProjectSpec
 from noracle.collect.server import ServerSettings, database_url, key_path, make_key, read_key
-from noracle.collect.simulate import Client, Habits, Invited, Unreachable, crowd, fingerprint
+from noracle.collect.simulate import CrowdClient, Habits, Invited, Unreachable, crowd, fingerprint
 from noracle.errors import ArgumentError
 
 PASSWORD = "correct horse battery"
@@ -373,7 +373,7 @@ def test_a_forgotten_person_is_gone_and_the_export_still_verifies(
     assert ended.code == 0, ended
 
     async def knock() -> None:
-        async with Client(server.url) as client:
+        async with CrowdClient(server.url) as client:
             await client.sign_in("lung@example.org", PASSWORD)
 
     with pytest.raises(SignedOut):
@@ -452,7 +452,7 @@ def test_postgresql_is_served_by_several_processes(
 
     async def fill() -> list[int]:
         for _ in range(200):
-            async with Client(server.url) as client:
+            async with CrowdClient(server.url) as client:
                 try:
                     await client.next("abstracts")
                 except SignedOut:
@@ -784,7 +784,7 @@ def test_an_invitation_works_once(
     ).json["invitations"][0]["link"]
 
     async def twice() -> None:
-        async with Client(server.url) as first, Client(server.url) as second:
+        async with CrowdClient(server.url) as first, CrowdClient(server.url) as second:
             await first.join(link, name="A", email="a@example.org", password=PASSWORD)
             asked = await first.next("abstracts")
             assert asked is not None
@@ -826,9 +826,9 @@ def test_from_nothing_to_the_first_question_in_six_commands(
     server = serve("--db", "x.db", "--port", 0)
     ended = collect("invite", "pets", "--db", "x.db", "--url", server.url, "--json")
     link = json.loads(ended.out)["invitations"][0]["link"]
-    from noracle.collect import Client as Waiting
+    from noracle.collect import Client
 
-    with Waiting(server.url) as client:
+    with Client(server.url) as client:
         client.join(link, name="Bob", email="bob@example.org", password="a long password")
         asked = client.next("pets")
         assert asked is not None

@@ -20,7 +20,7 @@ from noracle.collect.live import live_view
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
-from noracle.collect.simulate import Client
+from noracle.collect.simulate import CrowdClient
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from tests.service.test_crash_http import SLUG, Project, Server
@@ -110,7 +110,7 @@ async def by_store(store: Store, project: Project) -> int:
 async def by_http(url: str, project: Project) -> int:
     async def one(token: str) -> int:
         done = 0
-        async with Client(url, token=token, patience=20.0) as client:
+        async with CrowdClient(url, token=token, patience=20.0) as client:
             asked = await client.next(SLUG)
             while asked is not None:
                 said = verdict(asked["content"]["text"], tuple(asked["shown"]))

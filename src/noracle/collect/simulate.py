@@ -33,7 +33,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
 __all__ = [
-    "Client",
+    "CrowdClient",
     "Habits",
     "Invited",
     "Unreachable",
@@ -50,7 +50,7 @@ def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
     return httpx.AsyncClient(**options_of(base_url, timeout))
 
 
-class Client(Talk):
+class CrowdClient(Talk):
     """What an annotator's browser does, without the browser, beside others in one event loop; see
     :class:`noracle.collect.client.Client`, which does everything and waits.
     """
@@ -199,7 +199,7 @@ def _verdict(right: bool, habits: Habits, rng: random.Random) -> str:
 
 
 async def work(
-    client: Client,
+    client: CrowdClient,
     project: str,
     answer: Callable[[Mapping[str, Any]], str],
     *,
@@ -260,7 +260,7 @@ async def crowd(
             return reply(protocol, asked["shown"], truth, person.habits, rng)
 
         account = {key: getattr(person, key) for key in ("name", "email", "password")}
-        async with Client(base_url, patience=10.0) as client:
+        async with CrowdClient(base_url, patience=10.0) as client:
             await client.join(person.invitation, **account)
             done = await work(client, project, answer, most=most, each=each)
             with contextlib.suppress(Exception):
