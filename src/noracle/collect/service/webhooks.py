@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from noracle.collect.chain import canonical
-from noracle.collect.errors import Conflict, NotFound, Refused
+from noracle.collect.errors import CollectError, Conflict, NotFound, Refused
 from noracle.collect.service.access import Member
 from noracle.collect.store.base import SQL, Row, Store, Work
 
@@ -157,6 +157,9 @@ class Teller:
                     self._watched = time.monotonic()
                     await self.watch()
                 more = await self.once()
+            except CollectError as error:  # the database is away: it comes back
+                more = 0
+                _log.info("webhooks wait: %s", error)
             except Exception:  # noqa: BLE001
                 more = 0
                 _log.exception("webhooks wait: what was tried failed")

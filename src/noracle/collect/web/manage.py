@@ -196,6 +196,7 @@ async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Respon
     file = await page.web.store.read(lambda work: projects.upload_of(work, member))
     if file is None:
         return page.go(f"/p/{slug}/setup")
+    page.web.slow_down(page.session)
     problem, upload, name, data = "", None, file["name"], bytes(file["bytes"])
     try:
         names = await asyncio.to_thread(formats.columns_of, data, name=name)
