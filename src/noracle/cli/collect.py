@@ -636,7 +636,8 @@ def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
         f"  questions   {preview.questions:,}: {kinds}",
     ]
     if len(names) > 1:
-        each = [f"{n:,} for {names[pool]}" for pool, n in preview.by_pool.items()]
+        # From a trial draw: the sealed one differs a little.
+        each = [f"about {n:,} for {names[pool]}" for pool, n in preview.by_pool.items()]
         each[20:] = [f"and {len(each) - 20} more"] if len(each) > 20 else []
         lines += [f"{'':14}{line}" for line in each]
     if preview.pools_without_people:
