@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import make_key
-from noracle.collect.simulate import Client
+from noracle.collect.simulate import CrowdClient
 
 SOURCES = Path(__file__).parents[1] / "src"
 PASSWORD = "correct horse battery"
@@ -304,11 +304,11 @@ def all_cpu() -> tuple[float, float]:
 # annotators
 
 
-async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
+async def join_all(url: str, tokens: tuple[str, ...]) -> list[CrowdClient]:
     """One signed-in annotator for each invitation."""
-    clients = [Client(url, timeout=120) for _ in tokens]
+    clients = [CrowdClient(url, timeout=120) for _ in tokens]
 
-    async def one(place: int, client: Client, token: str) -> None:
+    async def one(place: int, client: CrowdClient, token: str) -> None:
         await client.join(
             token,
             name=f"Annotator {place}",
@@ -323,7 +323,7 @@ async def join_all(url: str, tokens: tuple[str, ...]) -> list[Client]:
 
 
 async def loops(
-    clients: list[Client], *, seconds: float, stop: asyncio.Event | None = None
+    clients: list[CrowdClient], *, seconds: float, stop: asyncio.Event | None = None
 ) -> tuple[list[float], int, float]:
     """Answer and take the next question for so long (or until ``stop``): milliseconds of each loop,
     errors, seconds.
@@ -333,7 +333,7 @@ async def loops(
     began = time.perf_counter()
     until = began + seconds
 
-    async def one(client: Client) -> None:
+    async def one(client: CrowdClient) -> None:
         nonlocal errors
         asked = await client.next(SLUG)
         while asked is not None and time.perf_counter() < until and not (stop and stop.is_set()):

@@ -296,10 +296,10 @@ async def _fill(store: Any, project: int, tokens: tuple[str, ...]) -> int:
 
 async def _page(url: str) -> list[float]:
     """Milliseconds of the live view over HTTP; the server keeps a view for two seconds."""
-    from noracle.collect.simulate import Client
+    from noracle.collect.simulate import CrowdClient
 
     times = []
-    async with Client(url) as client:
+    async with CrowdClient(url) as client:
         await client.sign_in("owner@example.org", PASSWORD)
         for _ in range(4):
             began = time.perf_counter()

@@ -1,5 +1,8 @@
 """Makes the pictures in ``docs/images``: ``python docs/make_screenshots.py [FOLDER]
-[report|collect]``; by default all of them.
+[report|collect|pages]``; by default the first two.
+
+``pages`` takes every page of the collection service in every state, 320, 390 and 1440 pixels wide,
+light and dark, and checks each with axe: to be looked at, not for the documentation.
 
 ``report`` is the first screen of the report of ``noracle demo``. ``collect`` are pages of the
 collection service: the project is the one of ``noracle collect demo``, part of the way through, on
@@ -30,7 +33,7 @@ from noracle.cli import run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from noracle.collect import demo
+    from noracle.collect import Client, demo
 
 HERE = Path(__file__).parent.resolve()
 N_ITEMS = 600
@@ -40,6 +43,8 @@ DONE = (125, 110, 105, 90, 60)
 CLOCK = 1_781_082_000.0  # 10 June 2026, 9 o'clock UTC
 MOST_BYTES = 150_000
 PARTS = ("report", "collect")
+WIDTHS, SCHEMES = (320, 390, 1440), ("light", "dark")
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
 def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
@@ -56,6 +61,8 @@ def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
         report_pictures(folder, chromium)
     if "collect" in parts:
         collect_pictures(folder, chromium)
+    if "pages" in parts:
+        page_pictures(folder, chromium)
 
 
 def report_pictures(folder: Path, chromium: str) -> None:
@@ -123,7 +130,117 @@ def collect_pictures(folder: Path, chromium: str) -> None:
             demo.stop(running)
 
 
-async def fill(running: demo.Demo) -> None:
+def page_pictures(folder: Path, chromium: str) -> None:
+    """Every page of a manager and of an annotator, in every state of a project."""
+    from noracle.collect import Client, demo
+
+    with tempfile.TemporaryDirectory() as name:
+        running = demo.start(Path(name), n_items=60, seed=7)
+        try:
+            asyncio.run(fill(running, share=0.06))
+            url, owner = running.server.url, (demo.EMAIL, running.password)
+            rater = (running.people[0].email, running.people[0].password)
+            with Client(url) as client:
+                client.sign_in(*owner)
+                make_projects(client, Path(name))
+            with sync_playwright() as playwright:
+                launch = playwright.chromium.launch
+                browser = launch(executable_path=chromium, args=["--no-sandbox"])
+                faults = [
+                    fault
+                    for who, paths in ((None, GUEST), (owner, MANAGER), (rater, ANNOTATOR))
+                    for fault in walk(browser, url, who, paths, folder)
+                ]
+                browser.close()
+        finally:
+            demo.stop(running)
+    if faults:
+        sys.exit("\n".join(faults))
+
+
+def make_projects(client: Client, folder: Path) -> None:
+    """A draft, a sealed project, and a closed one with all answers."""
+    (folder / "items.csv").write_text(
+        "id,question,choices\n" + "".join(f"q{k},Riddle {k}?,a|b|c\n" for k in range(12))
+    )
+    spec = {"protocol": "partitioned", "classes": ["cat", "dog", "owl"], "planned_n": 12}
+    columns = {"item": "id", "text": "question", "options": "choices"}
+    for slug in ("draft", "sealed", "closed"):
+        client.create(slug, f"Riddles, {slug}", spec)
+        client.import_items(slug, folder / "items.csv", columns=columns)
+    client.seal("sealed")
+    client.seal("closed")
+    client.add_system("closed", "agent-7", {f"q{k}": k % 3 for k in range(12)})
+    client.open("closed")
+    for pool in range(3):
+        with type(client)(client.base_url) as rater:
+            account = {"name": f"Rater {pool}", "email": f"rater{pool}@example.org"}
+            rater.join(client.invite("closed", pool=pool), password="a long password", **account)
+            asked = rater.next("closed")
+            while asked is not None:
+                right = int(asked["content"]["text"].split()[1][:-1]) % 3 == pool
+                _, asked = rater.answer("closed", asked, "yes" if right else "no")
+    client.close_project("closed")
+    client.add_webhook("draft", "https://hooks.example.org/noracle")
+
+
+GUEST = {"sign-in": "/sign-in", "not-found": "/nothing"}
+MANAGER = {
+    "projects": "/",
+    "new": "/new",
+    **{f"{state}-setup": f"/p/{state}/setup" for state in ("draft", "sealed", "shapes", "closed")},
+    "draft-seal": "/p/draft/setup?preview=seal",
+    "draft-items": "/p/draft/items",
+    "open-close": "/p/shapes/setup?preview=close",
+    **{f"{state}-dashboard": f"/p/{state}" for state in ("draft", "sealed", "shapes", "closed")},
+    **{
+        f"{state}-{part}": f"/p/{state}/{part}"
+        for state in ("shapes", "closed")
+        for part in ("people", "audit", "export")
+    },
+}
+ANNOTATOR = {"mine": "/", "work": "/p/shapes/work", "last": "/p/shapes/last"}
+
+
+def walk(
+    browser: Browser, url: str, who: tuple[str, str] | None, paths: dict[str, str], folder: Path
+) -> list[str]:
+    """A picture of each page at each width in both schemes; returns what axe finds."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    faults = []
+    context = browser.new_context(locale="en-GB", timezone_id="UTC")
+    page = context.new_page()
+    if who is not None:
+        page.goto(f"{url}/sign-in")
+        page.fill("input[name=email]", who[0])
+        page.fill("input[name=password]", who[1])
+        page.click("main button")
+        page.wait_for_url(f"{url}/")
+    for name, path in paths.items():
+        if name == "draft-items":
+            page.goto(f"{url}/p/draft/setup")
+            data = b"nr;riddle\n" + b"".join(b"%d;Who says %d?\n" % (k, k) for k in range(7))
+            file = {"name": "riddles.csv", "mimeType": "text/csv", "buffer": data}
+            page.set_input_files("#items-file", file)  # type: ignore[arg-type]
+            page.click("text=Look at the items")
+            path = "/p/draft/items?item=nr&text=riddle"
+        page.goto(url + path)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+                if page.evaluate("document.documentElement.scrollWidth") > width:
+                    faults.append(f"{name} is wider than {width}")
+                options = {"runOnly": WCAG, "resultTypes": ["violations"]}
+                found = Axe().run(page, options=options).response["violations"]
+                faults += [f"{name} {width} {scheme}: {v['id']}" for v in found]
+    context.close()
+    return faults
+
+
+async def fill(running: demo.Demo, *, share: float = 1.0) -> None:
     """Let each specialist give their share of the answers."""
     from noracle.collect import demo
     from noracle.collect.simulate import crowd
@@ -136,7 +253,7 @@ async def fill(running: demo.Demo) -> None:
             running.key,
             protocol="partitioned",
             seed=place,
-            most=most,
+            most=round(most * share),
         )
 
 
@@ -190,6 +307,6 @@ def take(page: Page, file: Path, width: int, *, until: str) -> None:
 
 
 if __name__ == "__main__":
-    wanted = tuple(a for a in sys.argv[1:] if a in PARTS)
-    folders = [Path(a).resolve() for a in sys.argv[1:] if a not in PARTS]
+    wanted = tuple(a for a in sys.argv[1:] if a in (*PARTS, "pages"))
+    folders = [Path(a).resolve() for a in sys.argv[1:] if a not in (*PARTS, "pages")]
     main(folders[0] if folders else HERE / "images", wanted or PARTS)

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             )
             values = {"partitioned": "no", "judge-all": "no|no|yes", "ordinary": "1"}
             answer_some(site, rater, protocol, values.get(protocol, ""), 12)
+        table = b"id,text,options,note\n" + b"".join(b"%d,Text,a|b|c,x\n" % k for k in range(9))
+        assert site.as_(owner).upload("/p/draft/items", "nine.csv", table).status == 303
+        counted = site.project("counted", owner, planned_n=10)
+        site.items(counted, texts(10))
+        site.step(counted, "seal")
+        site.store.write_now(
+            lambda w: projects.add_system(
+                w, counted, "agent", {f"i{k}": 1 for k in range(10)}, actor="x", now=time.time()
+            )
+        )
+        site.step(counted, "open")
+        found["counted"] = site.person("counter")
+        site.join("counted", owner, found["counted"], "annotator", 0, 1, 2)
+        answer_some(site, found["counted"], "counted", "no", 10)
+        site.step(counted, "close")
         closed = site_project(site, "closed", owner)
         site.step(closed, "seal", "open", "close")
         found["closed-rater"] = site.person("closed-rater")
@@ -141,6 +157,11 @@ PAGES: list[tuple[str | None, str]] = [
     ("owner", "/new"),
     ("owner", "/p/draft/setup"),
     ("owner", "/p/draft/setup?preview=seal"),
+    ("owner", "/p/draft/items"),
+    ("owner", "/p/draft/items?item=&text=nothing"),
+    ("owner", "/p/partitioned/setup?preview=close"),
+    ("owner", "/p/sealed"),
+    ("owner", "/p/partitioned/export"),
     ("owner", "/p/sealed/setup"),
     ("owner", "/p/partitioned/setup"),
     ("owner", "/p/closed/setup"),
@@ -153,6 +174,8 @@ PAGES: list[tuple[str | None, str]] = [
     ("owner", "/p/pick-wrong"),
     ("owner", "/p/ordinary"),
     ("owner", "/p/closed"),
+    ("owner", "/p/counted"),
+    ("owner", "/p/counted/people"),
     ("owner", "/p/partitioned/audit"),
     ("owner", "/p/closed/audit"),
     ("owner", "/p/partitioned/export"),
@@ -309,7 +332,8 @@ def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[s
                 "buffer": b"item,text\n" + b"".join(b"a%d,t\n" % k for k in range(8)),
             },
         )
-        page.click("text=Add the items")
+        page.click("text=Look at the items")
+        page.click("text=Add 8 items")
         page.click("text=Show what would be sealed")
         page.click("text=Seal now")
         page.click("text=Open the project")
@@ -329,6 +353,78 @@ def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[s
         page.click("text=Sign out")
         page.wait_for_selector("#password")
         assert page.told == []
+
+
+def test_from_nothing_to_the_first_question_on_pages_alone(browser: Any, tmp_path: Path) -> None:
+    """An empty server: the link that it prints, a project, a file whose columns have other names,
+    an invitation, sealed, opened, and the first question.
+    """
+    from noracle.collect.web.security import first_token
+
+    with running(tmp_path, changes_per_minute=1000) as site:
+        here: dict[str, Any] = {"site": site}
+        with opened(browser, here, None) as page:
+            page.goto(f"{site.url}/first/{first_token(site.settings.key)}")
+            page.fill("#email", "ann@example.org")
+            page.fill("#name", "Ann")
+            page.fill("#password", "a long password")
+            page.click("text=Make the account")
+            page.fill("#name", "Pets")
+            page.fill("#slug", "pets")
+            page.fill("#classes", "cat\ndog")
+            page.click("text=Make the draft")
+            rows = b"".join(b"%d;What says %d?;cat\n" % (k, k) for k in range(12))
+            file = {"name": "pets.csv", "mimeType": "text/csv", "buffer": b"nr;riddle;x\n" + rows}
+            page.set_input_files("#items-file", file)  # type: ignore[arg-type]
+            page.click("text=Look at the items")
+            assert page.locator("text=Add 12 items").count() == 0, "no column is known as the text"
+            page.select_option("#part-item", "nr")
+            page.select_option("#part-text", "riddle")
+            page.click("text=Show the items with these columns")
+            assert page.locator(".item").all_inner_texts() == [f"What says {k}?" for k in range(5)]
+            page.click("text=Add 12 items")
+            page.click("text=Undo this import")
+            assert page.locator("text=0 items").count() == 1
+            page.set_input_files("#items-file", file)  # type: ignore[arg-type]
+            page.click("text=Look at the items")
+            page.select_option("#part-item", "nr")
+            page.select_option("#part-text", "riddle")
+            page.click("text=Show the items with these columns")
+            page.click("text=Add 12 items")
+            page.click("text=Show what would be sealed")
+            assert page.locator("text=one trial draw").count() == 1
+            page.click("text=Seal now")
+            page.click("text=Open the project")
+            page.click("nav >> text=People")
+            page.click("text=Make the link")
+            link = page.inner_text("p.mono")
+            with opened(browser, here, None) as other:
+                other.goto(link)
+                other.fill("#email", "bob@example.org")
+                other.fill("#name", "Bob")
+                other.fill("#password", "a long password")
+                other.click("text=Join")
+                other.wait_for_selector("#asked")
+                assert "What says" in other.inner_text("main")
+                other.keyboard.press("2")
+                other.wait_for_function("() => document.querySelector('input[name=question]')")
+            page.click("nav >> text=Set-up")
+            page.click("text=Close the project")
+            assert page.locator("text=Close the project?").count() == 1
+            assert site.as_(1).api("GET", "/projects/pets").json()["state"] == "open"
+            page.click("text=Close it for good")
+            assert site.as_(1).api("GET", "/projects/pets").json()["state"] == "closed"
+            assert page.told == []
+
+
+def test_a_closed_project_has_one_interval(browser: Any, world: dict[str, Any]) -> None:
+    with opened(browser, world, "owner") as page:
+        page.goto(address(world, "/p/counted"))
+        card = page.locator("section.card").first
+        seen = [p for p in card.locator("p:visible").all_inner_texts() if " to " in p]
+        assert len(seen) == 1, seen
+        card.locator("summary").click()
+        assert "at every look" in card.inner_text()
 
 
 def test_dashboard_refreshes_itself_and_every_look_is_logged(

@@ -24,7 +24,7 @@ from noracle.cli import run
 from noracle.collect.errors import Conflict, NotFound, SignedOut
 from noracle.collect.model import ProjectSpec
 from noracle.collect.server import ServerSettings, database_url, key_path, make_key, read_key
-from noracle.collect.simulate import Client, Habits, Invited, Unreachable, crowd, fingerprint
+from noracle.collect.simulate import CrowdClient, Habits, Invited, Unreachable, crowd, fingerprint
 from noracle.errors import ArgumentError
 
 PASSWORD = "correct horse battery"
@@ -373,7 +373,7 @@ def test_a_forgotten_person_is_gone_and_the_export_still_verifies(
     assert ended.code == 0, ended
 
     async def knock() -> None:
-        async with Client(server.url) as client:
+        async with CrowdClient(server.url) as client:
             await client.sign_in("lung@example.org", PASSWORD)
 
     with pytest.raises(SignedOut):
@@ -452,7 +452,7 @@ def test_postgresql_is_served_by_several_processes(
 
     async def fill() -> list[int]:
         for _ in range(200):
-            async with Client(server.url) as client:
+            async with CrowdClient(server.url) as client:
                 try:
                     await client.next("abstracts")
                 except SignedOut:
@@ -784,7 +784,7 @@ def test_an_invitation_works_once(
     ).json["invitations"][0]["link"]
 
     async def twice() -> None:
-        async with Client(server.url) as first, Client(server.url) as second:
+        async with CrowdClient(server.url) as first, CrowdClient(server.url) as second:
             await first.join(link, name="A", email="a@example.org", password=PASSWORD)
             asked = await first.next("abstracts")
             assert asked is not None
@@ -803,3 +803,57 @@ def test_an_invitation_works_once(
                 await first.next("abstracts")
 
     asyncio.run(twice())
+
+
+def test_from_nothing_to_the_first_question_in_six_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collect: Run, serve: Callable[..., Served]
+) -> None:
+    """init, project, seal, open, invite, serve."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"a{k},Text {k}\n" for k in range(12))
+    (tmp_path / "items.csv").write_text(f"item,text\n{rows}")
+    made = ("--protocol", "partitioned", "--classes", "cat,dog", "--items", "items.csv")
+    six: list[tuple[str, ...]] = [
+        ("init", "--email", "ann@example.org", "--db", "x.db"),
+        ("project", "pets", "--db", "x.db", *made),
+        ("seal", "pets", "--yes", "--db", "x.db"),
+        ("open", "pets", "--db", "x.db"),
+    ]
+    for arguments in six:
+        stdin = "a long password\n" if arguments[0] == "init" else ""
+        ended = collect(*arguments, stdin=stdin) if stdin else collect(*arguments)
+        assert ended.code == 0, ended
+    server = serve("--db", "x.db", "--port", 0)
+    ended = collect("invite", "pets", "--db", "x.db", "--url", server.url, "--json")
+    link = json.loads(ended.out)["invitations"][0]["link"]
+    from noracle.collect import Client
+
+    with Client(server.url) as client:
+        client.join(link, name="Bob", email="bob@example.org", password="a long password")
+        asked = client.next("pets")
+        assert asked is not None
+        assert asked["content"]["text"].startswith("Text ")
+
+
+def test_serve_makes_the_usual_database_and_says_where_its_first_account_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import urllib.request
+
+    source = str(Path(sys.modules["noracle"].__file__ or "").parents[1])
+    env = {**os.environ, "PYTHONPATH": source}
+    env.pop("NORACLE_DB", None)
+    command = [sys.executable, "-m", "noracle", "collect", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        found = re.search(r"http://\S+/first/[0-9a-f]{64}", lines[2])
+        assert found, lines
+        assert (tmp_path / "noracle.db").stat().st_mode & 0o777 == 0o600
+        with urllib.request.urlopen(found[0], timeout=20) as reply:
+            assert b"The first account" in reply.read()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0

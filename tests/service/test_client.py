@@ -20,7 +20,7 @@ from noracle.collect.errors import (
     Throttled,
     Unavailable,
 )
-from noracle.collect.simulate import Client, Unreachable, connect
+from noracle.collect.simulate import CrowdClient, Unreachable, connect
 from noracle.errors import ArgumentError
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
@@ -84,7 +84,7 @@ def test_a_connection_is_kept_and_the_session_goes_with_every_request() -> None:
     )
 
     async def work(url: str) -> None:
-        async with Client(url) as client:
+        async with CrowdClient(url) as client:
             await client.sign_in("a@example.org", "password")
             assert await client.next("p") == ASKED
             assert await client.answer("p", ASKED, "no", shown_at=1.0) == (5, None)
@@ -115,7 +115,7 @@ def test_an_answer_that_was_lost_is_sent_again_with_the_same_key() -> None:
     fake.replies.insert(2, None)
 
     async def work(url: str) -> None:
-        async with Client(url, patience=5, timeout=0.5) as client:
+        async with CrowdClient(url, patience=5, timeout=0.5) as client:
             assert await client.answer("p", ASKED, "yes") == (5, None)
 
     fake.run(work)
@@ -129,7 +129,7 @@ def test_a_server_without_its_database_is_asked_again_with_the_same_key() -> Non
     fake = Fake(away, away, reply({"answer": 5, "next": None}), away)
 
     async def work(url: str) -> None:
-        async with Client(url, patience=20) as client:
+        async with CrowdClient(url, patience=20) as client:
             began = time.monotonic()
             assert await client.answer("p", ASKED, "yes") == (5, None)
             assert time.monotonic() - began >= 2, "the client waits as long as it was told"
@@ -145,7 +145,7 @@ def test_a_session_that_began_elsewhere_is_used() -> None:
     fake = Fake(reply({"next": ASKED}))
 
     async def work(url: str) -> None:
-        async with Client(url, token="secret") as client:
+        async with CrowdClient(url, token="secret") as client:
             assert await client.next("p") == ASKED
 
     fake.run(work)
@@ -156,7 +156,7 @@ def test_signing_in_is_not_repeated() -> None:
     fake = Fake(None, reply({"csrf": "x"}))
 
     async def work(url: str) -> None:
-        async with Client(url, patience=5) as client:
+        async with CrowdClient(url, patience=5) as client:
             with pytest.raises(Unreachable):
                 await client.sign_in("a@example.org", "password")
 
@@ -173,7 +173,7 @@ def test_chunks_announcements_and_empty_replies_are_read() -> None:
     )
 
     async def work(url: str) -> None:
-        async with Client(url) as client:
+        async with CrowdClient(url) as client:
             assert await client.call("GET", "/x") == {"a": 1}
             assert await client.call("DELETE", "/x") is None
             assert await client.call("GET", "/x") == [1]
@@ -200,7 +200,7 @@ def test_a_refusal_is_the_exception_of_its_status(status: int, kind: type[Collec
     fake = Fake(reply({"title": "T", "detail": "the reason"}, f"{status} X", "retry-after: 7"))
 
     async def work(url: str) -> None:
-        async with Client(url) as client:
+        async with CrowdClient(url) as client:
             with pytest.raises(kind, match="the reason") as caught:
                 await client.next("p")
             assert type(caught.value) is kind
@@ -224,7 +224,7 @@ def test_what_is_no_reply_is_an_unreachable_server(raw: bytes) -> None:
     fake = Fake(raw)
 
     async def work(url: str) -> None:
-        async with Client(url, timeout=2) as client:
+        async with CrowdClient(url, timeout=2) as client:
             with pytest.raises(Unreachable, match="must answer"):
                 await client.next("p")
 
@@ -233,7 +233,7 @@ def test_what_is_no_reply_is_an_unreachable_server(raw: bytes) -> None:
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:
     async def work() -> None:
-        async with Client("http://127.0.0.1:9", timeout=2) as client:
+        async with CrowdClient("http://127.0.0.1:9", timeout=2) as client:
             with pytest.raises(Unreachable, match="Is it running"):
                 await client.next("p")
 
@@ -250,10 +250,10 @@ def test_nothing_can_be_smuggled_into_the_head() -> None:
     fake = Fake(reply({}))
 
     async def work(url: str) -> None:
-        async with Client(url) as client:
+        async with CrowdClient(url) as client:
             with pytest.raises(ArgumentError, match="headers must hold no control"):
                 await client.call("GET", "/x y\r\nevil: 1")
-        async with Client(url, token="a\r\nevil: 1") as client:
+        async with CrowdClient(url, token="a\r\nevil: 1") as client:
             with pytest.raises(ArgumentError, match="headers must hold no control"):
                 await client.call("GET", "/x")
 

@@ -30,7 +30,7 @@ from noracle.collect.errors import Unavailable
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
-from noracle.collect.simulate import Client, Unreachable, connect
+from noracle.collect.simulate import CrowdClient, Unreachable, connect
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Work
 from noracle.collect.verify import verify_archive
@@ -193,7 +193,7 @@ class Crowd:
             await asyncio.sleep(0.1)
 
     async def send(
-        self, client: Client, form: Form, *, want_next: bool
+        self, client: CrowdClient, form: Form, *, want_next: bool
     ) -> tuple[dict[str, Any] | None, bool]:
         question, key, value = form
         asked = {"question": question, "key": key}
@@ -209,7 +209,9 @@ class Crowd:
 
     async def work(self, person: int) -> None:
         rng = random.Random(person)
-        async with Client(self.server.url, timeout=20, token=self.project.tokens[person]) as client:
+        async with CrowdClient(
+            self.server.url, timeout=20, token=self.project.tokens[person]
+        ) as client:
             last: Form | None = None
             asked, _ = await self.until_it_answers(lambda: client.next(SLUG))
             while not self.stop.is_set():
@@ -238,7 +240,7 @@ class Crowd:
         chosen = random.Random(3).sample(self.forms, min(most, len(self.forms)))
 
         async def one(person: int) -> None:
-            async with Client(
+            async with CrowdClient(
                 self.server.url, timeout=20, token=self.project.tokens[person]
             ) as client:
                 for who, form in chosen:
@@ -305,7 +307,9 @@ def audit(crowd: Crowd) -> None:
             archive = read_archive(io.BytesIO(data))
             checked = verify_archive(archive)
             assert checked.passed, checked.findings
-            assert len(archive.answers) == len(rows)
+            kinds = [event["kind"] for event in archive.events]
+            assert kinds.count("answer") == len(rows)
+            assert len(archive.answers) == (len(rows) if close else 0)
     finally:
         store.close()
 

@@ -97,10 +97,10 @@ def asked_live(url: str, password: str) -> list[str]:
     import asyncio
 
     from noracle.collect.demo import EMAIL, SLUG
-    from noracle.collect.simulate import Client
+    from noracle.collect.simulate import CrowdClient
 
     async def ask() -> list[str]:
-        async with Client(url) as client:
+        async with CrowdClient(url) as client:
             await client.sign_in(EMAIL, password)
             live = await client.call("GET", f"/projects/{SLUG}/live")
             return [system["name"] for system in live["systems"]]

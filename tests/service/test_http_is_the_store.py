@@ -5,7 +5,6 @@ through the store alone.
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ from noracle.collect.live import live_view
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import make_key
 from noracle.collect.service import access, exports, people, projects
-from noracle.collect.simulate import Client
+from noracle.collect.simulate import CrowdClient
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from tests.service.test_crash_http import SLUG, Project, Server
@@ -111,7 +110,7 @@ async def by_store(store: Store, project: Project) -> int:
 async def by_http(url: str, project: Project) -> int:
     async def one(token: str) -> int:
         done = 0
-        async with Client(url, token=token, patience=20.0) as client:
+        async with CrowdClient(url, token=token, patience=20.0) as client:
             asked = await client.next(SLUG)
             while asked is not None:
                 said = verdict(asked["content"]["text"], tuple(asked["shown"]))
@@ -142,9 +141,10 @@ def test_a_project_over_http_is_the_project_of_the_store(tmp_path: Path) -> None
     stores = [open_store(p.url) for p in (web, plain)]
     try:
         assert asyncio.run(by_store(stores[1], plain)) == ITEMS
-        for store, project in zip(stores, (web, plain), strict=True):  # the last answers are final
-            close = functools.partial(projects.close_project, actor="system", now=time.time())
-            store.write_now(lambda work, p=project.id, close=close: close(work, p))
+        for opened, made in zip(stores, (web, plain), strict=True):
+            opened.write_now(
+                lambda work, p=made: projects.close_project(work, p.id, actor="system", now=2e9)
+            )
         over_http, direct = (tables(s, p.id) for s, p in zip(stores, (web, plain), strict=True))
         assert over_http == direct
         assert len(over_http["judgements"]) == ITEMS

@@ -149,5 +149,7 @@ def test_whole_life_of_a_protocol_verifies_before_and_after_closing(
     )
     after = exported(service, ready.project)
     assert after.project["seed"] is not None
-    assert after.answers == before.answers
-    assert after.events[: len(before.events)] == before.events
+    assert len(after.answers) == seen["answers"] + seen["amended"]
+    assert before.answers == before.routes == before.judgements == []
+    for old, new in zip(before.events, after.events, strict=False):
+        assert old == new or old == {**new, "payload": ""}  # questions are told at the end

@@ -48,6 +48,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("DELETE", "/api/v1/projects/{slug}/people/{alias}"): MANAGE,
     ("GET", "/join/{token}"): ANYONE,
     ("POST", "/join/{token}"): ANYONE,
+    ("GET", "/first/{token}"): ANYONE,
+    ("POST", "/first/{token}"): ANYONE,
     ("GET", "/"): SIGNED_IN,
     ("GET", "/new"): MANAGE,
     ("POST", "/new"): MANAGE,
@@ -61,6 +63,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("GET", "/p/{slug}/image/{sha256}"): SIGNED_IN,
     ("GET", "/p/{slug}/setup"): MANAGE,
     ("POST", "/p/{slug}/setup"): MANAGE,
+    ("GET", "/p/{slug}/items"): MANAGE,
     ("POST", "/p/{slug}/items"): MANAGE,
     ("POST", "/p/{slug}/systems"): MANAGE,
     ("GET", "/p/{slug}"): READ,
@@ -75,6 +78,14 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("GET", "/api/v1/projects"): SIGNED_IN,
     ("POST", "/api/v1/projects"): MANAGE,
     ("POST", "/api/v1/projects/{slug}/items"): MANAGE,
+    ("GET", "/api/v1/projects/{slug}"): READ,
+    ("PUT", "/api/v1/projects/{slug}/spec"): MANAGE,
+    ("DELETE", "/api/v1/projects/{slug}/imports/{batch}"): MANAGE,
+    ("GET", "/api/v1/projects/{slug}/people"): READ,
+    ("DELETE", "/api/v1/projects/{slug}/invitations/{invitation}"): MANAGE,
+    ("GET", "/api/v1/projects/{slug}/webhooks"): MANAGE,
+    ("POST", "/api/v1/projects/{slug}/webhooks"): MANAGE,
+    ("DELETE", "/api/v1/projects/{slug}/webhooks/{webhook}"): MANAGE,
     ("POST", "/api/v1/projects/{slug}/seal"): MANAGE,
     ("POST", "/api/v1/projects/{slug}/open"): MANAGE,
     ("POST", "/api/v1/projects/{slug}/close"): MANAGE,
@@ -101,6 +112,8 @@ BODIES: dict[str, object] = {
         "spec": {"protocol": "partitioned", "classes": ["a", "b"]},
     },
     "/api/v1/projects/{slug}/items": {"items": [{"name": "new", "content": {"text": "t"}}]},
+    "/api/v1/projects/{slug}/spec": {"protocol": "partitioned", "classes": ["a", "b"]},
+    "/api/v1/projects/{slug}/webhooks": {"url": "https://example.org/hook"},
     "/api/v1/projects/{slug}/invitations": {"role": "auditor"},
     "/api/v1/projects/{slug}/systems": {"name": "s2", "answers": {"i0": 0}},
     "/api/v1/projects/{slug}/answers": {"question": 1, "key": "k", "value": "no", "shown_at": 1.0},
@@ -183,11 +196,13 @@ def call(matrix: dict[str, Any], who: str, method: str, path: str, slug: str) ->
         .replace("{format}", "csv")
     )
     filled = filled.replace("{answer}", str(matrix["answer"])).replace("{sha256}", matrix["sha256"])
+    for name in ("{batch}", "{invitation}", "{webhook}"):
+        filled = filled.replace(name, "1")
     if path.startswith("/api/"):
         return visitor.api(method, filled.removeprefix("/api/v1"), BODIES.get(path))
     if who == "nobody" and method == "POST":
         visitor.get("/sign-in")
-    if path.endswith(("/items", "/systems")):
+    if path.endswith(("/items", "/systems")) and method == "POST":
         return visitor.upload(filled, "items.csv", b"item,text,answer\nnew,t,0\n", {"name": "s3"})
     return visitor.get(filled) if method == "GET" else visitor.post(filled, FORMS.get(path))
 
@@ -227,7 +242,7 @@ def test_routes_do_open_for_their_roles(matrix: dict[str, Any], path: str) -> No
     for who in sorted(ALLOWED["GET", path]):
         reply = call(matrix, who, "GET", path, "alpha")
         assert reply.status == 200 or (
-            reply.status == 303 and path in ("/sign-in", "/p/{slug}/last")
+            reply.status == 303 and path in ("/sign-in", "/p/{slug}/last", "/p/{slug}/items")
         ), f"{who} got {reply.status}"
 
 

@@ -73,6 +73,53 @@ def test_whole_life_of_a_project_on_each_database(service: Service) -> None:
     assert seen["done"] == seen["questions"]
 
 
+def test_a_forgotten_address_is_in_no_live_file(store: Store) -> None:
+    """Bytes of the database, its log and its free pages; on PostgreSQL every row of every table,
+    and the files of the accounts.
+    """
+    from pathlib import Path
+
+    service = Service(store)
+    names = [f"somebody-{k:04}" for k in range(800)]  # many, so that pages split and merge
+    for name in names:
+        service.person(name)
+    gone = names[13::7]
+    for name in gone:
+        email = f"{name}@example.org"
+        service.write(
+            lambda w, e=email: access.allow(
+                w, f"account|{e}", limit=9, seconds=900.0, now=service.now
+            )
+        )
+        service.write(lambda w, e=email: people.forget(w, e, now=service.now))
+    store.scrub()
+    if store.url.startswith("sqlite"):
+        path = Path(store.url.removeprefix("sqlite:///"))
+        files = sorted(path.parent.glob(path.name + "*"))
+        assert len(files) >= 2
+        whole = b"".join(file.read_bytes() for file in files)
+    else:
+        tables = (
+            "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'"
+        )
+        rows = store.read_now(
+            lambda w: [w.all(f"SELECT * FROM {t['name']}") for t in w.all(tables)]
+        )
+        whole = repr(rows).encode()
+        found = store.read_now(
+            lambda w: w.one(
+                "SELECT current_setting('data_directory') AS d, pg_relation_filepath('person') AS p"
+            )
+        )
+        assert found is not None
+        store.write_now(lambda w: w.run("SELECT 1"))
+        whole += (Path(found["d"]) / found["p"]).read_bytes()
+    assert b"somebody-0000@example.org" in whole
+    assert [name for name in gone if name.encode() in whole] == []
+    keys = {access.token_hash(f"account|{name}@example.org").encode() for name in gone}
+    assert not any(key in whole for key in keys)
+
+
 def test_nobody_is_told_that_an_item_tests_their_attention(service: Service) -> None:
     items = [
         *texts(6),

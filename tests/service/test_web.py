@@ -235,8 +235,16 @@ def test_a_project_from_the_form_to_closed(site: Site, owner: int) -> None:
     assert visitor.post("/new", fields).status == 409, "the short name is taken"
     data = b"item,text,truth\n" + b"".join(f"a{k},Text {k},\n".encode() for k in range(20))
     reply = visitor.upload("/p/made/items", "items.csv", data)
-    assert reply.status == 303, reply.text
+    assert (reply.status, reply.headers["location"]) == (303, "/p/made/items"), reply.text
+    looked = visitor.get("/p/made/items").text
+    assert "Add 20 items" in looked
+    assert looked.count("Text ") >= 5
+    assert '<option value="item" selected>' in looked
+    assert (
+        visitor.post("/p/made/items", {"do": "add", "item": "item", "text": "text"}).status == 303
+    )
     assert "20 items" in visitor.get("/p/made/setup").text
+    assert visitor.get("/p/made/items").status == 303, "no file waits any more"
     saved = visitor.post("/p/made/setup", {**fields, "do": "spec", "stop_rule": "At 20 answers."})
     assert saved.status == 303, saved.text
     preview = visitor.get("/p/made/setup?preview=seal").text
@@ -257,7 +265,11 @@ def test_a_project_from_the_form_to_closed(site: Site, owner: int) -> None:
     assert seed["commitment"] in audit
     assert seed["root"] in audit
     assert bytes(seed["seed"]).hex() not in audit
-    assert visitor.post("/p/made/setup", {"do": "close"}).status == 303
+    asked = visitor.post("/p/made/setup", {"do": "close"})
+    assert asked.headers["location"] == "/p/made/setup?preview=close"
+    assert "20 of 20 questions stay without" in visitor.get(asked.headers["location"]).text
+    assert bytes(seed["seed"]).hex() not in visitor.get("/p/made/audit").text
+    assert visitor.post("/p/made/setup", {"do": "close", "sure": "yes"}).status == 303
     assert bytes(seed["seed"]).hex() in visitor.get("/p/made/audit").text
 
 
@@ -479,6 +491,7 @@ def test_exports_are_files_that_the_library_reads(site: Site, owner: int, tmp_pa
         }
         rater.api("POST", "/projects/exported/answers", sent)
     boss = site.as_(owner)
+    site.step(project, "close")
     for kind in ("archive", "jsonl", "csv", "parquet", "label-studio"):
         page, api = (
             boss.get(f"/p/exported/export/{kind}"),
@@ -516,6 +529,9 @@ def test_images_are_shown_to_those_who_are_asked(site: Site, owner: int) -> None
     site.project("images", owner)
     boss = site.as_(owner)
     assert boss.upload("/p/images/items", "items.zip", packed.getvalue()).status == 303
+    assert "With a picture." in boss.get("/p/images/items").text
+    named = {"item": "item", "image": "image", "text": "text"}
+    assert boss.post("/p/images/items", {"do": "add", **named}).status == 303
     for step in ("seal", "open"):
         assert boss.post("/p/images/setup", {"do": step}).status == 303
     person = site.person("image-rater")

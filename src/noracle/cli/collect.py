@@ -408,6 +408,7 @@ def forget(own: _ForgetOptions) -> None:
             raise NotFound("ADDRESS must be the e-mail address of an account; got one without.")
         common.confirm(f"Erase {own.email}? This cannot be undone.", yes=own.yes)
         store.write_now(lambda work: people.forget(work, own.email, now=common.now()))
+        store.scrub()
     say("forgotten; copies that were made before still hold the person")
 
 
@@ -475,7 +476,7 @@ def remove(at: common.ProjectAt, own: _RemoveOptions) -> None:
 
 
 PROJECT_EXAMPLE = opt.paragraphs("""Example:
-noracle collect project abstracts --spec project.toml
+noracle collect project abstracts --spec project.toml --items items.csv
 noracle collect project abstracts --protocol partitioned --classes "heart,lung,brain" --planned-n 2000 --panel-items 50
 noracle collect project (lists all) · noracle collect project abstracts (shows one) · noracle collect project abstracts --live (estimates)
 project.toml: name = "Abstracts", protocol = "partitioned", planned_n = 2000, and for each class [[classes]] with name and guideline.""")
@@ -502,6 +503,7 @@ class _ProjectOptions:
     )
     db: str = common.db_option()
     spec: opt.File = option("What is asked and how (TOML or JSON).")
+    items: opt.File = option("Import these items into the new project, as import does.")
     name: str | None = option("A name for people; default the short name.", "NAME")
     owner: str | None = option("E-mail of the owner; default the first account.", "ADDRESS")
     change: bool = option("Change the project, which must be a draft.", default=False)
@@ -526,7 +528,7 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
     """Make a project, show one, or list all."""
     from noracle.collect.service import projects
 
-    given = values(own, "slug", "db", "spec", "name", "owner", "change", "live")
+    given = values(own, "slug", "db", "spec", "items", "name", "owner", "change", "live")
     given["classes"] = opt.names(own.classes)
     wishes = {key: value for key, value in given.items() if value is not None}
     slug = own.slug
@@ -542,7 +544,8 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
         show_live(slug, own.db, as_json=output.as_json)
         return
     rule = "--spec, or --protocol and --classes, must say what the project is; got neither."
-    require(making or not (own.change or own.name is not None or own.owner is not None), rule)
+    others = (own.name, own.owner, own.items)
+    require(making or not (own.change or any(other is not None for other in others)), rule)
     wanted, called = read_spec(own.spec, wishes) if making else (None, None)
     with common.opened(own.db) as store:
         if wanted is not None:
@@ -557,6 +560,9 @@ def project(own: _ProjectOptions, output: opt.JsonOutput) -> None:
                 projects.create_project(work, slug=slug, name=name, spec=wanted, **about)
 
             store.write_now(make)
+            if own.items is not None:
+                member = store.read_now(lambda work: common.owner_of(work, slug))
+                _items(store, member, own.items, None, None)
         found = store.read_now(lambda work: describe(work, slug))
     output.tell(found, _lines_of(found), bold=True)
 
@@ -716,7 +722,8 @@ def preview_lines(preview: SealPreview, spec: ProjectSpec) -> list[str]:
         f"  questions   {preview.questions:,}: {kinds}",
     ]
     if len(names) > 1:
-        each = [f"{n:,} for {names[pool]}" for pool, n in preview.by_pool.items()]
+        # From a trial draw: the sealed one differs a little.
+        each = [f"about {n:,} for {names[pool]}" for pool, n in preview.by_pool.items()]
         each[20:] = [f"and {len(each) - 20} more"] if len(each) > 20 else []
         lines += [f"{'':14}{line}" for line in each]
     if preview.pools_without_people:
@@ -854,6 +861,9 @@ class _ServeOptions:
     )
     oidc_issuer: str | None = option("An OpenID Connect provider for signing in.", "URL")
     oidc_client: str | None = option("Our name there; its secret in $NORACLE_OIDC_SECRET.", "ID")
+    webhook_host: list[str] | None = option(
+        "A private host, or one without TLS, that webhooks may call; repeat.", "HOST[:PORT]"
+    )
     key_file: str | None = common.key_option()
     unsafe: bool = option(
         "Accept database settings that may lose acknowledged answers when the power fails.",
@@ -863,24 +873,49 @@ class _ServeOptions:
 
 @with_options()
 def serve(own: _ServeOptions) -> None:
-    """Serve the pages and the JSON interface until Ctrl-C.
+    """Serve the pages and the JSON interface until Ctrl-C; without --db, makes noracle.db if there
+    is none, and prints where its first account is made.
 
     Plain http is for this machine alone: any other address needs a certificate, or a proxy that has
     one. An answer is acknowledged when it is on the disk. With $NORACLE_METRICS_TOKEN set, /metrics
     answers whoever sends it as a bearer token.
     """
+    from noracle.collect.service.people import nobody_yet
+    from noracle.collect.web.security import first_token
+
     for name, path in (("--tls-cert", own.tls_cert), ("--tls-key", own.tls_key)):
         if path is not None and not Path(path).is_file():
             raise ArgumentError(f"{name} must be a readable file; got {path!r}.")
     url = server.database_url(own.db)
-    same = values(own, "db", "key_file", "behind_proxy", "trust_proxy")
+    same = values(own, "db", "key_file", "behind_proxy", "trust_proxy", "webhook_host")
+    same["webhook_hosts"] = tuple(host.lower() for host in own.webhook_host or ())
     same |= {"proxy": own.behind_proxy, "trusted": own.trust_proxy}
     settings = server.ServerSettings(url=url, key_file=server.key_path(url, own.key_file), **same)
+    if own.db == server.DEFAULT_DB and not Path("noracle.db").exists():
+        make_database(settings)
     # So that a wrong database is one line here, whatever the number of processes.
     with common.opened(own.db, unsafe=own.unsafe) as store:
         store.check()
-    server.serve(settings, ready=lambda address: say(f"serving at {address} (stop with Ctrl-C)"))
+        new = store.read_now(nobody_yet)
+
+    def ready(address: str) -> None:
+        say(f"serving at {address} (stop with Ctrl-C)")
+        if new:
+            token = first_token(server.read_key(settings.key_file))
+            say(f"the first account is made at {address}/first/{token}")
+
+    server.serve(settings, ready=ready)
     say("stopped")
+
+
+def make_database(settings: server.ServerSettings) -> None:
+    """A new database and, unless there is one, its key."""
+    from noracle.collect.store import open_store
+
+    with contextlib.suppress(ArgumentError):
+        server.make_key(settings.key_file)
+    open_store(settings.url).close()
+    say(f"database {server.sqlite_path(settings.url)}, new; key {settings.key_file}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,6 +202,26 @@ def make_archive(
     return ProjectArchive(project=head, **ordered, judgements=said)
 
 
+ABOUT_QUESTIONS = frozenset(("answer", "item", "place", "question"))
+"""Names in the payload of an event that tells of a question."""
+
+
+def without_questions(archive: ProjectArchive) -> ProjectArchive:
+    """What may leave of a project that is not closed: nothing of any question, asked or to come.
+
+    An item that two specialists were asked about would be known as one of the panel, a question
+    that was not put again after "not sure" as one of the gold. Such events keep their hash and
+    lose their payload, which is "" then.
+    """
+
+    def told(event: Record) -> Record:
+        about = ABOUT_QUESTIONS & json.loads(event["payload"]).keys()
+        return {**event, "payload": ""} if about else event
+
+    shown = [told(event) for event in archive.events]
+    return dataclasses.replace(archive, events=shown, routes=[], answers=[], judgements=[])
+
+
 def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
 

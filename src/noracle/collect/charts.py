@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from html import escape
 
 from noracle.collect.live.records import ClassProgress, LiveView, Point, SystemView
-from noracle.results import Check
+from noracle.results import Check, Estimate, Kind
 
 _BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
 _GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
 _STATES = {
-    None: ("open", "·", _GREY, "too early to tell"),
+    None: ("open", "·", _GREY, "nothing to check yet"),
     True: ("good", "✓", _GREEN, "passed"),
     False: ("bad", "✗", _RED, "ALARM"),
 }
@@ -132,8 +132,15 @@ def _window(path: Sequence[Point]) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
-    """All systems: value, interval, and the interval at the declared n where it is known."""
+def final_of(state: str, system: SystemView) -> Estimate:
+    """The one answer: at the declared n once the project is closed, else that of every look."""
+    promised = system.estimate.guarantee.kind is not Kind.HEURISTIC
+    fixed = system.fixed if state == "closed" and promised else None
+    return system.estimate if fixed is None else fixed
+
+
+def intervals_chart(systems: Sequence[SystemView], *, state: str = "open", width: int = 640) -> str:
+    """All systems: value, interval, and before closing the one at the declared n where it is known."""
     left, row, top = 150, 34, 10
     height = top + row * max(1, len(systems)) + 28
 
@@ -148,11 +155,11 @@ def intervals_chart(systems: Sequence[SystemView], *, width: int = 640) -> str:
     body += [_text(x(q), height - 8, f"{q:.0%}", anchor="middle") for q in quarters]
     said = []
     for i, s in enumerate(systems):
-        e, y = s.estimate, top + row * i + row / 2
+        e, y = final_of(state, s), top + row * i + row / 2
         ends = {"x1": x(e.low), "y1": y, "x2": x(e.high), "y2": y}
         body.append(_text(left - 10, y + 4, _short(s.name), anchor="end"))
         body.append(_mark("line", "line", **ends, stroke=_BLUE, stroke_width=4))
-        if s.fixed is not None:
+        if s.fixed is not None and e is s.estimate:
             ends = {"x1": x(s.fixed.low), "y1": y + 7, "x2": x(s.fixed.high), "y2": y + 7}
             dashes = {"stroke": _ORANGE, "stroke_width": "3", "stroke_dasharray": "6 3"}
             body.append(_mark("line", "fixed", **ends, **dashes))
@@ -183,15 +190,23 @@ def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most
     return _svg("completion", width, height, "Answered questions by class", words + more, body)
 
 
+def outcome_of(check: Check) -> bool | None:
+    """Whether a check passed; None where there is nothing to check yet."""
+    seen = [
+        check.counts[name] for name in ("answered", "complete", "questions") if name in check.counts
+    ]
+    return None if math.isnan(check.p_value) or 0 in seen else check.passed
+
+
 def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
-    """One cell per check: passed (tick), alarm (cross), or too early to tell (dot)."""
+    """One cell per check: passed (tick), alarm (cross), or nothing to check yet (dot)."""
     columns = max(1, width // 200)
     cell, height = (width - 8) / columns - 8, 46
     rows = max(1, math.ceil(len(checks) / columns))
     body, words = [], []
     for i, c in enumerate(checks):
         x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * (height + 8)
-        state, sign, colour, said = _STATES[None if math.isnan(c.p_value) else c.passed]
+        state, sign, colour, said = _STATES[outcome_of(c)]
         frame = {"rx": "4", "fill": colour, "fill_opacity": "0.25", "stroke": colour}
         body.append(_mark("rect", state, x=x, y=y, width=cell, height=height, **frame))
         lines = _lines(c.name, int((cell - 36) / _LETTER))
@@ -220,7 +235,7 @@ def _lines(words: str, most: int) -> list[str]:
 def charts_of(view: LiveView) -> dict[str, str]:
     """``intervals``, ``completion``, ``checks``, and ``estimate-i`` for the i-th system."""
     return {
-        "intervals": intervals_chart(view.systems),
+        "intervals": intervals_chart(view.systems, state=view.state),
         "completion": completion_chart(view.classes),
         "checks": checks_chart(view.checks),
         **{f"estimate-{i}": estimate_chart(s, number=i) for i, s in enumerate(view.systems)},

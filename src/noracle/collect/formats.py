@@ -1,5 +1,5 @@
 """Files in: items, known labels and systems' answers from JSONL, JSON, CSV, TSV, Parquet, Label
-Studio tasks, folders and zips.
+Studio tasks, folders and zips; also folders of Hugging Face (``data/train-00000-of-00002.parquet``).
 
     items     item; text, markdown and/or image (a path inside the folder or zip); options (a list); truth (gold)
     gold      item, truth (or label)
@@ -37,7 +37,21 @@ _MOST_MEMBERS, _MOST_TABLE, _MOST_ROWS = 100_000, 268_435_456, 2_000_000
 _UPLOAD_SECONDS = 60.0
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 Record = dict[str, Any]
+FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
+"""How a text begins that a spreadsheet would run; our CSV files put an apostrophe before it."""
 
+
+COLUMNS = {
+    "item": ("item", "id", "name", "key"),
+    "text": ("text", "question", "prompt", "sentence", "abstract"),
+    "markdown": ("markdown",),
+    "image": ("image", "img", "picture"),
+    "options": ("options", "choices"),
+    "truth": ("truth",),
+}
+"""What an item is made of, and columns that are taken for it unless somebody says otherwise."""
+_SHARD = re.compile(r"([^/]+)-\d{5}-of-\d{5}\.parquet\Z")
+_LABELS = re.compile(r"- name: (\S+)\s+dtype:\s+class_label:\s+names:\s+((?:'?\d+'?: .+\s+)+)")
 
 Images = Callable[[str], bytes | None]
 """The bytes of an image by its name; None if there is none."""
@@ -88,12 +102,16 @@ class Shelf:
         if data is None:
             rule = "must be a file inside the folder or zip"
             raise refused("image", rule, "one that is not there", item)
+        return self._known.setdefault(name, self.keep(data, item))
+
+    def keep(self, data: bytes, item: str) -> str:
+        """The SHA-256 of the picture that these bytes are."""
         try:
             picture = clean_image(data)
         except Refused as error:
             raise Refused(f"{str(error).rstrip('.')} at item {item}.") from None
         self.pictures[picture.sha256] = picture
-        return self._known.setdefault(name, picture.sha256)
+        return picture.sha256
 
 
 class _Upload(io.BytesIO):
@@ -114,8 +132,8 @@ class _Upload(io.BytesIO):
 @contextlib.contextmanager
 def opened(
     source: str | Path | bytes, name: str, images: str | Path | None
-) -> Iterator[tuple[IO[bytes], str, Images]]:
-    """The table of a source, its title for messages, and where its images are."""
+) -> Iterator[tuple[Iterator[Record], str, Images]]:
+    """The rows of a source, its title for messages, and where its images are."""
     try:
         with contextlib.ExitStack() as stack:
             yield _find(stack, source, name, images)
@@ -126,7 +144,7 @@ def opened(
 
 def _find(
     stack: contextlib.ExitStack, source: str | Path | bytes, name: str, images: str | Path | None
-) -> tuple[IO[bytes], str, Images]:
+) -> tuple[Iterator[Record], str, Images]:
     pictures: Images = (lambda _: None) if images is None else _in_folder(Path(images))
     if isinstance(source, bytes):
         file: IO[bytes] = _Upload(source)
@@ -134,35 +152,81 @@ def _find(
     else:
         path = Path(source)
         if path.is_dir():
-            inside = _choose([p.name for p in sorted(path.iterdir()) if p.is_file()], str(path))
             pictures = _in_folder(path) if images is None else pictures
-            path = path / inside
+            near = [p for p in sorted(path.iterdir()) if p.is_file()]
+            known = any(p.suffix.lower() in SUFFIXES[:4] for p in near)
+            found = near if known else [*near, *sorted(path.rglob("*.parquet"))]
+            parts = _choose(dict.fromkeys(str(p.relative_to(path)) for p in found), str(path))
+            if _SHARD.search(parts[0]):
+                about = path / "README.md"
+                text = about.read_text(encoding="utf-8") if about.is_file() else ""
+                files = (stack.enter_context((path / part).open("rb")) for part in parts)
+                return _sharded(files, text), parts[0], pictures
+            path = path / parts[0]
         rule = f"source must name a file or folder that is there; got {str(path)!r}."
         Refused.unless(path.is_file(), rule)
         file, title = path.open("rb"), path.name
     stack.enter_context(file)
     if not title.lower().endswith(".zip") and file.read(4) != b"PK\x03\x04":
         file.seek(0)
-        return file, title, pictures
+        return rows_of(file, title), title, pictures
     whole = stack.enter_context(zipfile.ZipFile(file))
     plain = (n for n in whole.namelist() if not n.endswith("/") and "__MACOSX" not in n)
     names = [n for n in plain if not PurePosixPath(n).name.startswith(".")]
     rule = f"{title} must hold at most {_MOST_MEMBERS} files; got {len(names)}."
     Refused.unless(len(names) <= _MOST_MEMBERS, rule)
-    inside = _choose(names, title)
-    size = whole.getinfo(inside).file_size
+    parts = _choose(names, title)
+    inside, size = parts[0], sum(whole.getinfo(part).file_size for part in parts)
     Refused.unless(size <= _MOST_TABLE, f"{inside} must have at most {_MOST_TABLE} bytes.")
-    table = stack.enter_context(whole.open(inside))
     folder = str(PurePosixPath(inside).parent)
-    return table, inside, _in_zip(whole, folder) if images is None else pictures
+    pictures = _in_zip(whole, folder) if images is None else pictures
+    if _SHARD.search(inside):
+        readme = next((n for n in names if PurePosixPath(n).name == "README.md"), None)
+        text = "" if readme is None else whole.read(readme).decode("utf-8", "replace")
+        shards = (stack.enter_context(whole.open(part)) for part in parts)
+        return _sharded(shards, text), inside, pictures
+    return rows_of(stack.enter_context(whole.open(inside)), inside), inside, pictures
 
 
-def _choose(names: Sequence[str], title: str) -> str:
+def _choose(names: Iterable[str], title: str) -> list[str]:
+    """The table, or all parts of the one split of a folder of Hugging Face."""
     tables = [n for n in names if PurePosixPath(n).suffix.lower() in SUFFIXES]
+    shards = {n: shard[1] for n in tables if (shard := _SHARD.search(n)) is not None}
+    splits = sorted(set(shards.values()))
+    if shards and len(shards) >= len(tables) - 1:  # dataset_infos.json may stand beside them
+        rule = f"{title} must hold one split"
+        came = f"got {', '.join(splits[:5])}. Take the others out"
+        Refused.unless(len(splits) == 1, f"{rule}; {came}.")
+        return sorted(shards)
     named = [n for n in tables if PurePosixPath(n).stem.lower() == "items"]
     chosen, rule = named or tables, f"{title} must hold one table, items.jsonl or the like"
     Refused.unless(len(chosen) == 1, f"{rule}; got {len(chosen)}.")
-    return chosen[0]
+    return chosen
+
+
+def _sharded(shards: Iterable[IO[bytes]], readme: str) -> Iterator[Record]:
+    """The rows of all parts; where the features name the classes of a column, by their names."""
+    told = {name: re.findall(r"\d'?: (.+)", each) for name, each in _LABELS.findall(readme)}
+    labels = {name: [text.strip("'\" ") for text in each] for name, each in told.items()}
+    for shard in shards:
+        for row in _parquet(shard, labels):
+            for name in labels.keys() & row.keys():
+                if isinstance(row[name], int) and 0 <= row[name] < len(labels[name]):
+                    row[name] = labels[name][row[name]]
+            yield row
+
+
+def guess_columns(names: Iterable[str]) -> dict[str, str]:
+    """Which column is taken for which part of an item; without one for its name, rows are numbered.
+
+    Examples
+    --------
+    >>> guess_columns(["Id", "question", "label"])
+    {'item': 'Id', 'text': 'question'}
+    """
+    known = {name.lower(): name for name in names}
+    found = {part: [known[n] for n in usual if n in known] for part, usual in COLUMNS.items()}
+    return {part: columns[0] for part, columns in found.items() if columns}
 
 
 def rows_of(file: IO[bytes], title: str) -> Iterator[Record]:
@@ -222,13 +286,17 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
             if len(cells) != len(names):
                 rule, line = f"must have {len(names)} cells in every row", reader.line_num + 1
                 raise Refused(f"{title} {rule}; line {line} has {len(cells)}.")
-            yield dict(zip(names, cells, strict=True))
+            yield {n: _unquoted(cell) for n, cell in zip(names, cells, strict=True)}
     except csv.Error as error:
         line = reader.line_num + 1
         raise Refused(f"{title} must be a regular CSV file; line {line}: {error}.") from None
 
 
-def _parquet(file: IO[bytes]) -> Iterator[Record]:
+def _unquoted(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
+
+
+def _parquet(file: IO[bytes], labels: dict[str, list[str]] | None = None) -> Iterator[Record]:
     import duckdb
 
     from noracle.evidence import frames as files
@@ -242,6 +310,11 @@ def _parquet(file: IO[bytes]) -> Iterator[Record]:
                 relation = files.scan(copy, "items", connection.sql)
                 _refuse_large(relation)
                 names, rows = list(relation.columns), relation.fetchall()
+                features = (
+                    "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE key = 'huggingface'"
+                )
+                for (text,) in connection.execute(features, [str(copy)]).fetchall():
+                    _take_labels(json.loads(text), {} if labels is None else labels)
         except (EvidenceError, duckdb.Error):
             raise Refused("the table must be a complete Parquet file. Write it again.") from None
     yield from (dict(zip(names, row, strict=True)) for row in rows)
@@ -260,6 +333,13 @@ def _refuse_large(table: Any) -> None:
     Refused.unless(
         size <= _MOST_TABLE, f"the table must have at most {_MOST_TABLE} bytes; got {size}."
     )
+
+
+def _take_labels(about: Any, labels: dict[str, list[str]]) -> None:
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        for name, feature in about["info"]["features"].items():
+            if feature.get("_type") == "ClassLabel":
+                labels[str(name)] = [str(each) for each in feature["names"]]
 
 
 _READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}
@@ -379,6 +459,7 @@ def read_items(
     name: str = "",
     images: str | Path | None = None,
     gold: Mapping[str, int] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Upload:
     """Items out of a file, a folder or a zip; pictures are decoded here, so never inside a write.
 
@@ -391,18 +472,27 @@ def read_items(
         A folder with the images, for a table that stands alone.
     gold
         The true class of some items (:func:`read_gold`).
+    columns
+        Which column is which part of an item (:data:`COLUMNS`); others are left out, and rows are
+        numbered if none is the item. Default: columns have these names (a folder of Hugging Face:
+        :func:`guess_columns`).
 
     Raises
     ------
     Refused
         If the file cannot be read or a row breaks a rule.
     """
-    with opened(source, name, images) as (table, title, pictures):
+    with opened(source, name, images) as (rows, title, pictures):
         shelf, known, items = Shelf(pictures), dict(gold or {}), []
         tasks = False
-        for number, row in enumerate(rows_of(table, title), 1):
+        for number, row in enumerate(rows, 1):
             tasks = tasks or (number == 1 and isinstance(row.get("data"), dict))
+            if columns is None and _SHARD.search(title) and "item" not in row:
+                columns = guess_columns(row)
             plain = item_row(row, spec) if tasks else row
+            if columns is not None and not tasks:
+                plain = {part: row.get(column) for part, column in columns.items()}
+                plain = plain if "item" in columns else {**plain, "item": number}
             items.append(_item(plain, _name(plain, number, title), spec, shelf, known))
         Refused.unless(items, f"{title} must hold items; it is empty.")
     if known:
@@ -415,8 +505,13 @@ def _item(
     row: Mapping[str, Any], name: str, spec: ProjectSpec, shelf: Shelf, known: dict[str, int]
 ) -> Item:
     content: Record = {key: str(row[key]) for key in ("text", "markdown") if _filled(row.get(key))}
-    if _filled(row.get("image")):
-        content["image"] = shelf.take(str(row["image"]), name)
+    image = row.get("image")
+    if isinstance(image, Mapping):  # as Hugging Face writes it: the bytes, else the path
+        data = image.get("bytes")
+        content |= {"image": shelf.keep(bytes(data), name)} if data else {}
+        image = None if data else image.get("path")
+    if _filled(image):
+        content["image"] = shelf.take(str(image), name)
     if _filled(row.get("options")):
         content["options"] = _options(row["options"], name)
     if row.get("attention") in (True, 1, "true", "True", "1", "yes"):
@@ -475,9 +570,17 @@ def class_number(value: object, spec: ProjectSpec, name: str) -> int:
 
 def _named_rows(source: str | Path | bytes, name: str) -> Iterator[tuple[str, int, str, Record]]:
     """Each row of a table after its title, its number, and the name of its item."""
-    with opened(source, name, None) as (table, title, _):
-        for number, row in enumerate(rows_of(table, title), 1):
+    with opened(source, name, None) as (rows, title, _):
+        for number, row in enumerate(rows, 1):
             yield title, number, _name(row, number, title), row
+
+
+def columns_of(source: str | Path | bytes, *, name: str = "") -> list[str]:
+    """The columns of a table; none of Label Studio's tasks, which have their own shape."""
+    with opened(source, name, None) as (rows, title, _):
+        first = next(rows, {})
+    Refused.unless(first, f"{title} must hold items; it is empty.")
+    return [] if isinstance(first.get("data"), dict) else list(first)
 
 
 def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") -> dict[str, int]:

@@ -129,6 +129,8 @@ class ServerSettings:
         An OpenID Connect provider, and our name there; the secret is in $NORACLE_OIDC_SECRET.
     answers_per_minute
         Most questions and answers of one session in a minute; None for the usual limit.
+    webhook_hosts
+        Hosts that webhooks may call although they are private or without TLS.
     """
 
     url: str
@@ -145,6 +147,7 @@ class ServerSettings:
     answers_per_minute: int | None = None
     oidc_issuer: str | None = None
     oidc_client: str | None = None
+    webhook_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         tls, public, host, workers = self.tls_cert, self.public_url, self.host, self.workers
@@ -231,6 +234,7 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
         secure=settings.secure,
         key=read_key(settings.key_file),
         metrics_token=metrics_token(),
+        webhook_hosts=tuple(settings.webhook_hosts),
         **({} if limit is None else {"answers_per_minute": limit}),
     )
     # So that the command line knows where people find the server.

@@ -12,68 +12,52 @@ import dataclasses
 import functools
 import json
 import random
-import ssl
-import time
-import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from noracle.collect import errors
+from noracle.collect.client import (
+    Talk,
+    Unreachable,
+    answer_to,
+    invitation_path,
+    options_of,
+    question_in,
+)
 from noracle.collect.errors import Throttled
 from noracle.collect.model import Protocol
-from noracle.errors import ArgumentError, MissingExtra, require
+from noracle.errors import MissingExtra, require
 
 try:
     import httpx
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
-_REFUSALS = (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
-_BY_STATUS: dict[int, type[errors.CollectError]] = {kind.status: kind for kind in _REFUSALS}
-
-
-class Unreachable(errors.Unavailable):
-    """The server does not answer, or not as a server of this kind does."""
+__all__ = [
+    "CrowdClient",
+    "Habits",
+    "Invited",
+    "Unreachable",
+    "connect",
+    "crowd",
+    "fingerprint",
+    "reply",
+    "work",
+]
 
 
 def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
     """A connection to a server, opened when it is first needed and again when it was lost."""
-    parts = urllib.parse.urlsplit(base_url)
-    rule = f"base_url must be http://host:port or https://host:port; got {base_url!r}."
-    require(parts.scheme in ("http", "https") and parts.hostname, rule)
-    verify = ssl.create_default_context() if parts.scheme == "https" else False
-    return httpx.AsyncClient(base_url=base_url, timeout=timeout, verify=verify, trust_env=False)
+    return httpx.AsyncClient(**options_of(base_url, timeout))
 
 
-class Client:
-    """What an annotator's browser does, without the browser: a session cookie, its CSRF token,
-    questions and answers.
-
-    Parameters
-    ----------
-    base_url
-        Where the server is, such as ``http://127.0.0.1:8000``.
-    timeout
-        Seconds until a request counts as lost.
-    patience
-        Seconds during which a lost request is sent again (after a restart of the server or its
-        database, say). 0: never.
-    token
-        The token of a session that has begun already, instead of signing in.
+class CrowdClient(Talk):
+    """What an annotator's browser does, without the browser, beside others in one event loop; see
+    :class:`noracle.collect.client.Client`, which does everything and waits.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout: float = 30.0,
-        patience: float = 0.0,
-        token: str | None = None,
-    ) -> None:
+    def __init__(self, base_url: str, *, timeout: float = 30.0, **session: Any) -> None:
+        super().__init__(base_url, **session)
         self._http = connect(base_url, timeout=timeout)
-        self._origin = str(self._http.base_url).rstrip("/")
-        self._patience, self._kept = patience, False
-        self._session = {} if token is None else {"authorization": f"Bearer {token}"}
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,103 +76,47 @@ class Client:
 
         ``again`` says that sending the request twice does no harm.
         """
-        headers = {"accept": "application/json", "origin": self._origin, **self._session}
-        until, url = time.monotonic() + self._patience, f"/api/v1{path}"
+        talk = self.talk(method, path, json=value, again=again)
+        step = next(talk)
         while True:
-            kept, self._kept = self._kept, False
             try:
-                reply = await self._http.request(method, url, json=value, headers=headers)
-                sized = {"content-length", "transfer-encoding"} & reply.headers.keys()
-                if not sized and reply.status_code not in (204, 304):
-                    raise httpx.RemoteProtocolError("a reply without a length")
-            except (httpx.InvalidURL, httpx.LocalProtocolError) as error:
-                rule = "path and headers must hold no control characters"
-                raise ArgumentError(f"{rule}; got some ({error}).") from None
-            except httpx.TransportError as error:
-                # A kept connection may have been closed just now.
-                if not again or (time.monotonic() >= until and not kept):
-                    what = f"the server at {self._origin} must answer"
-                    why = str(error) or type(error).__name__
-                    raise Unreachable(f"{what}; got {why}. Is it running?") from None
-                await asyncio.sleep(0.05)
-                continue
-            self._kept, left = True, until - time.monotonic()
-            if not again or reply.status_code != errors.Unavailable.status or left <= 0:
-                break
-            await asyncio.sleep(min(_wait(reply, 1.0), max(0.05, left)))
-        if reply.status_code >= 400:
-            raise refusal(reply)
-        return reply.json() if reply.content else None
+                if isinstance(step, float):
+                    await asyncio.sleep(step)
+                    step = next(talk)
+                else:
+                    step = talk.send(await self._http.request(**step))
+            except StopIteration as done:
+                return None if done.value is None else done.value.json()
+            except (httpx.InvalidURL, httpx.TransportError) as error:
+                step = talk.throw(error)
 
     async def sign_in(self, email: str, password: str) -> Any:
         """Begin a session."""
         account = {"email": email, "password": password}
-        return self._keep(await self.call("POST", "/session", account))
+        return self.keep(await self.call("POST", "/session", account))
 
     async def sign_out(self) -> None:
         """End the session."""
         await self.call("DELETE", "/session")
-        self._session = {}
+        self.session = {}
         self._http.cookies.clear()
 
     async def join(self, invitation: str, *, name: str, email: str, password: str) -> Any:
         """Accept an invitation (its token, or the whole link) as a new person, and begin a session."""
-        token = urllib.parse.quote(invitation.rstrip("/").rsplit("/", 1)[-1], safe="")
         account = {"name": name, "email": email, "password": password}
-        return self._keep(await self.call("POST", f"/invitations/{token}", account))
+        return self.keep(await self.call("POST", invitation_path(invitation), account))
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""
-        return _question(await self.call("POST", f"/projects/{project}/next", {}, again=True))
+        return question_in(await self.call("POST", f"/projects/{project}/next", {}, again=True))
 
     async def answer(
-        self,
-        project: str,
-        asked: Mapping[str, Any],
-        value: str,
-        *,
-        want_next: bool = True,
-        shown_at: float | None = None,
+        self, project: str, asked: Mapping[str, Any], value: str, **more: Any
     ) -> tuple[int, dict[str, Any] | None]:
         """Answer a question; returns the number of the answer, and the next question if wanted."""
-        sent = {"question": asked["question"], "key": asked["key"], "value": value}
-        sent |= {"want_next": want_next, "client_ms": None}
-        sent["shown_at"] = time.time() if shown_at is None else shown_at
+        sent = answer_to(asked, value, **more)
         kept = await self.call("POST", f"/projects/{project}/answers", sent, again=True)
-        return int(kept["answer"]), _question(kept)
-
-    def _keep(self, value: Any) -> Any:
-        """Keep the CSRF token that goes with the session."""
-        if isinstance(value, dict) and isinstance(value.get("csrf"), str):
-            self._session["x-csrf-token"] = value["csrf"]
-        return value
-
-
-def _question(value: Any) -> dict[str, Any] | None:
-    """The question in a reply, whether it is the reply or stands under ``next`` or ``question``."""
-    found = value.get("next") if isinstance(value, dict) and "next" in value else value
-    return found if isinstance(found, dict) and "key" in found else None
-
-
-def refusal(reply: httpx.Response) -> errors.CollectError:
-    """The exception that a refused request stands for."""
-    status = reply.status_code
-    try:
-        problem = reply.json()
-    except ValueError:
-        problem = {}
-    told = problem if isinstance(problem, dict) else {}
-    text = str(told.get("detail") or told.get("title") or f"the server answered {status}")
-    for kind, usual in ((errors.Throttled, 60.0), (errors.Unavailable, 1.0)):
-        if status == kind.status:
-            return kind(text, wait=_wait(reply, usual))
-    return _BY_STATUS.get(status, errors.CollectError)(text)
-
-
-def _wait(reply: httpx.Response, usual: float) -> float:
-    """Seconds that the server asks for."""
-    said = reply.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else usual
+        return int(kept["answer"]), question_in(kept)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +199,7 @@ def _verdict(right: bool, habits: Habits, rng: random.Random) -> str:
 
 
 async def work(
-    client: Client,
+    client: CrowdClient,
     project: str,
     answer: Callable[[Mapping[str, Any]], str],
     *,
@@ -332,7 +260,7 @@ async def crowd(
             return reply(protocol, asked["shown"], truth, person.habits, rng)
 
         account = {key: getattr(person, key) for key in ("name", "email", "password")}
-        async with Client(base_url, patience=10.0) as client:
+        async with CrowdClient(base_url, patience=10.0) as client:
             await client.join(person.invitation, **account)
             done = await work(client, project, answer, most=most, each=each)
             with contextlib.suppress(Exception):

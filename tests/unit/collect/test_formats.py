@@ -332,4 +332,5 @@ def test_names_that_a_reader_would_take_for_numbers_get_a_prefix_in_csv() -> Non
         ("-1",),
     ):
         assert f"item:{odd[0]}," in names(*odd)
-        assert names(*odd).endswith(f",{odd[-1]}\n")
+        kept = f"'{odd[-1]}" if odd[-1].startswith("-") else odd[-1]
+        assert names(*odd).endswith(f",{kept}\r\n")

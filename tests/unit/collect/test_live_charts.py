@@ -109,7 +109,7 @@ def test_a_check_says_its_state_in_words_and_signs() -> None:
             dataclasses.replace(base, name="d", p_value=math.nan),
         ]
     )
-    assert "a: passed; c: ALARM; d: too early to tell" in text
+    assert "a: passed; c: ALARM; d: nothing to check yet" in text
     assert re.findall(r">([✓✗·])<", text) == ["✓", "✗", "·"]
 
 
@@ -203,3 +203,19 @@ def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
             )  # DejaVu Sans, wider than most
             assert left + wide <= x + width or name.startswith("W"), text.text
     assert name in str(root.find(f"{SVG}desc").text)  # type: ignore[union-attr]
+
+
+def test_a_check_without_evidence_has_no_tick() -> None:
+    from noracle.collect.charts import outcome_of
+
+    base = Check(
+        name="a", assumption="b", p_value=1.0, statistic=0.0, finding="", method="", threshold=0.01
+    )
+    for counts in (
+        {"answered": 0, "wrong": 0, "sealed": 8},
+        {"complete": 0, "sealed": 4, "broken": 0},
+    ):
+        assert outcome_of(dataclasses.replace(base, counts=counts)) is None
+    assert outcome_of(dataclasses.replace(base, counts={"questions": 0})) is None
+    assert outcome_of(dataclasses.replace(base, counts={"answered": 3, "wrong": 0})) is True
+    assert outcome_of(dataclasses.replace(base, p_value=0.001, counts={"questions": 3})) is False

@@ -163,6 +163,7 @@ def test_estimate_runs_on_the_exported_files(service: Service, tmp_path: Path, k
     spec = spec_of(k=4, gold_rate=0.1, panel_items=5, reasks=1)
     items = [*texts(300), *known(texts(20, start=500), spec)]
     ready = filled(service, spec, items, seed=bytes(range(32)))
+    service.close(ready.project)
     files = service.read(lambda w: exports.export_files(w, ready.project, kind))
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -325,16 +326,14 @@ def test_gold_and_panel_stay_out_of_the_evidence(service: Service) -> None:
     spec = spec_of(k=4, gold_rate=0.2, panel_items=4)
     gold = known(texts(8, start=50), spec)
     ready = filled(service, spec, texts(40) + gold)
+    service.close(ready.project)
     tables = service.read(lambda w: exports.evidence_tables(w, ready.project))
     main = {row[0] for row in tables["judgements"].rows}
     assert len(main) == 36
     assert {row[0] for row in tables["answers"].rows} == main
     assert not main & {item.name for item in gold}
-    assert len({row[0] for row in tables["quality"].rows}) > 4
-    service.write(
-        lambda w: projects.close_project(w, ready.project, actor="system", now=service.now + 1)
-    )
-    checked = service.read(lambda w: exports.evidence_tables(w, ready.project))["quality"]
+    checked = tables["quality"]
+    assert len({row[0] for row in checked.rows}) > 4
     at = list(checked.columns)
     for row in checked.rows:
         said = dict(zip(at, row, strict=True))
@@ -368,6 +367,7 @@ def test_question_asked_again_is_one_label(service: Service) -> None:
             now=service.now,
         )
     )
+    service.close(ready.project)
     counts = count_accuracy(evidence(service, ready))
     assert counts.total(verdict="yes", hit=True) + counts.total(verdict="yes", hit=False) == 9
 
@@ -378,6 +378,7 @@ def test_ordinary_labels_are_ratings(service: Service, tmp_path: Path) -> None:
     rows = service.read(lambda w: ratings(w, ready.project))
     assert len(rows) == 60
     assert service.read(lambda w: judgements(w, ready.project)) == []
+    service.close(ready.project)
     files = service.read(lambda w: exports.export_files(w, ready.project, "csv"))
     assert "judgements.csv" not in files
     (tmp_path / "ratings.csv").write_bytes(files["ratings.csv"])
@@ -393,6 +394,7 @@ def test_label_studio_export_has_every_first_answer_and_comes_back_as_items(
     service: Service,
 ) -> None:
     ready = filled(service, SPECS["judge-all"], texts(12))
+    service.close(ready.project)
     name, media, data = service.read(
         lambda w: exports.export_one(w, ready.project, "label-studio", texts=True)
     )
@@ -434,3 +436,124 @@ def test_no_export_holds_personal_data(service: Service) -> None:
             for part in parts:
                 assert b"example.org" not in part, name
                 assert b"Demo-Rater" not in part, name
+
+
+def everything(service: Service, project: int, *, texts: bool = True) -> dict[str, bytes]:
+    """All files of all formats, unpacked."""
+    found: dict[str, bytes] = {}
+    for kind in exports.FORMATS:
+        files = service.read(lambda w, k=kind: exports.export_files(w, project, k, texts=texts))  # type: ignore[misc]
+        for name, data in files.items():
+            if name.endswith(".zip"):
+                with zipfile.ZipFile(io.BytesIO(data)) as whole:
+                    found |= {f"{kind}/{n}": whole.read(n) for n in whole.namelist()}
+            else:
+                found[f"{kind}/{name}"] = data
+    return found
+
+
+@pytest.mark.parametrize("name", [*SPECS, "attention"])
+def test_an_open_project_exports_the_same_whatever_is_gold_panel_or_comes_next(
+    service: Service, name: str
+) -> None:
+    """Two projects that differ in gold, panel and all that was drawn, and in nothing else, give the
+    same files while they are open, but for hashes: nobody can tell one question from another.
+    """
+    spec = SPECS.get(name, SPECS["partitioned"])
+    items = texts(30) + (known(texts(6, start=50), spec) if spec.gold_rate else [])
+    if name == "attention":
+        tests = [Item(name="t1", content={"text": "t", "attention": True}, truth=1)]
+        items += [*tests, Item(name="t2", content={"text": "u"})]
+    ready = filled(service, spec, items, most=60)
+    files = everything(service, ready.project)
+    told = {n: data for n, data in files.items() if not n.endswith(("project.json", "csv"))}
+    for file, data in told.items():
+        if file.endswith((".jsonl", ".json")) and not file.endswith("events.jsonl"):
+            for word in (b"kind", b"gold", b"panel", b"propensity", b"draw", b"attention"):
+                assert word not in data, (file, word)
+    assert not any(n.split("/")[1].startswith(("judgements", "quality", "ratings")) and data
+                   for n, data in files.items())  # fmt: skip
+    archive = service.read(lambda w: exports.export_one(w, ready.project, "archive"))[2]
+    opened = read_archive(io.BytesIO(archive))
+    assert opened.routes == opened.answers == opened.judgements == []
+    for event in opened.events:
+        about = event["payload"] and json.loads(event["payload"]).keys()
+        assert not about or not about & {"place", "question", "answer", "item", "value"}
+        assert (event["payload"] == "") == (event["kind"] in ("answer", "amended", "lease-expired"))
+    checked = verify_archive(opened)
+    assert checked.passed, checked.findings
+    late = {c.name: c.status for c in checked.checks if c.status == "not yet"}
+    assert set(late) == {"routes", "draws", "answers", "judgements"}
+    answered = {row[0] for row in map(tuple, [(i.name,) for i in items])}
+    systems = service.read(lambda w: exports.evidence_tables(w, ready.project))["answers"].rows
+    assert {row[0] for row in systems} == answered, "which items have main questions shows nowhere"
+    inside = service.read(lambda w: exports.archive_of(w, ready.project))
+    assert verify_archive(inside).passed
+    assert len(inside.answers) > 0
+
+
+def test_a_withheld_payload_is_a_fault_once_the_project_is_closed(service: Service) -> None:
+    import dataclasses
+
+    ready = filled(service, spec_of(), texts(12), most=8)
+    opened = service.read(lambda w: exports.export_one(w, ready.project, "archive"))[2]
+    archive = read_archive(io.BytesIO(opened))
+    for kind in ("sealed", "system-added", "created"):
+        blank = [
+            {**e, "payload": "" if e["kind"] == kind else e["payload"]} for e in archive.events
+        ]
+        assert not verify_archive(dataclasses.replace(archive, events=blank)).passed, kind
+    changed = [dict(e) for e in archive.events]
+    changed[-3]["hash"] = "0" * 64
+    assert not verify_archive(dataclasses.replace(archive, events=changed)).passed
+    service.close(ready.project)
+    whole = service.read(lambda w: exports.archive_of(w, ready.project))
+    blank = [{**e, "payload": "" if e["kind"] == "answer" else e["payload"]} for e in whole.events]
+    assert not verify_archive(dataclasses.replace(whole, events=blank)).passed
+    bare = dataclasses.replace(whole, routes=[], answers=[], judgements=[])
+    assert not verify_archive(bare).passed
+
+
+HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''@x", "＝1", "'", "'a"]
+
+
+def test_no_cell_of_a_csv_is_a_formula_and_our_reader_gives_the_text_back() -> None:
+    import csv
+
+    table = exports.ExportTable(
+        columns={"item": "text", "text": "text", "n": "number", "options": "list"},
+        rows=[(f"i{k}", text, -0.5, [text]) for k, text in enumerate(HOSTILE)],
+    )
+    data = exports.table_bytes(table, "csv")
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))[1:]
+    assert [row[2] for row in rows] == ["-0.5"] * len(HOSTILE)
+    for row in rows:
+        assert row[1][0] not in "=+-@\t\r\n＝＋－＠"
+        assert row[3][0] == "["
+    from noracle.collect.formats import rows_of
+
+    assert [row["text"] for row in rows_of(io.BytesIO(data), "x.csv")] == HOSTILE
+
+
+def test_names_of_systems_and_classes_are_no_formulas_in_an_exported_csv(service: Service) -> None:
+    import csv
+
+    spec = ProjectSpec.from_dict(
+        {"protocol": "partitioned", "classes": ["=cmd|' /C calc'!A0", "b"]}
+    )
+    items = [
+        Item(name=f"={k}", content={"text": "=1+1", "options": ["@a", "-b"]}) for k in range(9)
+    ]
+    ready = service.ready(spec, items, people_a_pool=1)
+    service.write(
+        lambda w: projects.add_system(
+            w, ready.project, "=HYPERLINK(1)", {"=0": 1}, actor="system", now=service.now
+        )
+    )
+    service.work(ready, lambda _text, _shown: "no")
+    service.close(ready.project)
+    files = service.read(lambda w: exports.export_files(w, ready.project, "csv", texts=True))
+    assert {"answers.csv", "items.csv", "judgements.csv", "classes.csv"} <= set(files)
+    for name, data in files.items():
+        for row in csv.reader(io.StringIO(data.decode(), newline="")):
+            assert not any(cell[:1] in tuple("=+-@\t\r") for cell in row if cell), (name, row)

@@ -18,9 +18,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.collect.archive import ProjectArchive, make_archive, verdicts, write_zip
+from noracle.collect.archive import (
+    ProjectArchive,
+    make_archive,
+    verdicts,
+    without_questions,
+    write_zip,
+)
 from noracle.collect.errors import Conflict, Refused
-from noracle.collect.formats import tasks_of
+from noracle.collect.formats import FORMULA, tasks_of
 from noracle.collect.model import ProjectSpec, SealedRoute, read_spec
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.answers import final_answers, recent
@@ -51,7 +57,7 @@ def table_bytes(table: ExportTable, kind: str) -> bytes:
         return _parquet(table)
     text = io.StringIO(newline="")
     if kind == "csv":
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(text)  # lines end in CR LF, so that a lone CR in a text is quoted
         writer.writerow(table.columns)
         writer.writerows(map(_cell, row) for row in table.rows)
     else:
@@ -63,6 +69,8 @@ def table_bytes(table: ExportTable, kind: str) -> bytes:
 def _cell(value: object) -> object:
     if isinstance(value, list | tuple):
         return json.dumps(list(value), ensure_ascii=False)
+    if isinstance(value, str) and FORMULA.match(value):
+        return f"'{value}"  # else a spreadsheet would run it; formats.py reads it back
     return repr(value) if isinstance(value, float) else value
 
 
@@ -226,7 +234,8 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
     """Everything that was drawn, asked and answered, for ``verify_archive``.
 
     The seed, the truth of gold items and recorded chances are in it once the project is closed. A
-    draft has nothing to prove yet.
+    draft has nothing to prove yet. Whoever holds the database may check this; what leaves of an
+    open project is less (:func:`export_files`).
     """
     row = project_of(work, project)
     if row["state"] == "draft":
@@ -257,22 +266,23 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     ``answers`` (of items with main questions; ``after_answers`` is 1 for a system that came
     after the first answer, a column only where there is one), ``judgements`` (answers to main questions, and to
     those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
-    ``quality`` (judgements of gold, panel and attention questions; with the expected verdict once
-    the project is closed) and ``classes`` (number and name).
+    ``quality`` (judgements of gold, panel and attention questions, with the expected verdict) and
+    ``classes`` (number and name). Before closing there are no judgements and no ratings, and
+    systems' answers are those about all items.
     """
     row = project_of(work, project)
     spec, closed = read_spec(row["spec"]), row["state"] == "closed"
-    gold = work.all(SQL.gold, project=project) if closed else []
-    truths = {g["name"]: int(g["truth"]) for g in gold}
-    said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project)]
+    truths = {g["name"]: int(g["truth"]) for g in work.all(SQL.gold, project=project)}
+    said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project) if closed]
     estimated = [cells for cells, j in said if j["kind"] in ESTIMATED]
     quality = [(*cells, _expected(j, truths)) for cells, j in said if j["kind"] not in ESTIMATED]
-    rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in ratings(work, project)]
+    told = ratings(work, project) if closed else []
+    rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in told]
     late = {s["name"]: s["late"] for s in work.all(SQL.systems, project=project)}
     marked = any(late.values())
     answers = [
         (item, system, answer, *((late[system],) if marked else ()))
-        for system, said_by in _predictions(work, project, main=True).items()
+        for system, said_by in _predictions(work, project, main=closed).items()
         for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
@@ -309,9 +319,8 @@ def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> ExportTa
 
 
 def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
-    """Items and the answers that count as tasks of Label Studio, in JSON."""
-    found = project_of(work, project)
-    items = []
+    """Items and, once the project is closed, the answers that count as tasks of Label Studio."""
+    found, items = project_of(work, project), []
     for row in work.all(SQL.items, project=project):
         content = json.loads(row["content"]) if texts else {}
         content.pop("attention", None)
@@ -323,18 +332,28 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
             "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
         }
         for row in final_answers(work, found)
+        if found["state"] == "closed"
     ]
     tasks = tasks_of(read_spec(found["spec"]), items, answers)
     return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
-    """File names and bytes of an export in one of :data:`FORMATS`."""
+    """File names and bytes of an export in one of :data:`FORMATS`.
+
+    Before closing no file tells of any question, so that nobody learns which of them are gold or
+    panel, or which come next: the archive proves what was committed to
+    (:func:`noracle.collect.archive.without_questions`), the others hold items and the answers of
+    systems.
+    """
     rule = f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}."
     Refused.unless(kind in FORMATS, rule)
-    slug = str(project_of(work, project)["slug"])
+    row = project_of(work, project)
+    slug, closed = str(row["slug"]), row["state"] == "closed"
     if kind == "archive":
-        return {f"{slug}.zip": archive_of(work, project, texts=texts).to_bytes()}
+        # Texts say which items test attention.
+        whole = archive_of(work, project, texts=texts and closed)
+        return {f"{slug}.zip": (whole if closed else without_questions(whole)).to_bytes()}
     if kind == "label-studio":
         return {f"{slug}.json": label_studio(work, project, texts=texts)}
     return table_files(evidence_tables(work, project, texts=texts), kind)

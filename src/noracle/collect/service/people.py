@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 import secrets
+import statistics
 import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from noracle.bounds.binomial import clopper_pearson
+from noracle.collect.archive import verdicts
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused
 from noracle.collect.model import EVERYBODY, ProjectSpec, Role, read_spec
 from noracle.collect.service import access
@@ -265,6 +269,11 @@ def add_person(
     return int(row["id"])
 
 
+def nobody_yet(work: Work) -> bool:
+    """Whether no account was ever made."""
+    return work.one("SELECT id FROM person LIMIT 1") is None
+
+
 def find_person(work: Work, email: str) -> Row | None:
     """``id, email, name, password, locale, active`` of an address; None if it has no account."""
     try:
@@ -425,6 +434,8 @@ def forget(work: Work, email: str, *, now: float) -> int:
     work.run("DELETE FROM pool_member WHERE person_id = :who", who=who)
     for table in ("session", "device", "identity", "reset"):
         work.run(f"DELETE FROM {table} WHERE person_id = :who", who=who)  # noqa: S608 (our own names)
+    tried = access.token_hash(f"account|{person['email']}")
+    work.run("DELETE FROM throttle WHERE key = :key", key=tried)
     work.run(SQL.revoke_all_of, now=now, person=who)
     work.run(SQL.forget_person, now=now, person=who)
     return len(projects)
@@ -437,3 +448,56 @@ def _give_back(work: Work, project: int, person: int, alias: str, now: float) ->
         lease = {"lease": row["lease"], "until": row["lease_until"]}
         payload = {**lease, "place": row["place"], "question": row["id"]}
         work.log(project, "lease-expired", payload, actor=alias, at=now)
+
+
+def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
+    """How annotators work: ``alias, name, answers, seconds`` (median), ``expired, gold, panel``.
+
+    ``gold`` and ``panel`` are right ones, all, and an exact interval, or None: verdicts as the known
+    class says, and items with exactly one yes among complete panels with a verdict of theirs. Never
+    by item; while the project is open in steps of five, so that no single answer shows.
+    """
+    spec, project = member.spec, member.project
+    people = {one["alias"]: one for one in people_of(work, member) if one["role"] == "annotator"}
+    truth = {row["name"]: int(row["truth"]) for row in work.all(SQL.gold, project=project)}
+    taken: dict[str, list[float]] = {}
+    gold: dict[str, list[bool]] = {}
+    panel: dict[str, list[tuple[str, str]]] = {}
+    for row in work.all(SQL.first_answers, project=project):
+        alias, item = row["rater"], row["item"]
+        taken.setdefault(alias, []).append(float(row["received_at"]) - float(row["shown_at"]))
+        said = verdicts(spec, json.loads(row["shown"]), row["value"])
+        if row["kind"] in ("gold", "attention") and item in truth:
+            right = [(k == truth[item]) == (v == "yes") for k, v in said if v in ("yes", "no")]
+            gold.setdefault(alias, []).extend(right)
+        elif row["kind"] == "panel":
+            panel.setdefault(item, []).append((alias, row["value"]))
+    whole: dict[str, list[bool]] = {}
+    for said_of in panel.values():
+        if len(said_of) == spec.n_classes:
+            one_yes = sum(value == "yes" for _, value in said_of) == 1
+            for alias in dict.fromkeys(alias for alias, _ in said_of):
+                whole.setdefault(alias, []).append(one_yes)
+    late = {row["actor"]: int(row["n"]) for row in work.all(SQL.expired_by, project=project)}
+    step = 1 if member.state == "closed" else 5
+    return [
+        {
+            "alias": alias,
+            "name": one["name"],
+            "answers": len(taken.get(alias, ())),
+            "seconds": statistics.median(taken[alias]) if alias in taken else None,
+            "expired": late.get(alias, 0),
+            "gold": _share(gold.get(alias, []), spec.confidence, step),
+            "panel": _share(whole.get(alias, []), spec.confidence, step),
+        }
+        for alias, one in people.items()
+    ]
+
+
+def _share(right: list[bool], confidence: float, step: int) -> dict[str, Any] | None:
+    n = len(right) - len(right) % step
+    if not n:
+        return None
+    k, tail = sum(right[:n]), (1 - confidence) / 2
+    low, high = clopper_pearson(k, n, tail, tail)
+    return {"right": k, "of": n, "low": low, "high": high}

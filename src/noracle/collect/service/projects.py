@@ -37,7 +37,13 @@ LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
 _AT_A_TIME = 500
 _BUSY_SECONDS = 60.0
-_LEFTOVERS = (SQL.some_questions, SQL.some_draws, SQL.some_gold, SQL.some_items)
+_LEFTOVERS = (
+    SQL.some_questions,
+    SQL.some_draws,
+    SQL.some_gold,
+    SQL.some_items,
+    SQL.some_imports,
+)
 Answers = Mapping[str, int | None]
 
 
@@ -164,8 +170,10 @@ def import_items(
     """
     hold(work, project, "draft")
     rows, gold, payload = _checked(work, project, items, set())
-    _insert(work, SQL.add_item, rows)
+    batch = _new_import(work, project, now)
+    _insert(work, SQL.add_item, ({**row, "batch": batch} for row in rows))
     _insert(work, SQL.add_gold, gold)
+    payload = _counted(work, batch, payload)
     work.log(project, "imported", payload, actor=actor, at=now)
     return len(rows)
 
@@ -178,13 +186,25 @@ def import_in_steps(
     with _Steps(store, project) as steps:
         known = {picture.sha256 for picture in pictures}
         rows, gold, payload = store.read_now(lambda work: _checked(work, project, items, known))
+        batch = steps.write(lambda work: _new_import(work, project, time.time()))
         for picture in pictures:
             steps.write(lambda work, picture=picture: _add_image(work, project, picture))  # type: ignore[misc]
-        steps.insert(SQL.add_item, rows)
+        steps.insert(SQL.add_item, ({**row, "batch": batch} for row in rows))
         steps.insert(SQL.add_gold, gold)
         about: Any = {"actor": actor, "at": time.time()}
-        steps.finish(lambda work: work.log(project, "imported", payload, **about))
+        steps.finish(
+            lambda work: work.log(project, "imported", _counted(work, batch, payload), **about)
+        )
     return len(rows)
+
+
+def _new_import(work: Work, project: int, now: float) -> int:
+    return int((work.one(SQL.add_import, project=project, now=now) or {"id": 0})["id"])
+
+
+def _counted(work: Work, batch: int, payload: Mapping[str, object]) -> dict[str, object]:
+    work.run(SQL.count_import, batch=batch, items=payload["items"], gold=payload["gold"])
+    return {**payload, "import": batch}
 
 
 Rows = list[dict[str, object]]
@@ -215,6 +235,42 @@ def _checked(
     Refused.unless(rows, "items must not be empty; got none.")
     hashes = [str(row["sha256"]) for row in rows]
     return rows, gold, {"items": len(rows), "gold": len(gold), "sha256": digest(hashes)}
+
+
+def undo_import(work: Work, project: int, batch: int, *, actor: str, now: float) -> None:
+    """Take the items of one import out of a draft again, with pictures that no other item shows."""
+    hold(work, project, "draft")
+    known = {int(row["id"]): row for row in work.all(SQL.imports, project=project)}
+    NotFound.unless(batch in known, "There is no such import in this project.")
+    work.run(SQL.drop_gold_of, batch=batch)
+    work.run("DELETE FROM item WHERE import_id = :batch", batch=batch)
+    work.run(SQL.drop_import, batch=batch, project=project)
+    contents = (json.loads(row["content"]) for row in work.all(SQL.contents, project=project))
+    shown = {content.get("image") for content in contents}
+    for row in work.all(SQL.images, project=project):
+        if row["sha256"] not in shown:
+            work.run(SQL.drop_image, project=project, sha256=row["sha256"])
+    counts = {key: known[batch][key] for key in ("items", "gold")}
+    work.log(project, "import-undone", {**counts, "import": batch}, actor=actor, at=now)
+
+
+def imports_of(work: Work, project: int) -> list[Row]:
+    """``id, items, gold, at`` of what was imported into a project."""
+    return work.all(SQL.imports, project=project)
+
+
+def upload_of(work: Work, member: Member) -> Row | None:
+    """``name, bytes`` of the file of a member that waits until its columns are clear."""
+    return work.one(SQL.upload, project=member.project, person=member.person)
+
+
+def keep_upload(work: Work, member: Member, file: tuple[str, bytes] | None, *, now: float) -> None:
+    """Keep a file in the place of the member's last one, or drop that; all are dropped in a day."""
+    hold(work, member.project, "draft")
+    who = {"project": member.project, "person": member.person}
+    work.run(SQL.drop_uploads, old=now - 86400, **who)
+    if file is not None:
+        work.run(SQL.keep_upload, name=file[0], bytes=file[1], now=now, **who)
 
 
 def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:

@@ -158,6 +158,9 @@ class Store(Protocol):
     def backup(self, path: Path) -> None:
         """A consistent copy for ``restore`` while work goes on: a database file, or an archive."""
 
+    def scrub(self) -> None:
+        """Overwrite what was erased from the accounts in the files of the database too."""
+
     def close(self) -> None:
         """Finish what waits, and close."""
 

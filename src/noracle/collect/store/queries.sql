@@ -28,7 +28,7 @@ SELECT id, name FROM item WHERE project_id = :project
 -- name: count_items
 SELECT COUNT(*) AS n FROM item WHERE project_id = :project
 -- name: add_item
-INSERT INTO item (project_id, name, content, sha256) VALUES (:project, :name, :content, :sha256)
+INSERT INTO item (project_id, name, content, sha256, import_id) VALUES (:project, :name, :content, :sha256, :batch)
 -- name: add_gold
 INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name
 -- name: gold
@@ -44,6 +44,8 @@ SELECT media, bytes FROM image WHERE project_id = :project AND sha256 = :sha256
 -- name: add_image
 INSERT INTO image (project_id, sha256, media, bytes) VALUES (:project, :sha256, :media, :bytes)
 ON CONFLICT DO NOTHING
+-- name: drop_image
+DELETE FROM image WHERE project_id = :project AND sha256 = :sha256
 -- name: contents_seen
 SELECT i.content FROM question q JOIN item i ON i.id = q.item_id
 WHERE q.project_id = :project AND q.person_id = :person ORDER BY q.leased_at DESC LIMIT 3
@@ -61,7 +63,7 @@ SELECT MIN(id) AS first, MAX(id) AS last FROM question WHERE project_id = :proje
 -- name: propensities
 SELECT id, propensity FROM question WHERE project_id = :project
 -- name: questions_left
-SELECT COUNT(*) AS n FROM question WHERE project_id = :project AND status = 0 AND pool IN
+SELECT COUNT(*) AS n FROM question WHERE project_id = :project AND (status = 0 OR (status = 1 AND person_id = :person)) AND pool IN
 (SELECT pool FROM pool_member WHERE project_id = :project AND person_id = :person)
 -- name: held_by
 SELECT id, place, lease, lease_until FROM question
@@ -292,6 +294,54 @@ INSERT INTO identity (issuer, subject, person_id) VALUES (:issuer, :subject, :pe
 SELECT value FROM setting WHERE name = :name
 -- name: set_setting
 INSERT INTO setting (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value
+-- name: some_imports
+DELETE FROM item_import WHERE project_id = :project AND items = 0
+
+-- Imports, files that wait, and webhooks.
+
+-- name: expired_by
+SELECT actor, COUNT(*) AS n FROM event WHERE project_id = :project AND kind = 'lease-expired' GROUP BY actor
+-- name: imports
+SELECT id, items, gold, at FROM item_import WHERE project_id = :project ORDER BY id
+-- name: add_import
+INSERT INTO item_import (project_id, items, gold, at) VALUES (:project, 0, 0, :now) RETURNING id
+-- name: count_import
+UPDATE item_import SET items = :items, gold = :gold WHERE id = :batch
+-- name: drop_import
+DELETE FROM item_import WHERE id = :batch AND project_id = :project
+-- name: drop_gold_of
+DELETE FROM gold WHERE item_id IN (SELECT id FROM item WHERE import_id = :batch)
+-- name: contents
+SELECT content FROM item WHERE project_id = :project
+-- name: keep_upload
+INSERT INTO upload (project_id, person_id, name, bytes, at) VALUES (:project, :person, :name, :bytes, :now)
+-- name: upload
+SELECT name, bytes FROM upload WHERE project_id = :project AND person_id = :person
+-- name: drop_uploads
+DELETE FROM upload WHERE (project_id = :project AND person_id = :person) OR at < :old
+-- name: webhooks
+SELECT id, url, at, fault FROM webhook WHERE project_id = :project ORDER BY id
+-- name: add_webhook
+INSERT INTO webhook (project_id, url, at) VALUES (:project, :url, :now) ON CONFLICT DO NOTHING RETURNING id
+-- name: drop_webhook
+DELETE FROM webhook WHERE id = :id AND project_id = :project
+-- name: drop_deliveries
+DELETE FROM delivery WHERE webhook_id = :id AND webhook_id IN (SELECT id FROM webhook WHERE project_id = :project)
+-- name: due
+SELECT d.id, d.webhook_id, d.event_id, d.tries, d.at, d.next_at, w.url, w.at AS made, j.slug, e.kind, e.actor, e.at AS happened, e.payload
+FROM delivery d JOIN webhook w ON w.id = d.webhook_id JOIN event e ON e.id = d.event_id
+JOIN project j ON j.id = w.project_id WHERE d.next_at <= :now ORDER BY d.next_at, d.id LIMIT 50
+-- name: take_delivery
+UPDATE delivery SET tries = tries + 1, next_at = :later WHERE id = :id AND next_at = :next_at
+-- name: drop_delivery
+DELETE FROM delivery WHERE id = :id
+-- name: set_fault
+UPDATE webhook SET fault = :fault WHERE id = :id AND fault <> :fault
+-- name: watched
+SELECT j.id, COUNT(*) AS n, (SELECT COUNT(*) FROM answer a WHERE a.project_id = j.id) AS answers
+FROM project j JOIN webhook w ON w.project_id = j.id WHERE j.state IN ('open', 'closed') GROUP BY j.id
+-- name: last_alarm
+SELECT payload FROM event WHERE project_id = :project AND kind = 'alarm' ORDER BY id DESC LIMIT 1
 
 -- The transactions of every click, for SQLite: values by their place. PostgreSQL has the same rules
 -- in migrations/0002_guards.postgresql.sql and 0005_undo.postgresql.sql.

@@ -644,6 +644,13 @@ class SqliteStore(Store):
         with contextlib.closing(connect(self.path, read_only=True)) as source:
             copy_database(source, path)
 
+    def scrub(self) -> None:
+        """Empty the log, which still has the pages as they were (the file itself was overwritten)."""
+        with contextlib.closing(connect(self.path)) as connection:
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        remedy = "Try again, or restart the server: it empties the log when it ends."
+        require(not busy, f"the log must be free to be emptied; others read it. {remedy}")
+
     def close(self) -> None:
         """Finish what waits, and close."""
         with self._gate:

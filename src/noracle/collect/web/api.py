@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
@@ -13,12 +13,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from noracle.collect import formats
+from noracle.collect.content import Picture
 from noracle.collect.errors import Forbidden, Refused, SignedOut
 from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
-from noracle.collect.service import access, people, projects
+from noracle.collect.service import access, people, projects, webhooks
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
-from noracle.collect.store.base import Work
+from noracle.collect.store.base import Store, Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Change, Web
 from noracle.collect.web.page import export_response, language_of, web_of
@@ -117,6 +119,12 @@ class Invite(Strict):
     role: Literal["owner", "manager", "annotator", "auditor"]
     pool: Whole | None = None
     days: Annotated[FiniteFloat, Field(gt=0, le=365)] = 7.0
+
+
+class NewWebhook(Strict):
+    """Where to call."""
+
+    url: Annotated[str, Field(max_length=500), AfterValidator(_clean)]
 
 
 class AnswerBody(Strict):
@@ -385,15 +393,122 @@ async def _body(request: Request, model: type[Body]) -> Body:
 
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_FEW_ITEMS))
-async def add_items(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
-    """Add items to a draft."""
-    await web.member(session, slug, MANAGERS)
-    body = await _body(request, NewItems)
-    items = [Item(name=item.name, content=item.content, truth=item.truth) for item in body.items]
+async def add_items(
+    slug: str,
+    request: Request,
+    session: Session,
+    web: OurWeb,
+    file: Annotated[str, Query(max_length=200)] = "",
+) -> Any:
+    """Add items to a draft: as JSON, or a whole file (``application/octet-stream``) whose name is
+    ``file``; ``item=…``, ``text=…`` and so on name its columns.
+    """
+    spec = (await web.member(session, slug, MANAGERS)).spec
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if file and media == "application/octet-stream":
+        wishes = request.query_params
+        columns = {part: wishes[part] for part in formats.COLUMNS if wishes.get(part)} or None
+        about: Any = {"spec": spec, "name": file, "columns": columns}
+        upload = await web.parsed(formats.read_items, await request.body(), **about)
+        op = adding_items(upload.items, upload.pictures)
+    else:
+        body = await _body(request, NewItems)
+        op = adding_items([Item(**dict(item)) for item in body.items], {})
+    return {"items": await web.long(session, slug, op)}
 
-    keep = projects.import_in_steps
-    n = await web.long(session, slug, lambda st, m: keep(st, m.project, items, (), actor=m.alias))
-    return {"items": n}
+
+@router.delete("/projects/{slug}/imports/{batch}", status_code=204)
+async def undo_import(slug: str, batch: Whole, session: Session, web: OurWeb) -> Response:
+    """Take the items of an import out of a draft again."""
+    await web.change(session, slug, MANAGERS, undoing(batch))
+    return Response(status_code=204)
+
+
+@router.get("/projects/{slug}")
+async def project(slug: str, session: Session, web: OurWeb) -> Any:
+    """State, specification, progress, systems and imports; what was committed to."""
+    member = await web.member(session, slug, READERS)
+
+    def op(work: Work) -> dict[str, Any]:
+        row = projects.project_row(work, slug)
+        plain = ("slug", "name", "state", "commitment", "root", "last_seq", "head")
+        return {
+            **{key: row[key] for key in plain},
+            "spec": member.spec.to_dict(),
+            "progress": projects.progress(work, member.project),
+            "systems": projects.systems_of(work, member.project),
+            "imports": projects.imports_of(work, member.project),
+        }
+
+    return await web.store.read_chained(member.project, op)
+
+
+@router.put("/projects/{slug}/spec", status_code=204)
+async def change_spec(slug: str, body: AnyJson, session: Session, web: OurWeb) -> Response:
+    """Another specification of a draft."""
+    spec = spec_of(body)
+    change = projects.change_spec
+    await web.change(session, slug, MANAGERS, lambda w, m, _: change(w, m.project, spec))
+    return Response(status_code=204)
+
+
+@router.get("/projects/{slug}/people")
+async def people_of(slug: str, session: Session, web: OurWeb) -> Any:
+    """Members, how annotators work, and open invitations; for auditors without names."""
+    member = await web.member(session, slug, READERS)
+
+    def op(work: Work) -> dict[str, Any]:
+        found = people.invitations_of(work, member, now=time.time())
+        known, raters = people.people_of(work, member), people.raters_of(work, member)
+        return {"people": known, "raters": raters, "invitations": found}
+
+    return await web.store.read(op)
+
+
+@router.delete("/projects/{slug}/invitations/{invitation}", status_code=204)
+async def revoke(slug: str, invitation: Whole, session: Session, web: OurWeb) -> Response:
+    """Withdraw an invitation that was not used."""
+    withdraw = people.revoke_invitation
+    await web.change(session, slug, MANAGERS, lambda w, m, now: withdraw(w, m, invitation, now=now))
+    return Response(status_code=204)
+
+
+@router.get("/projects/{slug}/webhooks")
+async def webhooks_of(slug: str, session: Session, web: OurWeb) -> Any:
+    """The webhooks of a project, with their secrets."""
+    member = await web.member(session, slug, MANAGERS)
+    rows = await web.store.read(lambda work: webhooks.webhooks_of(work, member.project))
+    key = web.settings.key
+    return {"webhooks": [{**row, "secret": webhooks.secret_of(key, row)} for row in rows]}
+
+
+@router.post("/projects/{slug}/webhooks", status_code=201)
+async def add_webhook(slug: str, body: NewWebhook, session: Session, web: OurWeb) -> Any:
+    """Call this address on answers, at closing, and when a check fails."""
+    change = webhooks.changing(body.url, None, web.settings.webhook_hosts)
+    row = await web.change(session, slug, MANAGERS, change)
+    return {**row, "secret": webhooks.secret_of(web.settings.key, row)}
+
+
+@router.delete("/projects/{slug}/webhooks/{webhook}", status_code=204)
+async def drop_webhook(slug: str, webhook: Whole, session: Session, web: OurWeb) -> Response:
+    """Call it no more; what waits for it is dropped."""
+    await web.change(session, slug, MANAGERS, webhooks.changing(None, webhook, ()))
+    return Response(status_code=204)
+
+
+def adding_items(
+    items: Sequence[Item], pictures: Mapping[str, Picture]
+) -> Callable[[Store, Member], int]:
+    """The long change that brings items and their pictures into a draft."""
+    keep, shown = projects.import_in_steps, pictures.values()
+    return lambda store, member: keep(store, member.project, items, shown, actor=member.alias)
+
+
+def undoing(batch: int) -> Change[None]:
+    """The change that takes an import out of a draft again."""
+    undo = projects.undo_import
+    return lambda w, member, now: undo(w, member.project, batch, actor=member.alias, now=now)
 
 
 def _step(change: Callable[..., object]) -> Change[object]:

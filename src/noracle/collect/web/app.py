@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
 from noracle.collect.errors import SignedOut, Throttled, Unavailable
+from noracle.collect.service import webhooks
 from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
@@ -204,7 +205,10 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         for name in ("sign_in.html", "work.html"):  # what the first request would wait for
             await asyncio.to_thread(environment().get_template, name)
+        teller = webhooks.Teller(store, settings.key, settings.webhook_hosts)
+        telling = asyncio.create_task(teller.run())
         yield
+        telling.cancel()
 
     app = _App(
         title="noracle collect",

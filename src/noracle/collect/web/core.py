@@ -288,7 +288,12 @@ class Web:
         """End all sessions of the person."""
         if (person := await self.person(session)) is None:
             raise SignedOut
-        await self.store.write(lambda w: w.run(SQL.drop_other_sessions, person=person.id, keep=""))
+
+        def op(work: Work) -> None:
+            answers.leave_all(work, session, now=time.time())
+            work.run(SQL.drop_other_sessions, person=person.id, keep="")
+
+        await self.store.write(op)
 
     async def reset_of(self, token: str) -> Row:
         """Whose password a link sets."""
@@ -352,6 +357,16 @@ class Web:
             )
         email = people.email_key(account["email"])
         return await self.start(joined.person, caller, good, email), joined
+
+    async def first(self, password: str, caller: Newcomer, account: dict[str, str]) -> Started:
+        """The first account of a database that has none, and a session."""
+        hashed = await asyncio.to_thread(people.hash_password, password)
+
+        def op(work: Work) -> int:
+            NotFound.unless(people.nobody_yet(work), "There is an account already; sign in.")
+            return people.add_person(work, password_hash=hashed, now=time.time(), **account)
+
+        return await self.start(await self.store.write(op), caller, email=account["email"])
 
     # asking and answering
 

@@ -6,23 +6,33 @@ import dataclasses
 import datetime as dt
 import math
 import time
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
 from noracle.collect import formats
-from noracle.collect.charts import charts_of
+from noracle.collect.charts import charts_of, final_of, outcome_of
 from noracle.collect.errors import CollectError, Forbidden, Refused
 from noracle.collect.live.records import LiveView
 from noracle.collect.model import ClassSpec, ProjectSpec, Role
-from noracle.collect.service import people, projects
+from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import MANAGERS, READERS, Member
 from noracle.collect.store.base import SQL, Row, Work
-from noracle.collect.web.api import ONLY_MANAGERS, STEPS, adding, create_project, spec_of
-from noracle.collect.web.core import Change, number, status_of
+from noracle.collect.web.api import (
+    ONLY_MANAGERS,
+    STEPS,
+    adding,
+    adding_items,
+    create_project,
+    spec_of,
+    undoing,
+)
+from noracle.collect.web.core import Change, Web, number, status_of
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
+from noracle.collect.web.work import visible
 from noracle.report import words
 
 router = APIRouter(include_in_schema=False)
@@ -99,15 +109,15 @@ def _sent(form: Fields) -> dict[str, str]:
 
 @router.get("/p/{slug}/setup")
 async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
-    """The state of the set-up; with ``?preview=seal`` what sealing would draw."""
-    return await _setup(page, slug, preview=preview == "seal")
+    """The state of the set-up; with ``?preview=seal`` (``close``) what sealing (closing) would do."""
+    return await _setup(page, slug, preview=preview)
 
 
 async def _setup(
     page: Visit,
     slug: str,
     *,
-    preview: bool = False,
+    preview: str = "",
     status: int = 200,
     error: str = "",
     fields: dict[str, str] | None = None,
@@ -116,8 +126,10 @@ async def _setup(
     project = member.project
 
     def op(work: Work) -> dict[str, Any]:
-        drawn = preview and member.state == "draft"
+        drawn = preview == "seal" and member.state == "draft"
         return {
+            "imports": projects.imports_of(work, project),
+            "webhooks": webhooks.webhooks_of(work, project),
             "project": projects.project_row(work, slug),
             "progress": projects.progress(work, project),
             "systems": projects.systems_of(work, project),
@@ -130,7 +142,9 @@ async def _setup(
         member=member,
         groups=_group_names(page, member),
         fields=fields or form_of(member.spec),
+        closing=preview == "close" and member.state == "open",
         error=error,
+        moment=moment,
         **await page.web.store.read(op),
     )
 
@@ -152,26 +166,105 @@ async def change(page: Visit, slug: str) -> Response:
             await page.change(slug, lambda w, m, _: projects.change_spec(w, m.project, spec))
         elif do == "seal":
             await page.web.seal(page.session, slug)
+        elif do == "close" and text(form, "sure") != "yes":
+            return page.go(f"/p/{slug}/setup?preview=close")
         elif do in STEPS:
             await page.change(slug, STEPS[do])
+        elif do == "undo":
+            await page.change(slug, undoing(number(form.get("import"), "import")))
+        elif do in ("webhook", "no-webhook"):
+            known = page.web.settings.webhook_hosts
+            await page.change(slug, webhooks.changing(form.get("url"), form.get("id"), known))
         else:
-            raise Refused("do must be spec, seal, open or close.")
+            raise Refused("do must be spec, seal, open, close, undo, webhook or no-webhook.")
     except CollectError as error:
         fields = _sent(form) if do == "spec" else None
         return await _setup(page, slug, status=status_of(error), error=str(error), fields=fields)
     return page.go(f"/p/{slug}/setup")
 
 
+_SHOWN = 5
+
+
+@router.get("/p/{slug}/items")
+async def items_page(page: Visit, slug: str) -> Response:
+    """The columns of the file that waits, and its first items as they will be shown."""
+    return await _items(page, slug, dict(page.request.query_params))
+
+
+async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Response:
+    member = await page.member(slug, MANAGERS)
+    file = await page.web.store.read(lambda work: projects.upload_of(work, member))
+    if file is None:
+        return page.go(f"/p/{slug}/setup")
+    page.web.slow_down(page.session)
+    problem, upload, name, data = "", None, file["name"], bytes(file["bytes"])
+    try:
+        names = await page.web.parsed(formats.columns_of, data, name=name)
+    except CollectError as error:
+        names, problem = [], str(error)
+    chosen = _columns(wishes) if "item" in wishes else formats.guess_columns(names)
+    if not problem:
+        try:
+            upload = await _read(page.web, data, name, member, names and chosen)
+        except CollectError as error:
+            problem = str(error)
+    shown = [] if upload is None else upload.items[:_SHOWN]
+    return page.render(
+        "items.html",
+        member=member,
+        file=name,
+        columns=names,
+        chosen=chosen,
+        parts=_part_names(page.say),
+        shown=shown,
+        visible=visible,
+        classes=[c.name for c in member.spec.classes],
+        n=0 if upload is None else len(upload.items),
+        gold=0 if upload is None else sum(item.truth is not None for item in upload.items),
+        problem=problem,
+    )
+
+
+def _part_names(_: Say) -> dict[str, str]:
+    names = {"item": _("Name of the item"), "text": _("Text"), "markdown": _("Text in Markdown")}
+    names |= {"image": _("Picture"), "options": _("Options")}
+    return {**names, "truth": _("Known class (makes it a test item)")}
+
+
+def _columns(wishes: Mapping[str, object]) -> dict[str, str]:
+    return {part: wish for part in formats.COLUMNS if (wish := str(wishes.get(part) or ""))}
+
+
+async def _read(web: Web, data: bytes, name: str, member: Member, columns: Any) -> formats.Upload:
+    about: Any = {"spec": member.spec, "name": name, "columns": columns or None}
+    upload: formats.Upload = await web.parsed(formats.read_items, data, **about)
+    for item in upload.items[:_SHOWN]:
+        projects.check_item(item, member.spec)
+    once = len({item.name for item in upload.items}) == len(upload.items)
+    Refused.unless(once, "items must be named only once; choose another column for the name.")
+    return upload
+
+
 @router.post("/p/{slug}/items")
 async def items(page: Visit, slug: str) -> Response:
-    """A file of items, into a draft; pictures are decoded in a thread."""
-    spec = (await page.member(slug, MANAGERS)).spec
-    file = _file(await page.form(files=1))
-    upload = await page.web.parsed(formats.read_items, file.data, spec=spec, name=file.name)
-    found, keep = (upload.items, upload.pictures.values()), projects.import_in_steps
-    await page.web.long(
-        page.session, slug, lambda st, m: keep(st, m.project, *found, actor=m.alias)
-    )
+    """Keep a file until its columns are clear, add its items to a draft, or drop it."""
+    member = await page.member(slug, MANAGERS)
+    form = await page.form(files=1)
+    if text(form, "do") not in ("add", "drop"):
+        file = _file(form)
+        kept = (file.name, file.data)
+        await page.web.parsed(formats.columns_of, file.data, name=file.name)
+        await page.change(slug, lambda w, m, now: projects.keep_upload(w, m, kept, now=now))
+        return page.go(f"/p/{slug}/items")
+    if text(form, "do") == "add":
+        found = await page.web.store.read(lambda work: projects.upload_of(work, member))
+        if found is None:
+            raise Refused("file must be chosen.")
+        columns = _columns(form)
+        upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
+        await page.web.long(page.session, slug, adding_items(upload.items, upload.pictures))
+    await page.change(slug, lambda w, m, now: projects.keep_upload(w, m, None, now=now))
     return page.go(f"/p/{slug}/setup")
 
 
@@ -218,6 +311,8 @@ async def dashboard(page: Visit, slug: str) -> Response:
         number=_number,
         percent=_percent,
         moment=moment,
+        outcome=outcome_of,
+        finals={s.name: final_of(view.state, s) for s in view.systems},
     )
 
 
@@ -274,9 +369,12 @@ async def _people(
 ) -> Response:
     member = await page.member(slug, MANAGERS)
     now = time.time()
-    known, invitations = await page.web.store.read(
-        lambda work: (people.people_of(work, member), people.invitations_of(work, member, now=now))
-    )
+
+    def op(work: Work) -> tuple[Any, Any, Any]:
+        raters = people.raters_of(work, member)
+        return people.people_of(work, member), people.invitations_of(work, member, now=now), raters
+
+    known, invitations, raters = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
     return page.render(
         "people.html",
@@ -284,6 +382,8 @@ async def _people(
         member=member,
         people=known,
         invitations=invitations,
+        raters=raters,
+        number=_number,
         roles=roles,
         groups=_group_names(page, member),
         link=link,

@@ -173,6 +173,35 @@ async def reset(page: Guest, token: str) -> Response:
     return page.go("/", started=started)
 
 
+@router.get("/first/{token}")
+async def first_page(page: Guest, token: str) -> Response:
+    """The form for the first account of a new database."""
+    await _check_first(page, token)
+    return page.render("join.html", invitation=None, email="", name="")
+
+
+async def _check_first(page: Page, token: str) -> None:
+    wanted = security.first_token(page.web.settings.key).encode()
+    empty = await page.web.store.read(people.nobody_yet)
+    fits = empty and hmac.compare_digest(token.encode("utf-8", "replace"), wanted)
+    NotFound.unless(fits, "There is no such page.")
+
+
+@router.post("/first/{token}")
+async def first(page: Guest, token: str) -> Response:
+    """Make the first account; the link works once."""
+    await _check_first(page, token)
+    form = await page.form()
+    sent = {"email": text(form, "email", most=254), "name": text(form, "name", most=200)}
+    try:
+        account = {**sent, "locale": page.words.language}
+        fresh = await page.web.first(text(form, "password", most=1000), page.caller, account)
+    except CollectError as error:
+        status, told = status_of(error), str(error)
+        return page.render("join.html", status=status, invitation=None, error=told, **sent)
+    return page.go("/new", started=fresh)
+
+
 @router.get("/")
 async def projects(page: Guest) -> Response:
     """My projects."""

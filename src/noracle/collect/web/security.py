@@ -66,6 +66,9 @@ class WebSettings:
     metrics_token
         If given, ``/metrics`` wants it as a bearer token; else it answers direct calls from this
         machine alone.
+    webhook_hosts
+        Hosts (``name`` or ``name:port``) that webhooks may call although they are private or
+        without TLS.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class WebSettings:
     session_seconds: int = 7 * 86400
     oidc: Oidc | None = None
     metrics_token: str | None = dataclasses.field(default=None, repr=False)
+    webhook_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.base_url)
@@ -181,6 +185,11 @@ UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 def csrf_token(settings: WebSettings, token_hash: str) -> str:
     """The token that a form of this session carries."""
     return hmac.new(settings.key, b"csrf|" + token_hash.encode(), "sha256").hexdigest()
+
+
+def first_token(key: bytes) -> str:
+    """What the link to the first account carries: only who started the server has it."""
+    return hmac.new(key, b"first account", "sha256").hexdigest()
 
 
 def check_csrf(settings: WebSettings, token_hash: str | None, sent: str | None) -> None:
