@@ -239,11 +239,13 @@ def test_counts_of_an_annotator_add_up(tmp_path: Path) -> None:
         visitor = site.as_(rater)
 
         def left() -> Any:
-            return site.store.read_now(lambda w: my_progress(w, project, rater))
+            return site.store.read_now(lambda w: my_progress(w, project, rater, day=0.0))
 
-        assert left() == {"done": 0, "left": 1}
+        assert left() == {"done": 0, "today": 0, "left": 1}
         asked = visitor.api("POST", "/projects/sum/next").json()["next"]
-        assert left() == {"done": 0, "left": 1}, "the question on the page is one that is left"
+        assert left() == {"done": 0, "today": 0, "left": 1}, (
+            "the question on the page is one that is left"
+        )
         sent = {"question": asked["question"], "key": asked["key"], "value": "no"}
         visitor.api("POST", "/projects/sum/answers", {**sent, "shown_at": time.time()})
-        assert left() == {"done": 1, "left": 0}
+        assert left() == {"done": 1, "today": 1, "left": 0}

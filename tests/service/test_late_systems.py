@@ -112,6 +112,7 @@ def test_the_cheat_promises_nothing_live_exported_and_verified(
     assert result.passed, result.findings
     assert result.systems == {"honest": "in time", "cheat": LATE}
     # tables: the estimate that anybody makes of them
+    service.close(ready.project)
     files = service.read(lambda w: exports.export_files(w, ready.project, "csv"))
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)

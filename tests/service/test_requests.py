@@ -356,6 +356,8 @@ def test_pages_seal_and_import_in_steps(tmp_path: Path) -> None:
         visitor = site.as_(boss)
         rows = "item,text\n" + "".join(f"i{k},t {k}\n" for k in range(3_000))
         assert visitor.upload("/p/alpha/items", "items.csv", rows.encode()).status == 303
+        chosen = {"do": "add", "item": "item", "text": "text"}
+        assert visitor.post("/p/alpha/items", chosen).status == 303
         assert visitor.post("/p/alpha/setup", {"do": "seal"}).status == 303
         assert visitor.post("/p/alpha/setup", {"do": "seal"}).status == 409
         assert counts(site.store) == (3_000, 3_000)

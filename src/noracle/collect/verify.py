@@ -689,6 +689,9 @@ def _judgements(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
             yield f"line {i}: {wrong} must be as the answer to question {made['question']} says"
 
 
+_ANSWERED = ("answer", "amended", "undone", "left")
+
+
 def _met(
     archive: ProjectArchive, parsed: Parsed, published: Sequence[str]
 ) -> tuple[tuple[str, ...], int]:
@@ -696,7 +699,7 @@ def _met(
     said = {value.strip().lower() for value in published}
     met = [name for name in ("commitment", "root") if archive.project[name] in said]
     last = max((e["seq"] for e in archive.events if e["hash"] in said), default=0)
-    bare = sum("answer" in payload for event, payload in parsed if event["seq"] > last)
+    bare = sum(e["kind"] in _ANSWERED for e, _ in parsed if e["seq"] > last)
     return (*met, *(["head"] if last else [])), bare
 
 

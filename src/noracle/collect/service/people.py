@@ -15,6 +15,7 @@ import secrets
 import statistics
 import threading
 import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from noracle.bounds.binomial import clopper_pearson
@@ -451,19 +452,22 @@ def _give_back(work: Work, project: int, person: int, alias: str, now: float) ->
 
 
 def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
-    """How annotators work: ``alias, name, answers, seconds`` (median), ``expired, gold, panel``.
+    """How annotators work: ``alias, name, answers, seconds`` (median), ``expired, comments, gold,
+    panel``.
 
     ``gold`` and ``panel`` are right ones, all, and an exact interval, or None: verdicts as the known
     class says, and items with exactly one yes among complete panels with a verdict of theirs. Never
     by item; while the project is open in steps of five, so that no single answer shows.
     """
+    from noracle.collect.service.answers import comments_of, final_answers
+
     spec, project = member.spec, member.project
     people = {one["alias"]: one for one in people_of(work, member) if one["role"] == "annotator"}
     truth = {row["name"]: int(row["truth"]) for row in work.all(SQL.gold, project=project)}
     taken: dict[str, list[float]] = {}
     gold: dict[str, list[bool]] = {}
     panel: dict[str, list[tuple[str, str]]] = {}
-    for row in work.all(SQL.first_answers, project=project):
+    for row in final_answers(work, access.project_of(work, project)):
         alias, item = row["rater"], row["item"]
         taken.setdefault(alias, []).append(float(row["received_at"]) - float(row["shown_at"]))
         said = verdicts(spec, json.loads(row["shown"]), row["value"])
@@ -479,6 +483,7 @@ def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
             for alias in dict.fromkeys(alias for alias, _ in said_of):
                 whole.setdefault(alias, []).append(one_yes)
     late = {row["actor"]: int(row["n"]) for row in work.all(SQL.expired_by, project=project)}
+    told = Counter(str(row["rater"]) for row in comments_of(work, project))
     step = 1 if member.state == "closed" else 5
     return [
         {
@@ -487,6 +492,7 @@ def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
             "answers": len(taken.get(alias, ())),
             "seconds": statistics.median(taken[alias]) if alias in taken else None,
             "expired": late.get(alias, 0),
+            "comments": told[alias],
             "gold": _share(gold.get(alias, []), spec.confidence, step),
             "panel": _share(whole.get(alias, []), spec.confidence, step),
         }

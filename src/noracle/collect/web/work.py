@@ -211,7 +211,6 @@ async def _question(
         return progress, my_last(work, member), answers.provisional(work, member, now=now), shown
 
     progress, last, undoable, shown = await page.web.store.read(op)  # laid out in a thread too
-    progress["left"] += asked is not None
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
     nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
