@@ -111,6 +111,7 @@ def test_fifty_items_as_a_physician(browser: Any, tmp_path: Path) -> None:
         page.click("text=Pause")
         page.wait_for_url(f"{site.url}/")
         boss = site.as_(found["owner"])
+        boss.api("POST", "/projects/ward/close")
         tables = zipfile.ZipFile(
             io.BytesIO(boss.api("GET", "/projects/ward/export?format=csv").body)
         )
