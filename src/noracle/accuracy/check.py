@@ -1208,7 +1208,7 @@ def label_checks(
     asked = judgements
     if asked is None and evidence.judgements is not None:
         asked = count_judgements(evidence, by_rater=False, counts=counts)
-    found = _late(evidence, systems)
+    found = late_of(evidence, systems)
     if asked is not None and is_question(asked, protocol):
         routing = check_routing(asked, seed=seed)
         found.append(dataclasses.replace(routing, diagnostics={"seed": seed}))
@@ -1244,8 +1244,10 @@ def late_checks(systems: Iterable[str]) -> list[Check]:
     return [_checked("time of upload", rests, parts, **about)]
 
 
-def _late(evidence: Evidence, systems: Sequence[str] | None) -> list[Check]:
-    """The systems that the answers mark as such; exports of a project do."""
+def late_of(evidence: Evidence, systems: Sequence[str] | None) -> list[Check]:
+    """The same of evidence whose answers mark such systems, as exports of a project do. It is no
+    test: it holds whether labels are checked or not.
+    """
     answers = evidence.answers
     if answers is None or "after_answers" not in answers.columns:
         return []

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from noracle.accuracy.check import for_comparison, label_checks
+from noracle.accuracy.check import for_comparison, label_checks, late_of
 from noracle.accuracy.clusters import (
     BY_CLUSTER,
     Place,
@@ -207,8 +207,8 @@ def _checks(
 ) -> tuple[Check, ...]:
     """The checks of the labels that go into a race or a comparison; all of its systems matter."""
     if checks == "none":
-        return ()
-    if checks == "auto":
+        checks = late_of(evidence, systems) if isinstance(evidence, Evidence) else ()
+    elif checks == "auto":
         checks = ()
         if isinstance(evidence, Evidence):
             checks = label_checks(evidence, systems=systems, protocol=protocol, seed=seed, **about)

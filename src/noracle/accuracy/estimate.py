@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from noracle.accuracy.check import checks_for, label_checks
+from noracle.accuracy.check import checks_for, label_checks, late_of
 from noracle.accuracy.clusters import (
     BY_CLUSTER,
     cluster_assumption,
@@ -387,7 +387,12 @@ def estimate_accuracies(
             population="beyond" if _is_sample(counts) else population,
             seed=seed,
         )
-    return {name: estimate_accuracy(counts.of(name), **options) for name in names}
+    unchecked = checks == "none" and isinstance(evidence, Evidence)
+    late = late_of(evidence, names) if unchecked else []  # type: ignore[arg-type]
+    own = {
+        name: options | {"checks": checks_for(late, name) or options["checks"]} for name in names
+    }
+    return {name: estimate_accuracy(counts.of(name), **own[name]) for name in names}
 
 
 def _is_sample(counts: AccuracyCounts) -> bool:
@@ -404,10 +409,12 @@ def _checks(
     **about_items: Any,
 ) -> tuple[Check, ...]:
     """The checks that go into the guarantee of the one system of these counts."""
-    if checks == "none" or not counts.systems:
+    if not counts.systems:
         return ()
     system = counts.systems[0]
-    if checks == "auto":
+    if checks == "none":
+        checks = late_of(evidence, [system]) if isinstance(evidence, Evidence) else ()
+    elif checks == "auto":
         about = evidence if isinstance(evidence, Evidence) else counts
         own: dict[str, Any] = {"counts": counts, "systems": [system], "seed": settings.seed}
         checks = label_checks(about, protocol=protocol, **own, **about_items)

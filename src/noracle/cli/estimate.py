@@ -6,6 +6,7 @@ import dataclasses
 import time
 from typing import Literal
 
+from noracle.accuracy.check import late_of
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracies
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, Sources, Stored, option, values, with_options
@@ -108,7 +109,11 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
             clusters=given.clusters,
             population=own.population,
         )
+    late = [] if evidence is None else late_of(evidence, wanted or None)
     if own.save_counts is not None:
+        rule = "--save-counts must be of systems that came before the answers"
+        why = "counts do not tell which came later, and would promise too much"
+        require(not late, f"{rule}; got one that came later: {why}. Leave it out.")
         write_json(own.save_counts, total.to_dict())
     about = values(own, "save_counts", "system", "transition", "check") | {
         "repeats": given.repeats if given.given else None,
@@ -118,6 +123,12 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
         "clusters": given.clusters,
     }
     with working("estimating"):
-        results = [*estimate_accuracies(total, systems=wanted or None, **about).values()]
+        estimates = estimate_accuracies(total, systems=wanted or None, **about)
+        if late and not own.check:  # which is no check, but what the answers say of themselves
+            about["checks"] = late
+            marked = {part["system"] for check in late for part in check.parts}
+            names = [name for name in estimates if name in marked]
+            estimates |= estimate_accuracies(total, systems=names, **about)
+        results = [*estimates.values()]
     shown = own.seed if checks else None
     output.emit(title, results, single=own.system is not None, seed=shown, more=checks)

@@ -23,11 +23,13 @@ from noracle import (
     check_missing,
     check_overlap,
     checks_for,
+    compare_systems,
     estimate_accuracies,
     estimate_accuracy,
     label_checks,
 )
 from noracle.accuracy.check import POLICY, for_comparison, remedy
+from noracle.cli import run
 from noracle.results import Guarantee, Kind
 from tests.contracts import evidence as contracts
 from tests.contracts.evidence import CASES, tables
@@ -564,3 +566,38 @@ def test_tables_are_counted_and_checked_once_for_all_systems(
     assert calls == {"count_accuracy": 1, "label_checks": 1}
     assert list(estimate_accuracies(evidence, systems=["b", "a"])) == ["b", "a"]
     assert {"a", "b"} <= set(both)
+
+
+def test_a_system_that_came_after_the_answers_promises_nothing_without_checks_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {
+        "item": [*range(40)] * 2,
+        "system": ["a"] * 40 + ["b"] * 40,
+        "answer": [i % 2 for i in range(40)] + [0] * 40,
+        "after_answers": [0] * 40 + [1] * 40,
+    }
+    asked = {"item": list(range(40)), "class": [0, 1] * 20, "verdict": ["yes", "no"] * 20}
+    evidence = Evidence.from_tables(answers, asked, n_classes=2)
+    for checks in ("auto", "none"):
+        kinds = [
+            e.guarantee.kind.label
+            for e in estimate_accuracies(evidence, checks=checks).values()  # type: ignore[arg-type]
+        ]
+        assert kinds[1] == "heuristic"
+        assert compare_systems(evidence, checks=checks).guarantee.kind.label == "heuristic"  # type: ignore[arg-type]
+    assert kinds[0] == "finite-sample"
+    files = []
+    for name, table in (("answers", answers), ("judgements", asked)):
+        path = tmp_path / f"{name}.csv"
+        rows = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+        path.write_text("\n".join([",".join(table), *rows]) + "\n", encoding="utf-8")
+        files += [f"--{name}", str(path)]
+    line = ["estimate", *files, "--n-classes", "2", "--no-check", "--json"]
+    assert run(line) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    told = [r["guarantee"]["kind"] for r in results if r["schema"] == "estimate/1"]
+    assert told == ["finite-sample", "heuristic"]
+    assert run([*line, "--save-counts", str(tmp_path / "counts.json")]) == 2
+    assert "came later" in capsys.readouterr().err
+    assert not (tmp_path / "counts.json").exists()
