@@ -154,6 +154,7 @@ def test_the_new_interval_works_and_says_what_it_promises(clone: Clone) -> None:
         "iid items",
         "uniform routing",
         "right verdicts",
+        "answers made without the verdicts",
     ]
     assert said["exact"] < said["width"] < 0.2
 

@@ -348,6 +348,7 @@ def test_sign_in_set_up_and_answer_through_the_forms(browser: Any, world: dict[s
             other.click("text=Beitreten")
             other.wait_for_selector("text=Ist das „cat“?")
             assert "Says meow." in other.inner_text("details")
+            other.wait_for_load_state("load")  # keys are heard once the script is there
             other.keyboard.press("1")
             other.wait_for_selector("text=1 Antwort von Ihnen ist gespeichert.")
         page.click("text=Sign out")
