@@ -113,12 +113,16 @@ def test_answers_and_closing_are_told_signed_and_blind(
         assert [(w["id"], w["secret"]) for w in listed] == [(made["id"], made["secret"])]
         answer(rater, 6, "yes")
         wait(lambda: len(receiver.calls) >= 6)
-        boss.api("POST", "/projects/told/close")
+        last = max(json.loads(body)["answer"] for _, body, _ in receiver.calls)
+        assert rater.api("POST", f"/projects/told/answers/{last}/undo").status == 200
         wait(lambda: len(receiver.calls) >= 7)
+        boss.api("POST", "/projects/told/close")
+        wait(lambda: len(receiver.calls) >= 8)
         wait(lambda: site.count("delivery") == 0)
         told = [json.loads(body) for _, body, _ in receiver.calls]
-        assert sorted(t["event"] for t in told) == ["answer"] * 6 + ["close"]
-        assert len({t["id"] for t in told}) == 7
+        assert sorted(t["event"] for t in told) == ["answer"] * 6 + ["close", "undo"]
+        assert [t["answer"] for t in told if t["event"] == "undo"] == [last]
+        assert len({t["id"] for t in told}) == 8
         for headers, body, path in receiver.calls:
             fits, now = headers["x-noracle-signature"], time.time()
             assert path == "/hook?x=1"

@@ -1,10 +1,11 @@
-"""Calls to other services when something happens: an answer, the close of a project, an alarm.
+"""Calls to other services when something happens: an answer, its undoing, the close of
+a project, an alarm.
 
 The trigger ``event_told`` puts a delivery down in the transaction of its event, so that none is
 lost. It is sent until somebody takes it (any 2xx), with growing pauses, for a day: at least once,
 always with the same id. Nothing waits for it. The body is JSON without texts, verdicts or people:
 
-    id, event (answer, close, alarm), project, at; rater (an alias), place, answer; checks (alarm)
+    id, event (answer, undo, close, alarm), project, at; rater (an alias), place, answer; checks (alarm)
 
 ``X-Noracle-Signature: t=SECONDS,v1=HEX`` has the HMAC-SHA256 of ``SECONDS.BODY`` under the secret of
 the webhook. Addresses are https and public, unless the server was told to trust a host; what a name
@@ -33,7 +34,7 @@ from noracle.collect.store.base import SQL, Row, Store, Work
 if TYPE_CHECKING:
     import httpx
 
-EVENTS = {"answer": "answer", "closed": "close", "alarm": "alarm"}
+EVENTS = {"answer": "answer", "undone": "undo", "closed": "close", "alarm": "alarm"}
 _DAY, _SECONDS, _PAUSE, _WATCH = 86400.0, 10.0, 1.0, 30.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _log = logging.getLogger("noracle.collect")
@@ -216,7 +217,7 @@ class Teller:
         # Numbers of deliveries come again in SQLite; those of events do not.
         name = f"{row['webhook_id']}-{row['event_id']}"
         body = {"id": name, "event": kind, "project": row["slug"], "at": row["happened"]}
-        if kind == "answer":
+        if kind in ("answer", "undo"):
             body |= {"rater": row["actor"], "place": told["place"], "answer": told["answer"]}
         body |= {"checks": told["checks"]} if kind == "alarm" else {}
         data = canonical(body).encode()
