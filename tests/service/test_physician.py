@@ -112,6 +112,8 @@ def test_fifty_items_as_a_physician(browser: Any, tmp_path: Path) -> None:
         page.wait_for_url(f"{site.url}/")
         boss = site.as_(found["owner"])
         boss.api("POST", "/projects/ward/close")
+        told = boss.get("/p/ward/people").text
+        assert "<strong>This item is broken</strong> Blurred; written by Dr. Erika M." in told
         tables = zipfile.ZipFile(
             io.BytesIO(boss.api("GET", "/projects/ward/export?format=csv").body)
         )

@@ -19,6 +19,7 @@ from noracle.collect.live.records import LiveView
 from noracle.collect.model import ClassSpec, ProjectSpec, Role
 from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import MANAGERS, READERS, Member
+from noracle.collect.service.answers import comments_of
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.api import (
     ONLY_MANAGERS,
@@ -370,19 +371,21 @@ async def _people(
     member = await page.member(slug, MANAGERS)
     now = time.time()
 
-    def op(work: Work) -> tuple[Any, Any, Any]:
-        raters = people.raters_of(work, member)
-        return people.people_of(work, member), people.invitations_of(work, member, now=now), raters
+    def op(work: Work) -> dict[str, Any]:
+        return {
+            "people": people.people_of(work, member),
+            "invitations": people.invitations_of(work, member, now=now),
+            "raters": people.raters_of(work, member),
+            "comments": comments_of(work, member.project),
+        }
 
-    known, invitations, raters = await page.web.store.read(op)
+    found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
     return page.render(
         "people.html",
         status=status,
         member=member,
-        people=known,
-        invitations=invitations,
-        raters=raters,
+        **found,
         number=_number,
         roles=roles,
         groups=_group_names(page, member),
