@@ -77,7 +77,7 @@ async def _speed(
     clients = await join_all(server.url, tokens)
     await loops(clients, seconds=2)  # warm
     pids = also(server.process.pid)
-    own = os.getpid()
+    own, memory = os.getpid(), rss_mib(tree(server.process.pid))
     before, ours, (busy, clock) = cpu_of(pids), cpu_of([own]), all_cpu()
     times, errors, took = await loops(clients, seconds=seconds)
     after, others, (later, then) = cpu_of(pids), cpu_of([own]), all_cpu()
@@ -91,6 +91,7 @@ async def _speed(
         "cores_busy_with_other_work": round(
             max(0.0, (later - busy) - (after - before) - (others - ours)) / (then - clock), 2
         ),
+        "rss_mib_when_warm": memory,
         "rss_mib": rss_mib(tree(server.process.pid)),
     }
 
@@ -101,7 +102,7 @@ def sqlite(args: argparse.Namespace, folder: Path) -> Figures:
     )
     return {
         **found,
-        "met": found["loops_per_s"] >= 300
+        "met": found["loops_per_s"] >= 600
         and found["p95_ms"] <= 150
         and found["p99_ms"] <= 250
         and found["errors"] == 0,
@@ -311,7 +312,7 @@ async def _page(url: str) -> list[float]:
 
 CLAIMS: dict[str, tuple[str, Callable[[argparse.Namespace, Path], Figures]]] = {
     "sqlite": (
-        "32 annotators, SQLite: ≥ 300 loops/s, p95 ≤ 150 ms, p99 ≤ 250 ms, no errors",
+        "32 annotators, SQLite: ≥ 600 loops/s, p95 ≤ 150 ms, p99 ≤ 250 ms, no errors",
         sqlite,
     ),
     "postgresql": ("32 annotators, PostgreSQL: ≥ 200 loops/s, p95 ≤ 250 ms, no errors", postgresql),
