@@ -165,7 +165,7 @@ def compare_systems(
         anytime=finite and every_look,
         assumptions=_assumptions(counts, sample, grouped),
     )
-    ranks = _ranks(names, [_value(found, samples, i) for i in range(len(names))], differences)
+    ranks = ranks_of(names, [_value(found, samples, i) for i in range(len(names))], differences)
     about = {"clusters": clusters, "population": population}
     used = _checks(evidence, checks, names, protocol, seed, **about)
     if counts.items:  # strata that were labelled at different rates are weighted
@@ -630,7 +630,7 @@ class _Clusters:
         )
 
 
-def _ranks(
+def ranks_of(
     names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]
 ) -> tuple[Rank, ...]:
     told = [d for d in differences if d.verdict != "not separable"]

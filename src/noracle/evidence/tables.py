@@ -354,6 +354,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "scores.value": ("score", "rating"),
     "votes.n": ("votes", "count"),
     "known.label": ("key", "truth", "gold", "target", "correct_answer", "answer_key"),
+    "preferences.first": ("model_a", "system_a", "a", "left", "model_1", "system_1"),
+    "preferences.second": ("model_b", "system_b", "b", "right", "model_2", "system_2"),
+    "preferences.winner": ("preference", "preferred", "outcome", "verdict", "vote", "winner_model"),
 }
 """Common names of the required columns, for every table or for one; taken only where the column
 itself is missing.

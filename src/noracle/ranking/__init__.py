@@ -1,0 +1,7 @@
+"""Systems ranked by preferences: which answer was preferred, without right or wrong."""
+
+from __future__ import annotations
+
+from noracle.ranking.rank import check_position, estimate_win_rates, rank_systems
+
+__all__ = ["check_position", "estimate_win_rates", "rank_systems"]

@@ -1,0 +1,358 @@
+"""Who is preferred: ranks, win rates, and the effect of the order in which answers are shown."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from noracle.accuracy.compare import ranks_of
+from noracle.bounds.binomial import clopper_pearson
+from noracle.errors import require
+from noracle.evidence.preferences import FIRST, NEITHER, OUTCOMES, SECOND, Preferences
+from noracle.ranking.strength import Floats, Strengths, chances, fit_strengths
+from noracle.results import (
+    Assumption,
+    Check,
+    Comparison,
+    Difference,
+    Estimate,
+    Guarantee,
+    Kind,
+    check_confidence,
+    choose,
+)
+
+Position = Literal["adjust", "ignore"]
+RATERS_ARE_MANY = 20
+"""From so many raters on, raters are a sample of more; fewer are these raters."""
+_DRAWS = 20_000
+_AT_ONCE = 4_000_000
+_RULE_OF_THUMB = 30
+METHOD = "Bradley-Terry with ties"
+_SMOOTHED = "some systems won or lost every comparison with others: half a win was added on either side of each pair compared"
+
+
+def rank_systems(
+    preferences: Preferences,
+    *,
+    position: Position = "adjust",
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Rank systems by preferences; all differences hold together at ``confidence``.
+
+    A system has a strength β; with d = β_first - β_second + γ the verdicts first : second : tie have
+    odds exp(d/2) : exp(-d/2) : exp(τ), γ being what being shown first is worth (Bradley and Terry
+    1952; Davidson and Beaver 1977). A difference is that of the shares of decided comparisons which
+    either system wins, with both orders equally often: tanh((β_a - β_b)/2). ``neither`` counts as a
+    tie.
+
+    Parameters
+    ----------
+    preferences
+        From :meth:`Preferences.from_table`.
+    position
+        ``adjust`` estimates the effect of the order, where the orders that were shown allow it;
+        ``ignore`` takes it as zero.
+    seed
+        For the simulated quantile of the largest deviation.
+
+    Notes
+    -----
+    Asymptotic. The covariance is the jackknife over items, and over raters too where there are 20 or
+    more (crossed clusters, Cameron, Gelbach and Miller 2011); limits take the quantile of the largest
+    studentised deviation among all pairs (multivariate t). Where the model does not hold, strengths
+    are those that fit best, on the pairs as often as they were compared.
+
+    References
+    ----------
+    Bradley and Terry (1952), Biometrika 39, 324-345; Davidson and Beaver (1977), Biometrics 33,
+    693-702; Cameron, Gelbach and Miller (2011), JBES 29, 238-249.
+
+    Examples
+    --------
+    >>> wins = [("a", "b", 60), ("b", "a", 25), ("a", "c", 70), ("c", "a", 20), ("b", "c", 45), ("c", "b", 40)]
+    >>> rows = [(x, y) for x, y, n in wins for _ in range(n)]
+    >>> table = {"item": list(range(len(rows))), "first": [min(r) if i % 2 else max(r) for i, r in enumerate(rows)],
+    ...          "second": [max(r) if i % 2 else min(r) for i, r in enumerate(rows)], "winner": [x for x, _ in rows]}
+    >>> ranking = rank_systems(Preferences.from_table(table))
+    >>> ranking.leaders, ranking.difference("b", "c").verdict
+    (('a',), 'not separable')
+    """
+    fit = _fit(preferences, position)
+    error = 1 - check_confidence(confidence)
+    names = preferences.systems
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    contrasts = np.zeros((len(pairs), len(fit.spread)))
+    for row, (i, j) in enumerate(pairs):
+        contrasts[row, i], contrasts[row, j] = 1.0, -1.0
+    value = contrasts[:, : len(names)] @ fit.values
+    low, high = _together(value, contrasts, fit, error, seed)
+    n = np.zeros((len(names), len(names)), dtype=int)
+    np.add.at(n, (preferences.first, preferences.second), 1)
+    said = zip(pairs, *(np.tanh(x / 2).tolist() for x in (value, low, high)), strict=True)
+    differences = [
+        Difference(
+            first=names[i], second=names[j], value=v, low=a, high=b, n=int(n[i, j] + n[j, i])
+        )
+        for (i, j), v, a, b in said
+    ]
+    ranks = ranks_of(names, _win_rates(fit)[0].tolist(), differences)
+    return Comparison(
+        systems=names,
+        differences=tuple(differences),
+        ranks=ranks,
+        leaders=tuple(r.system for r in ranks if r.best == 1),
+        confidence=confidence,
+        method=METHOD,
+        interval="jackknife by item, largest deviation",
+        guarantee=_guarantee(preferences, fit, position, error),
+        counts=_counts(preferences),
+        diagnostics=_diagnostics(preferences, fit),
+        notes=_notes(preferences, fit, position, differences),
+    )
+
+
+def estimate_win_rates(
+    preferences: Preferences,
+    *,
+    position: Position = "adjust",
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[Estimate, ...]:
+    """How often each system is preferred to the others; all intervals hold together.
+
+    The win rate of a system is the mean over the other systems of P(preferred) + P(tie)/2, with both
+    orders shown equally often, in the model of :func:`rank_systems`, whose parameters these are.
+
+    Examples
+    --------
+    >>> rows = [("a", "b")] * 30 + [("b", "a")] * 10
+    >>> table = {"item": list(range(40)), "first": ["a", "b"] * 20, "second": ["b", "a"] * 20,
+    ...          "winner": [x for x, _ in rows]}
+    >>> [round(e.value, 3) for e in estimate_win_rates(Preferences.from_table(table), position="ignore")]
+    [0.75, 0.25]
+    """
+    fit = _fit(preferences, position)
+    error = 1 - check_confidence(confidence)
+    rates, slopes = _win_rates(fit)
+    # On the scale of log-odds, where rates near 0 and 1 have limits inside.
+    scale = 1 / np.maximum(rates * (1 - rates), 1e-300)
+    logit = np.log(rates / (1 - rates))
+    low, high = _together(logit, slopes * scale[:, None], fit, error, seed)
+    se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, fit.spread, slopes), 0.0))
+    limits = zip(rates, *(1 / (1 + np.exp(-x)) for x in (low, high)), se, strict=True)
+    return tuple(
+        Estimate(
+            quantity="win rate",
+            subject=name,
+            value=float(value),
+            low=float(below),
+            high=float(above),
+            confidence=confidence,
+            method=METHOD,
+            interval="jackknife by item, largest deviation",
+            guarantee=_guarantee(preferences, fit, position, error),
+            se=float(error_),
+            counts=_counts(preferences),
+            diagnostics=_diagnostics(preferences, fit),
+            notes=_notes(preferences, fit, position, ()),
+        )
+        for name, (value, below, above, error_) in zip(preferences.systems, limits, strict=True)
+    )
+
+
+def check_position(preferences: Preferences) -> Check:
+    """Does it matter which answer is shown first?
+
+    Of verdicts that one rater gave on the same two answers in both orders, those that named the same
+    place twice were swayed by it: under no effect of the order, first twice is as likely as second
+    twice. Exact sign test. Rows without their mirror are not used.
+
+    Examples
+    --------
+    >>> table = {"item": [1, 1, 2, 2], "first": ["a", "b", "a", "b"], "second": ["b", "a", "b", "a"],
+    ...          "winner": ["first", "first", "a", "a"]}
+    >>> check_position(Preferences.from_table(table)).finding
+    '1 of 2 pairs shown in both orders named the same place twice: first 1, second 0'
+    """
+    first, second, same = _mirrored(preferences)
+    n = first + second
+    p_value = float(min(1.0, 2 * _tail(max(first, second), n))) if n else 1.0
+    share = clopper_pearson(first, n, 0.025, 0.025) if n else None
+    total = n + same
+    finding = f"{n} of {total} pairs shown in both orders named the same place twice: first {first}, second {second}"
+    return Check(
+        name="position",
+        assumption="no effect of the order shown",
+        p_value=p_value if total else math.nan,
+        statistic=first / n if n else math.nan,
+        finding=finding if total else "nothing was shown in both orders",
+        method="exact sign test on pairs shown in both orders",
+        counts={"first twice": first, "second twice": second, "same answer": same},
+        diagnostics={} if share is None else {"share of first": list(share)},
+        reason="" if total else "no rater saw the same two answers in both orders",
+    )
+
+
+def _mirrored(p: Preferences) -> tuple[int, int, int]:
+    """Pairs of verdicts in both orders that named the first place twice, the second twice, or went
+    with an answer.
+    """
+    size = len(p.systems)
+    low, high = np.minimum(p.first, p.second), np.maximum(p.first, p.second)
+    key = ((p.item * (int(p.rater.max()) + 1) + p.rater) * size + low) * size + high
+    turned = p.first > p.second
+    rows: dict[int, list[int | None]] = {}
+    for k, t, o in zip(key.tolist(), turned.tolist(), p.outcome.tolist(), strict=True):
+        seen = rows.setdefault(k, [None, None])
+        if seen[t] is None:  # the first verdict in each order counts
+            seen[t] = o
+    both = [(a, b) for a, b in rows.values() if a is not None and b is not None]
+    first, second = both.count((FIRST, FIRST)), both.count((SECOND, SECOND))
+    decided = sum(a in (FIRST, SECOND) and b in (FIRST, SECOND) for a, b in both)
+    return first, second, decided - first - second
+
+
+def _tail(k: int, n: int) -> float:
+    """P(X ≥ k) for n fair coins."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(k - 1, n, 0.5)) if k else 1.0
+
+
+# the fit and what follows
+
+
+def _fit(preferences: Preferences, position: Position) -> Strengths:
+    require(
+        isinstance(preferences, Preferences),
+        f"preferences must come from Preferences.from_table; got {type(preferences).__name__}.",
+    )
+    choose("position", position, ("adjust", "ignore"))
+    adjust = position == "adjust" and _orders_tell(preferences)
+    return fit_strengths(preferences, position=adjust, by_rater=_raters_vary(preferences))
+
+
+def _orders_tell(p: Preferences) -> bool:
+    """Whether the effect of the order can be told from the strengths, by which orders were shown."""
+    orders = np.unique(np.stack([p.first, p.second], axis=1), axis=0)
+    design = np.zeros((len(orders), len(p.systems) + 1))
+    rows = np.arange(len(orders))
+    design[rows, orders[:, 0]], design[rows, orders[:, 1]], design[:, -1] = 1.0, -1.0, 1.0
+    return int(np.linalg.matrix_rank(design)) == len(p.systems)
+
+
+def _raters_vary(p: Preferences) -> bool:
+    return len(p.raters) >= RATERS_ARE_MANY
+
+
+def _together(
+    value: Floats, contrasts: Floats, fit: Strengths, error: float, seed: int
+) -> tuple[Floats, Floats]:
+    """Limits of linear functions of the parameters that hold together."""
+    spread = contrasts @ fit.spread
+    se = np.sqrt(np.maximum((spread * contrasts).sum(axis=1), 0.0))
+    if not (se > 0).any():
+        return np.full_like(value, -np.inf), np.full_like(value, np.inf)
+    rng = np.random.default_rng(seed)
+    scale, axes = np.linalg.eigh(fit.spread)
+    half = axes * np.sqrt(np.maximum(scale, 0.0))
+    unit = (contrasts @ half) / np.where(se > 0, se, np.inf)[:, None]
+    largest = []
+    step = max(1, _AT_ONCE // len(contrasts))
+    for start in range(0, _DRAWS, step):
+        n = min(step, _DRAWS - start)
+        normal = rng.standard_normal((n, len(scale)))
+        chi = np.sqrt(rng.chisquare(fit.df, n) / fit.df)
+        largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
+    reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se
+    reach = np.where(se > 0, reach, np.inf)
+    return value - reach, value + reach
+
+
+def _win_rates(fit: Strengths) -> tuple[Floats, Floats]:
+    """Win rates, and their slopes in the parameters."""
+    size = len(fit.values)
+    d = fit.values[:, None] - fit.values[None, :]
+    first, second, tie = chances(d, fit.tie)
+    off = ~np.eye(size, dtype=bool)
+    rates = np.where(off, first + tie / 2, 0.0).sum(axis=1) / (size - 1)
+    mean = first - second
+    # With r = (1 + P(first) - P(second))/2: dr/dd = Var(sign)/4, dr/dτ = -P(tie)·E(sign)/2.
+    by_d = np.where(off, (first + second - mean**2) / 4, 0.0) / (size - 1)
+    slopes = np.zeros((size, len(fit.spread)))
+    slopes[:, :size] = -by_d
+    slopes[np.arange(size), np.arange(size)] = by_d.sum(axis=1)
+    slopes[:, -1] = np.where(off, -tie * mean / 2, 0.0).sum(axis=1) / (size - 1)
+    return rates, slopes
+
+
+def _guarantee(p: Preferences, fit: Strengths, position: Position, error: float) -> Guarantee:
+    many = _raters_vary(p)
+    rests = [
+        Assumption(
+            name="independent items", detail="verdicts on one item may depend on each other"
+        ),
+        Assumption(name="the model of strengths holds"),
+    ]
+    if many:
+        rests.append(
+            Assumption(name="raters are a random sample", detail=f"{len(p.raters)} raters")
+        )
+    told = "the same for all pairs" if not math.isnan(fit.position) else "none"
+    why = "" if position == "ignore" or told != "none" else "each pair was shown in one order only"
+    rests.append(Assumption(name=f"effect of the order shown: {told}", detail=why))
+    if p.missing:
+        detail = f"{p.missing} comparisons without a verdict are left out"
+        rests.append(Assumption(name="verdicts missing at random", detail=detail))
+    rests += [Assumption(name=line) for line in p.inferred]
+    kind = Kind.HEURISTIC if fit.smoothed and fit.df < _RULE_OF_THUMB else Kind.ASYMPTOTIC
+    return Guarantee(kind=kind, error_rate=error, assumptions=tuple(rests))
+
+
+def _counts(p: Preferences) -> dict[str, Any]:
+    outcomes = np.bincount(p.outcome, minlength=len(OUTCOMES)).tolist()
+    return {
+        "verdicts": len(p.outcome),
+        **dict(zip(OUTCOMES, outcomes, strict=True)),
+        "items": len(np.unique(p.item)),
+        "raters": len(p.raters),
+        "missing": p.missing,
+    }
+
+
+def _diagnostics(p: Preferences, fit: Strengths) -> dict[str, Any]:
+    strengths = dict(zip(p.systems, fit.values.tolist(), strict=True))
+    found: dict[str, Any] = {"strengths": strengths}
+    if not math.isnan(fit.position):
+        se = math.sqrt(max(float(fit.spread[-2, -2]), 0.0))
+        # What an answer gains by being shown first against an equal one, among decided verdicts.
+        found["position"] = {
+            "gamma": fit.position,
+            "se": se,
+            "gain": math.tanh(fit.position / 4) / 2,
+        }
+    return found | {"tie": fit.tie if math.isfinite(fit.tie) else None, "df": fit.df}
+
+
+def _notes(
+    p: Preferences, fit: Strengths, position: Position, differences: Sequence[Difference]
+) -> tuple[str, ...]:
+    n_open = sum(d.verdict == "not separable" for d in differences)
+    few = f"{fit.df + 1} clusters: asymptotic limits want at least {_RULE_OF_THUMB}"
+    bad = int((p.outcome == NEITHER).sum())
+    sentences = {
+        f"{n_open} of {len(differences)} pairs cannot be separated": n_open,
+        _SMOOTHED: fit.smoothed,
+        few: fit.df + 1 < _RULE_OF_THUMB,
+        f"{bad} verdicts say that neither answer is good; they count as ties": bad,
+        "every pair was shown in one order only: strengths hold without an effect of the order": (
+            position == "adjust" and math.isnan(fit.position)
+        ),
+    }
+    return tuple(note for note, holds in sentences.items() if holds)
