@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from noracle.errors import ArgumentError, fault, raise_faults, require_evidence
+from noracle.errors import ArgumentError, raise_faults, require_evidence
 from noracle.evidence.frames import Frame, cases, fetch, is_there, open_frames
 from noracle.evidence.labels import RowFault, faults_of_table
 from noracle.evidence.tables import Column, TableRules, normalise, rename
@@ -168,10 +168,3 @@ def _rules(said: nw.Expr) -> list[RowFault]:
         RowFault("winner", rule, strange, "winner", remedy),
         RowFault("second", "must be another system than first", same, "second", remedy),
     ]
-
-
-def require_systems(preferences: Preferences) -> None:
-    """Refuse what is no comparison of at least two systems."""
-    if not isinstance(preferences, Preferences):
-        came = type(preferences).__name__
-        raise ArgumentError(fault("preferences", "must be Preferences", came))

@@ -33,7 +33,7 @@ _DRAWS = 20_000
 _AT_ONCE = 4_000_000
 _RULE_OF_THUMB = 30
 METHOD = "Bradley-Terry with ties"
-_SMOOTHED = "some systems won or lost every comparison with others: half a win was added on either side of each pair compared"
+_SMOOTHED = "some systems won or lost every comparison: a few even verdicts were added to have strengths at all"
 
 
 def rank_systems(
@@ -272,7 +272,13 @@ def _together(
         largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
     reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se
     reach = np.where(se > 0, reach, np.inf)
-    return value - reach, value + reach
+    # What the verdicts do not bound has no limit on that side.
+    way = contrasts @ fit.endless
+    low, high = (
+        np.where(way < -1e-9, -np.inf, value - reach),
+        np.where(way > 1e-9, np.inf, value + reach),
+    )
+    return low, high
 
 
 def _win_rates(fit: Strengths) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ class Strengths:
         P(first) : P(second) : P(tie or neither) = exp(d/2) : exp(-d/2) : exp(τ).
 
     ``spread`` is the covariance of β, γ and τ, which allows for any dependence within clusters;
-    ``df`` its degrees of freedom. ``smoothed`` says that the likelihood had no maximum.
+    ``df`` its degrees of freedom. Where the likelihood had no maximum, ``endless`` is a direction of
+    the parameters in which it never falls; else it is 0.
     """
 
     values: Floats
@@ -33,7 +35,12 @@ class Strengths:
     tie: float
     spread: Floats
     df: int
-    smoothed: bool
+    endless: Floats
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether half wins were added."""
+        return bool(self.endless.any())
 
 
 def fit_strengths(
@@ -55,21 +62,16 @@ def fit_strengths(
     rows = np.arange(len(sign))
     design[rows, p.first], design[rows, p.second] = 1.0, -1.0
     design[:, size] = float(position)
-    pull = np.zeros((0, size + 2))
-    smoothed = not _has_maximum(p, sign)
-    if smoothed:
-        i, j = np.unique(np.sort([p.first, p.second], axis=0), axis=1)
-        pull = np.zeros((len(i), size + 2))
-        pull[np.arange(len(i)), i], pull[np.arange(len(i)), j] = 1.0, -1.0
     ties = bool((sign == 0).any())
-    # Cells of the same design count together.
-    cells, place = np.unique(np.vstack([design, pull, -pull]), axis=0, return_inverse=True)
-    every = np.concatenate([sign, np.ones(2 * len(pull))])
-    weight = np.concatenate([np.ones(len(sign)), np.full(2 * len(pull), 0.5)])
+    # Verdicts on the same pair in the same order count together.
+    cells, place = np.unique(design, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    n = np.bincount(place, weight, len(cells))
-    wins = np.bincount(place, weight * every, len(cells))
-    tied = np.bincount(place, weight * (every == 0), len(cells))
+    n = np.bincount(place, minlength=len(cells)).astype(np.float64)
+    wins = np.bincount(place, sign, len(cells)).astype(np.float64)
+    tied = np.bincount(place, sign == 0, len(cells)).astype(np.float64)
+    endless = _endless(cells, n, wins, tied)
+    if endless.any():
+        n += (size - 1 + position) / len(cells)
     at = np.zeros(size + 2)
     total, n_ties = float(n.sum()), float(tied.sum())
     at[-1] = np.log(max(n_ties, 0.5) / max(total - n_ties, 0.5)) + np.log(2) if ties else -np.inf
@@ -98,13 +100,18 @@ def fit_strengths(
         least = np.linalg.eigvalsh(other - crossed)[0]
         # A difference of covariances may have negative directions; the sum is never too small.
         spread, df = spread + other - (crossed if least >= 0 else 0.0), min(df, fewer)
+    # Near its ends the jackknife sees no variation: the covariance is nowhere below the model's.
+    root = np.linalg.cholesky(information + fixed)
+    size_of, ways = np.linalg.eigh(root.T @ spread @ root)
+    free = np.linalg.solve(root.T, ways)
+    spread = (free * np.maximum(size_of, 1.0)) @ free.T
     return Strengths(
         values=at[:size] - at[:size].mean(),
         position=float(at[size]) if position else np.nan,
         tie=float(at[-1]),
         spread=spread,
         df=df,
-        smoothed=smoothed,
+        endless=endless,
     )
 
 
@@ -170,26 +177,32 @@ def _jackknife(
     return np.asarray(factor * moved.T @ moved), size - 1
 
 
-def _edges(p: Preferences, sign: Floats) -> NDArray[np.bool_]:
-    """Whether a system won against another, or did not lose."""
-    size = len(p.systems)
-    edges = np.zeros((size, size), dtype=bool)
-    edges[p.first[sign >= 0], p.second[sign >= 0]] = True
-    edges[p.second[sign <= 0], p.first[sign <= 0]] = True
-    return edges
+def _endless(cells: Floats, n: Floats, wins: Floats, tied: Floats) -> Floats:
+    """A direction that makes verdicts likelier and none less likely; 0 if there is none, and the
+    likelihood has a maximum (Albert and Anderson 1984).
+    """
+    from scipy.optimize import linprog
 
-
-def _has_maximum(p: Preferences, sign: Floats) -> bool:
-    """Whether every system can be reached from every other by wins and ties (Ford 1957)."""
-    from scipy.sparse.csgraph import connected_components
-
-    return bool(connected_components(_edges(p, sign), connection="strong")[0] == 1)
+    half, tie = cells / 2, np.zeros(cells.shape[1])
+    tie[-1] = 1.0
+    won, lost, level = n - tied + wins > 0.5, n - tied - wins > 0.5, tied > 0
+    # What each verdict seen must gain on each of the other two.
+    gains = [2 * half[won], -2 * half[lost]]
+    if level.any():
+        gains += [half[won] - tie, -half[lost] - tie, tie - half[level], tie + half[level]]
+    gain = np.vstack(gains)
+    found: Any = linprog(-gain.sum(axis=0), A_ub=-gain, b_ub=np.zeros(len(gain)), bounds=(-1, 1))
+    endless = np.asarray(found.x, dtype=float)
+    return np.where(np.abs(endless) > 1e-9, endless, 0.0) if -float(found.fun) > 1e-7 else 0 * tie
 
 
 def _require_connected(p: Preferences) -> None:
     from scipy.sparse.csgraph import connected_components
 
-    n, group = connected_components(_edges(p, np.zeros(len(p.first))), directed=False)
+    size = len(p.systems)
+    compared = np.zeros((size, size), dtype=bool)
+    compared[p.first, p.second] = True
+    n, group = connected_components(compared, directed=False)
     if n > 1:
         one, other = (p.systems[int(np.flatnonzero(group == g)[0])] for g in (0, 1))
         rule = "must compare all systems, at least over others"
