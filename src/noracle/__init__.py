@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         NoracleError,
         NoracleWarning,
     )
-    from noracle.evidence import Evidence, Ratings
+    from noracle.evidence import Evidence, Preferences, Ratings
     from noracle.logic import (
         Spec,
         prove_by_axioms,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         range_violators,
     )
     from noracle.ppi import estimate_mean, plan_accuracy, plan_budget, plan_labels
+    from noracle.ranking import check_position, estimate_win_rates, rank_systems
     from noracle.results import (
         Assumption,
         Certificate,
@@ -123,6 +124,7 @@ __all__ = [
     "NoracleWarning",
     "PatternCounts",
     "Plan",
+    "Preferences",
     "Proof",
     "Race",
     "Range",
@@ -144,6 +146,7 @@ __all__ = [
     "check_label_rates",
     "check_missing",
     "check_overlap",
+    "check_position",
     "check_questions",
     "check_routing",
     "check_sensitivity",
@@ -160,6 +163,7 @@ __all__ = [
     "estimate_agreement",
     "estimate_ceiling",
     "estimate_mean",
+    "estimate_win_rates",
     "label_checks",
     "plan_accuracy",
     "plan_budget",
@@ -175,6 +179,7 @@ __all__ = [
     "range_threshold",
     "range_unsure",
     "range_violators",
+    "rank_systems",
     "read_result",
     "route_items",
 ]
@@ -187,6 +192,7 @@ _LAYERS = (
     "noracle.counts",
     "noracle.accuracy",
     "noracle.ppi",
+    "noracle.ranking",
     "noracle.superhuman",
     "noracle.logic",
 )

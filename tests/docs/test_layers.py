@@ -22,7 +22,7 @@ LAYERS = (
     ("counts",),
     ("bounds",),
     ("accuracy", "superhuman", "logic"),
-    ("ppi",),
+    ("ppi", "ranking"),
     ("simulate", "report"),
     ("learn", "collect", "search", "oversight"),
     ("cli",),

@@ -633,6 +633,7 @@ class _Clusters:
 def ranks_of(
     names: Sequence[str], values: Sequence[float], differences: Sequence[Difference]
 ) -> tuple[Rank, ...]:
+    """The places that systems can hold, the best one first."""
     told = [d for d in differences if d.verdict != "not separable"]
     pairs = [(d.first, d.second) if d.verdict == "first" else (d.second, d.first) for d in told]
     wins, losses = (Counter(pair[side] for pair in pairs) for side in (0, 1))

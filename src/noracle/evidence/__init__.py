@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from noracle.evidence.evidence import Evidence, read_table
+from noracle.evidence.preferences import Preferences
 from noracle.evidence.ratings import Ratings
 from noracle.evidence.tables import TABLES
 
-__all__ = ["TABLES", "Evidence", "Ratings", "read_table"]
+__all__ = ["TABLES", "Evidence", "Preferences", "Ratings", "read_table"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from noracle.errors import ArgumentError, raise_faults, require_evidence
 from noracle.evidence.frames import Frame, cases, fetch, is_there, open_frames
 from noracle.evidence.labels import RowFault, faults_of_table
-from noracle.evidence.tables import Column, TableRules, normalise, rename
+from noracle.evidence.tables import ALIASES, Column, TableRules, normalise, rename
 
 Codes = NDArray[np.int64]
 
@@ -107,6 +107,11 @@ class Preferences:
         if not names.keys() <= known:
             came = f"got {', '.join(sorted(names.keys() - known))}"
             raise ArgumentError(f"columns must name some of {', '.join(sorted(known))}; {came}.")
+        given = {c.strip().lower(): c for c in frames["preferences"].columns}
+        judges = [given[name] for name in ALIASES["rater"] if name in given]
+        if len(judges) == 1 and "rater" not in {*names, *given}:
+            names["rater"] = judges[0]
+            notes.append(f"preferences: column {judges[0]!r} is read as rater")
         shown = {f"{TABLE.name}.{name}": column for name, column in names.items()}
         frame = rename(frames["preferences"], TABLE, shown, notes)
         frame, faults = normalise(frame, TABLE)

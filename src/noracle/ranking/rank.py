@@ -341,7 +341,7 @@ def _diagnostics(p: Preferences, fit: Strengths) -> dict[str, Any]:
         found["position"] = {
             "gamma": fit.position,
             "se": se,
-            "gain": math.tanh(fit.position / 4) / 2,
+            "gain": math.tanh(fit.position / 2) / 2,
         }
     return found | {"tie": fit.tie if math.isfinite(fit.tie) else None, "df": fit.df}
 

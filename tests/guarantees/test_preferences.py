@@ -1,0 +1,146 @@
+"""Simultaneous coverage of ranks and win rates over simulated worlds of preferences."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from noracle import Preferences, estimate_win_rates, rank_systems
+from noracle.ranking.rank import _win_rates
+from noracle.ranking.strength import chances, fit_strengths
+
+
+def world(
+    seed: Any,
+    *,
+    size: int,
+    n: int,
+    gap: float = 1.0,
+    tie: float = 0.5,
+    gamma: float = 0.4,
+    per_item: int = 1,
+    item_sd: float = 0.0,
+    raters: int = 1,
+    rater_sd: float = 0.0,
+    ring: bool = False,
+) -> Preferences:
+    """Verdicts on pairs drawn at random (or on a ring); strengths that vary by item and rater."""
+    rng = np.random.default_rng(seed)
+    beta = np.linspace(-gap, gap, size)
+    first = rng.integers(size, size=n)
+    step = rng.integers(1, 3, size=n) if ring else 1 + rng.integers(size - 1, size=n)
+    second = (first + step) % size
+    swap = rng.random(n) < 0.5
+    first, second = np.where(swap, second, first), np.where(swap, first, second)
+    item, rater = np.arange(n) // per_item, rng.integers(raters, size=n)
+    own = item_sd * rng.standard_normal((int(item.max()) + 1, size))
+    taste = rater_sd * rng.standard_normal((raters, size))
+    pull = own[item, first] - own[item, second] + taste[rater, first] - taste[rater, second]
+    d = beta[first] - beta[second] + gamma + pull
+    p = chances(d, np.log(tie) if tie else -np.inf)
+    outcome = (rng.random(n) > np.cumsum(p, axis=0)[:2]).sum(axis=0)
+    names = tuple(f"m{i:02}" for i in range(size))
+    who = tuple(map(str, range(raters)))
+    return Preferences(systems=names, first=first, second=second, outcome=outcome, item=item, rater=rater, raters=who)  # fmt: skip
+
+
+def truth(settings: dict[str, Any]) -> Any:
+    """The strengths that fit best in the population: those of the world, or of one very large draw where they vary."""
+    if not settings.get("item_sd") and not settings.get("rater_sd"):
+        return np.linspace(-1, 1, settings["size"]) * settings.get("gap", 1.0)
+    large = {**settings, "n": 400_000, "raters": 4000 if settings.get("raters") else 1}
+    return fit_strengths(world(99, **large)).values
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"size": 2, "n": 60},
+    {"size": 2, "n": 30, "tie": 0.0},
+    {"size": 2, "n": 10, "tie": 0.0},
+    {"size": 2, "n": 400, "gamma": 0.85},
+    {"size": 2, "n": 200, "gap": 2.0},
+    {"size": 3, "n": 20},
+    {"size": 3, "n": 300, "gamma": 0.0, "gap": 0.0},
+    {"size": 4, "n": 60, "gap": 3.0, "tie": 0.3},
+    {"size": 4, "n": 200, "gap": 5.0, "tie": 0.0},
+    {"size": 4, "n": 400, "per_item": 20, "item_sd": 1.0},
+    {"size": 5, "n": 100},
+    {"size": 5, "n": 100, "gamma": 0.85},
+    {"size": 5, "n": 200, "tie": 0.0},
+    {"size": 5, "n": 200, "tie": 1.5},
+    {"size": 5, "n": 200, "tie": 5.0},
+    {"size": 5, "n": 300, "gap": 2.5},
+    {"size": 5, "n": 600, "per_item": 5, "item_sd": 1.0},
+    {"size": 5, "n": 600, "per_item": 5, "item_sd": 1.0, "gamma": 0.85},
+    {"size": 5, "n": 600, "per_item": 10, "item_sd": 0.5, "ring": True},
+    {"size": 6, "n": 1200, "raters": 40, "rater_sd": 0.7},
+    {"size": 6, "n": 1200, "raters": 25, "rater_sd": 0.7},
+    {"size": 6, "n": 1200, "raters": 40, "rater_sd": 0.7, "per_item": 4, "item_sd": 0.7},
+    {"size": 6, "n": 600, "raters": 10},
+    {"size": 10, "n": 400, "ring": True},
+    {"size": 10, "n": 500},
+    {"size": 10, "n": 500, "gap": 0.2},
+    {"size": 10, "n": 500, "tie": 1.5, "gamma": 0.85},
+    {"size": 10, "n": 1000, "per_item": 10, "item_sd": 1.0},
+    {"size": 20, "n": 150},
+    {"size": 20, "n": 600},
+    {"size": 20, "n": 1000, "gamma": 0.85},
+    {"size": 20, "n": 800, "ring": True},
+]
+
+
+def named(settings: dict[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in settings.items())
+
+
+def misses(settings: dict[str, Any], worlds: int) -> tuple[int, int, float]:
+    """Worlds in which a difference, or a win rate, lies outside its limits; and the mean width."""
+    beta = truth(settings)
+    pairs = itertools.combinations(range(len(beta)), 2)
+    true = np.array([np.tanh((beta[i] - beta[j]) / 2) for i, j in pairs])
+    varies = settings.get("item_sd", 0.0) or settings.get("rater_sd", 0.0)
+    slack = 0.01 if varies else 0.0  # one large draw is not the population
+    missed = missed_rate = 0
+    width = 0.0
+    for k in range(worlds):
+        p = world([7, k], **settings)
+        found = rank_systems(p, seed=k)
+        low, high = (
+            np.array([getattr(d, end) for d in found.differences]) for end in ("low", "high")
+        )
+        missed += bool(((true < low - slack) | (true > high + slack)).any())
+        width += float((high - low).mean()) / worlds
+        if not varies:
+            import dataclasses
+
+            tie = settings.get("tie", 0.5)
+            known = dataclasses.replace(
+                fit_strengths(p), values=beta, tie=np.log(tie) if tie else -np.inf
+            )
+            rates = _win_rates(known)[0]
+            own = estimate_win_rates(p, seed=k)
+            missed_rate += any(not e.low <= r <= e.high for e, r in zip(own, rates, strict=True))
+    return missed, missed_rate, width
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("settings", [SETTINGS[i] for i in (0, 5, 16)], ids=named)
+def test_differences_hold_together(settings):
+    worlds = 100
+    missed, missed_rate, width = misses(settings, worlds)
+    assert max(missed, missed_rate) <= binom.ppf(0.999, worlds, 0.05)
+    assert width < 1.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS, ids=named)
+def test_differences_hold_together_in_every_setting(settings):
+    """Nominal less two standard errors, with room for 32 settings at once."""
+    worlds = 400
+    missed, missed_rate, width = misses(settings, worlds)
+    print(f"{named(settings)}: {missed} and {missed_rate} of {worlds} missed, width {width:.3f}")
+    assert max(missed, missed_rate) <= binom.ppf(1 - 0.001, worlds, 0.05)
+    assert 0 < width < 1.95
