@@ -139,8 +139,7 @@ def test_differences_hold_together(settings):
 @pytest.mark.parametrize("settings", SETTINGS, ids=named)
 def test_differences_hold_together_in_every_setting(settings):
     """Nominal less two standard errors, with room for 32 settings at once."""
-    worlds = 400
+    worlds = 200
     missed, missed_rate, width = misses(settings, worlds)
-    print(f"{named(settings)}: {missed} and {missed_rate} of {worlds} missed, width {width:.3f}")
     assert max(missed, missed_rate) <= binom.ppf(1 - 0.001, worlds, 0.05)
     assert 0 < width < 1.95
