@@ -311,41 +311,6 @@ class Label(NamedTuple):
             chance=chance,
         )
 
-    def meet_runs(
-        self, answers: Sequence[Any], *, system: str = "system", how: Repeats = "mean"
-    ) -> Tally:
-        """How the answers of several runs (None: a run without one) meet this label.
-
-        ``mean`` gives every run the same weight. ``any`` gives every different answer the weight 1:
-        the truth is one of them or none, so their scores add up to 1 or 0 on average. ``all`` is
-        one answer, or none where the runs differ: they are not all right then.
-
-        Examples
-        --------
-        >>> label = Label.of([("B", "no", None)], n_classes=4)
-        >>> [label.meet_runs(["B", "C", "B"], how=how)[-4:-2] for how in ("mean", "any")]
-        [(0.6666666666666666, 1.0), (1.0, 2.0)]
-        >>> label.meet_runs(["B", "C", "B"], how="all").answered
-        False
-        """
-        different = dict.fromkeys(answers)
-        if len(different) == 1 or how == "all":
-            return self.meet(answers[0] if len(different) == 1 else None, system=system)
-        given = [a for a in (different if how == "any" else answers) if a is not None]
-        if how == "any" and len(given) == 1:
-            return self.meet(given[0], system=system)
-        weight = 1.0 if how == "any" else 1 / len(answers)
-        hits = sum(a in self.classes for a in given)
-        return tally(
-            self.place._replace(system=system),
-            self.verdict,
-            hit=hits == len(answers) if how == "mean" else hits > 0,
-            n_ruled_out=len(self._ruled),
-            ruled_hit=self._ruled >= set(given if how == "any" else answers),
-            inverse=None if self.propensity is None else weight * hits / self.propensity,
-            shares=(weight * hits, weight * len(given)),
-        )
-
     def _meet_grade(self, place: Cell, *, answered: bool) -> Tally:
         if self.propensity is not None:
             inverse = answered / self.propensity
