@@ -94,20 +94,20 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "._version": "__version__",
-        ".accuracy": "AccuracyStream Race check_clusters check_grading check_hits check_label_rates "
-        "check_missing check_overlap check_questions check_routing check_sensitivity "
-        "check_yes_rate checks_for compare_systems estimate_accuracies estimate_accuracy "
-        "label_checks race_systems range_unsure route_items",
-        ".counts": "AccuracyCounts JudgementCounts PatternCounts RatingCounts Sketch count_accuracy "
-        "count_decisions count_judgements count_patterns count_ratings",
+        ".accuracy": "AccuracyStream Race check_clusters check_grading check_hits "
+        "check_label_rates check_missing check_overlap check_questions check_routing "
+        "check_sensitivity check_yes_rate checks_for compare_systems estimate_accuracies "
+        "estimate_accuracy label_checks race_systems range_unsure route_items",
+        ".counts": "AccuracyCounts JudgementCounts PatternCounts RatingCounts Sketch "
+        "count_accuracy count_decisions count_judgements count_patterns count_ratings",
         ".errors": "ArgumentError AssumptionError EvidenceError EvidenceWarning GuaranteeWarning "
         "MissingExtra NoracleError NoracleWarning",
         ".evidence": "Evidence Ratings",
         ".logic": "Spec prove_by_axioms prove_conflict prove_malfunction range_accuracies "
         "range_checks range_prevalence range_threshold range_violators",
         ".ppi": "estimate_mean plan_accuracy plan_budget plan_labels",
-        ".results": "Assumption Certificate Check Comparison Difference Estimate Guarantee Kind Plan "
-        "Proof Range Ranges Rank Routing read_result",
+        ".results": "Assumption Certificate Check Comparison Difference Estimate Guarantee Kind "
+        "Plan Proof Range Ranges Rank Routing read_result",
         ".superhuman": "CertificateStream aggregate_labels certify_published certify_superhuman "
         "check_assumptions estimate_agreement estimate_ceiling plan_certificate",
     },

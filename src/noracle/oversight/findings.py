@@ -143,8 +143,8 @@ def find_contradictions(
 ) -> tuple[Finding, ...]:
     """Hold the parts of a report against each other; disagreements come first.
 
-    Where items are ``weighted`` an accuracy is no share of items, and is not held against what whole
-    items prove. Without ``same_items`` nothing follows from ratings for answers.
+    Where items are ``weighted`` an accuracy is no share of items, and is not held against what
+    whole items prove. Without ``same_items`` nothing follows from ratings for answers.
 
     Notes
     -----

@@ -37,7 +37,7 @@ def card(result: object) -> str:
 
 
 def html_card(result: object) -> str:
-    """Describe a result as an HTML fragment with the same words and numbers; everything is escaped."""
+    """Describe a result as an escaped HTML fragment with the same words and numbers."""
     return templates().get_template("card.html").render(said=content(result)).strip()
 
 
