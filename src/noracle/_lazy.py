@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from noracle.errors import MissingExtra
@@ -37,6 +37,7 @@ def lazy(
     names: Mapping[str, str],
     *,
     libraries: Mapping[str, str] | None = None,
+    modules: Sequence[str] = (),
     renamed: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
@@ -49,6 +50,8 @@ def lazy(
     libraries
         Libraries that the extra of the package's name brings: the name to import → the name to
         install.
+    modules
+        Modules of the package that are loaded in the same way; they are not among ``__all__``.
     renamed
         Names of 0.1 → what they are called now, which the error says.
 
@@ -62,6 +65,8 @@ def lazy(
     own = vars(sys.modules[package])
 
     def load(name: str) -> Any:
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
         if name not in home:
             raise missing(package, renamed or {}, name)
         try:
@@ -74,4 +79,4 @@ def lazy(
         own[name] = getattr(module, name)
         return own[name]
 
-    return load, lambda: sorted(home), sorted(home)
+    return load, lambda: sorted({*home, *modules}), sorted(home)

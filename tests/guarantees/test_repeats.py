@@ -25,6 +25,7 @@ from noracle.accuracy.score import (
 from noracle.bounds.binomial import clopper_pearson
 from noracle.counts import Cell
 from noracle.counts.tally import Label, Repeats, Tally, pattern
+from tests.runs import meet_runs
 
 Protocol = Literal["ordinary", "complementary", "two ruled out", "question", "recorded"]
 MODES: tuple[Repeats, ...] = ("mean", "all", "any")
@@ -77,7 +78,7 @@ def test_scores_of_repeats_have_no_bias_for_every_answer_and_truth(
             for truth in range(k):
                 below = above = total = 0.0
                 for chance, label in labels(protocol, truth, k):
-                    t = label.meet_runs(runs, how=how)
+                    t = meet_runs(label, runs, how=how)
                     low, high = sided_scores(t)
                     below, above, total = (
                         below + chance * low,
@@ -107,7 +108,7 @@ def test_differences_of_repeats_have_no_bias_and_stay_above_their_least(
         for truth in range(k):
             mean = np.zeros((2, 2))
             for chance, label in labels(protocol, truth, k):
-                t = [label.meet_runs(runs, how=how) for runs in (first, second)]
+                t = [meet_runs(label, runs, how=how) for runs in (first, second)]
                 met = pattern(
                     label.place,
                     label.verdict,
@@ -165,7 +166,7 @@ def outcomes(
         )
         is_right += p * right(runs, truth, how)
         for chance, label in labels(protocol, truth, K):
-            t = label.meet_runs(runs, how=how)
+            t = meet_runs(label, runs, how=how)
             found[t] += p * chance  # type: ignore[assignment]
             answered += p * chance * t.answered
     return found, is_right, answered
@@ -248,7 +249,7 @@ def test_runs_taken_for_items_would_not_cover() -> None:
         low, high = clopper_pearson(5 * hits, 5 * n, 0.025, 0.025)
         naive += chance * (low <= rate <= high)
         label = Label(K, "yes", frozenset({0}))
-        met = Counter({label.meet_runs([0] * 5): hits, label.meet_runs([1] * 5): n - hits})
+        met = Counter({meet_runs(label, [0] * 5): hits, meet_runs(label, [1] * 5): n - hits})
         estimate = estimate_accuracy(counted(+met, 1.0, "mean"), checks="none")
         honest += chance * (estimate.low <= rate <= estimate.high)
     assert naive < 0.75
@@ -312,7 +313,7 @@ def misses(
     for _ in range(worlds):
         truth, runs = drawn(rng, n, 3, rate, k, together)
         met = [
-            label_of(rng, protocol, int(y), k).meet_runs(row, how=how)
+            meet_runs(label_of(rng, protocol, int(y), k), row, how=how)
             for y, row in zip(truth.tolist(), runs.tolist(), strict=True)
         ]
         labelled = Counter(met[: 2 * n // 3])
@@ -379,7 +380,7 @@ def compared(
             if i >= n // 2:
                 continue
             label = label_of(rng, protocol, y, k)
-            t = [label.meet_runs(runs, how=how) for runs in both]
+            t = [meet_runs(label, runs, how=how) for runs in both]
             table[
                 pattern(
                     label.place,

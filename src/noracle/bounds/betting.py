@@ -61,8 +61,7 @@ class Score:
 def equal_together(
     values: Iterable[float], low: float, high: float, n: Iterable[int] | None = None
 ) -> list[Score]:
-    """Values of one range as scores, equal ones together; ``n`` says how often each occurs, by
-    default once.
+    """Values of one range as scores, equal ones together; ``n`` says how often each occurs.
 
     Examples
     --------
@@ -132,9 +131,7 @@ def mixed_limit(
     *,
     within: float = 1e-10,
 ) -> float:
-    """The smallest mean m whose wealth by fixed bets on value - weight·m stays below 1/tail; wealth
-    falls as the mean rises. Rounded down, by less than ``within``.
-    """
+    """The least mean whose wealth by fixed bets on value - weight·mean stays under 1/tail."""
     goal = math.log(1 / tail)
     bad, good = max(floor, float(low.max())), ceiling
 
@@ -239,8 +236,7 @@ def fixed_limit(
     orders: int | None,
     seed: int,
 ) -> float:
-    """Lower limit of the mean m by bets on value - weight·m at a fixed number of rows; see
-    :func:`fixed_interval`.
+    """Lower limit of m by bets on value - weight·m at a fixed n; see :func:`fixed_interval`.
 
     Weights are at most 1, and value - weight·m is at least low - m; ``far`` are the upper ends,
     which only guide the first bets.
@@ -339,8 +335,7 @@ class _Bets:
         ends: np.ndarray,
         ours: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Distances of two values below and above the mean, for every order and revision, from the
-        scores before it.
+        """Distances of two values from the mean, by order and revision, from the scores before.
 
         Moments are those of x - w·r, r the ratio of the sums so far; the two pseudo-scores have the
         mean weight so far.
@@ -420,9 +415,7 @@ class _Bets:
 def best_shift(
     atoms: list[tuple[np.ndarray, np.ndarray]], share: np.ndarray, goal: np.ndarray
 ) -> np.ndarray:
-    """δ at which the expected log wealth per score is ``goal``, by Newton's method: it is convex in
-    δ, and its slope is the best bet.
-    """
+    """δ where the expected log wealth per score is ``goal``, by Newton: it is convex in δ."""
     least = np.minimum.reduce([sa for sa, _ in atoms])
     precision = sum(w / (sa * sb) for w, (sa, sb) in zip(share, atoms, strict=True))
     shift: np.ndarray = np.minimum(np.sqrt(2 * goal / precision), 0.8 * least)

@@ -32,8 +32,7 @@ def cluster_limits(
     orders: int | None = None,
     seed: int = 0,
 ) -> Limits:
-    """Finite-sample limits of the mean over all items from clusters, by bets on one number per
-    cluster.
+    """Finite-sample limits of the mean over all items, by bets on one number per cluster.
 
     For a cluster drawn uniformly, ℓ of its m items drawn at random, and A the mean over all items
     of the population,
@@ -107,8 +106,7 @@ def cr2_interval(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Limits:
-    """Asymptotic limits of the accuracy from clusters: CR2 variance, Satterthwaite's degrees of
-    freedom.
+    """Asymptotic limits from clusters: CR2 variance, Satterthwaite's degrees of freedom.
 
     The estimate is the weighted mean Σ w·total/M of the labelled items, each with weight w = m/ℓ, M
     = Σ m: the regression on a constant. With residual sums E = total - ℓ·estimate and S = Σ ℓw²,
@@ -146,8 +144,7 @@ def cr2_interval(
 
 
 def cr2(size: np.ndarray, labelled: np.ndarray, total: np.ndarray) -> tuple[float, float, float]:
-    """Estimate, CR2 variance and degrees of freedom; NaN where they are undefined. See
-    :func:`cr2_interval`.
+    """Estimate, CR2 variance, degrees of freedom, NaN if undefined; see :func:`cr2_interval`.
 
     Examples
     --------

@@ -26,27 +26,8 @@ from noracle.bounds.binomial import (
 _TINY = 1e-12
 
 
-def sign_test(wins: int, losses: int) -> float:
-    """Exact two-sided p-value of "neither system is better".
-
-    Given B + C = d, B is Binomial(d, 1/2) if δ = 0: p = min(1, 2·P(Bin(d, 1/2) >= max(B, C))).
-    Assumes that items are independent.
-
-    References
-    ----------
-    McNemar (1947), Psychometrika 12, 153-157; the exact form is the sign test.
-
-    Examples
-    --------
-    >>> round(sign_test(15, 5), 4), sign_test(3, 3)
-    (0.0414, 1.0)
-    """
-    return min(1.0, 2 * at_most_as_good(max(wins, losses), min(wins, losses)))
-
-
 def at_most_as_good(wins: int, losses: int) -> float:
-    """Exact p-value of "the first system is at most as good as the second" (δ <= 0); small if the
-    first wins often.
+    """Exact p-value of "the first system is at most as good as the second" (δ <= 0).
 
     Given B + C = d, B is Binomial(d, p10/ψ) with p10/ψ <= 1/2 under every δ <= 0, so P(Bin(d, 1/2)
     >= B) is a p-value for all of them.
@@ -62,8 +43,7 @@ def at_most_as_good(wins: int, losses: int) -> float:
 def difference_limits(
     wins: int, losses: int, n: int, below: float, above: float, *, gamma: float | None = None
 ) -> Limits:
-    """Limits for δ = p10 - p01, the first accuracy minus the second; the error is at most ``below``
-    and ``above`` at every n.
+    """Limits for δ = p10 - p01, the first accuracy minus the second; they cover at every n.
 
     The lower limit (the upper one is that of the systems exchanged). Each δ is tested by one test,
     fixed before the counts are seen:
@@ -165,9 +145,7 @@ def _rejected(t: int, n: int, delta: float, most: float, tail: float) -> bool:
 
 
 def _tail(t: int, n: int, delta: float, psi: float) -> float:
-    """P(B - C >= t), not less: B + C is Binomial(n, ψ), and given it B is Binomial(B + C, p10/ψ).
-    Rounded up.
-    """
+    """P(B - C >= t), rounded up: B + C is Bin(n, ψ), and given it B is Bin(B + C, p10/ψ)."""
     if psi <= 0:
         return 1.0 if t <= 0 else 0.0
     counts, pmf = support(n, min(psi, 1.0))

@@ -151,9 +151,7 @@ def chosen_systems(
 
 
 def unknown_systems(missing: Sequence[str], said: Evidence | Ratings) -> EvidenceError:
-    """The error about systems that have no answers (or grades, where there are no answers), with
-    those that have.
-    """
+    """The error about systems without answers (or grades), with those that have some."""
     graded = said.answers is None and getattr(said, "grades", None) is not None
     where = "grades" if graded else "answers"
     table: Frame | None = getattr(said, where)
@@ -170,8 +168,7 @@ def place_columns(evidence: Evidence, *, by_cluster: bool = False) -> list[str]:
 
 
 def placed(frame: Frame, evidence: Evidence, *, by_cluster: bool = False) -> Frame:
-    """The frame with number of classes, stratum, weight and cluster of its items, and ``known``
-    (whether ``items`` holds the item).
+    """The frame with the place of its items, and ``known``: whether ``items`` holds the item.
 
     An item without a cluster is one of its own.
     """
@@ -200,8 +197,7 @@ def place_of(evidence: Evidence, row: dict[str, Any], system: str = "") -> Cell:
 
 
 class Labels(NamedTuple):
-    """Judgements gathered: by item and class, by item (without contradictory items), and what is
-    not used.
+    """Judgements by item and class, by item (no contradictory ones), and what is not used.
 
     Where grades of single systems are all that was said there are no labels of items.
     """
@@ -247,8 +243,7 @@ def _labels_of(evidence: Evidence, *, by_class: bool) -> Labels:
 
 
 class Aims(NamedTuple):
-    """What recorded propensities say of one uniform share ε: the number of questions, the least and
-    the largest ε, and whether each fits.
+    """What recorded propensities say of one uniform share ε: questions, least, largest, fit.
 
     Those of disjoint items add (:meth:`total`), so that the share of a table can be told from its
     partitions.
@@ -269,9 +264,7 @@ class Aims(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """The one ε that all of them agree with, to six digits; None where there is none, or where
-        too few questions tell it.
-        """
+        """The one ε that all agree with, to six digits; None without one or with few questions."""
         if self.low is None or self.high is None or not self.fits or self.n < ENOUGH:
             return None
         agreed = self.high - self.low < _SAME and self.low > -_SAME and self.high <= 1 + _SAME
@@ -303,9 +296,7 @@ def as_aimed(evidence: Evidence, share: float | None) -> Evidence:
 
 
 def aims_of(evidence: Evidence) -> Aims | None:
-    """The shares that the recorded propensities of answered items tell; None where none were
-    recorded, or where answers have repeats.
-    """
+    """What recorded propensities of answered items say; None without any, or with repeats."""
     told = _votes_of_questions(evidence)
     if told is None:
         return None
@@ -365,9 +356,7 @@ def judged_in(items: Frame | None) -> int:
 
 
 def unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, int]:
-    """What is not used of the labels, with the judgements and grades of items that these answers
-    leave out; only what there is.
-    """
+    """What these answers leave unused of labels, judgements and grades; only what there is."""
     make = functools.partial(_unused_of, labels, answers, evidence)
     return dict(_once(evidence, "unused", make, labels.items, answers))
 
@@ -388,9 +377,7 @@ def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, 
 
 
 def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
-    """:func:`met_labels` for the counts that ask alike, worked out once; the answer itself is there
-    where propensities were recorded.
-    """
+    """:func:`met_labels` for the counts that ask alike, worked out once."""
 
     def met() -> Frame:
         return evidence._settled(met_labels(evidence, answers, labels, given=labels.scored))
@@ -489,8 +476,7 @@ def _only_where(kept: nw.Expr, columns: Sequence[str]) -> dict[str, nw.Expr]:
 
 
 def with_grades(evidence: Evidence, met: Frame) -> Frame:
-    """The answers that met judgements, with the ``grade`` of each: a code of a verdict, null
-    without one.
+    """The answers that met judgements, with a column ``grade``, null where there is none.
 
     Without answers a grade with a propensity is a question about its system alone, and the other
     systems of its item were not asked: ``inverse`` is 1/propensity of the graded one and 0 for
@@ -543,9 +529,7 @@ _REMEDY = "Keep one answer of each item, or pass repeats='all'."
 
 
 def count_states(answers: Frame) -> dict[tuple[str, str], int]:
-    """How many answers of each system are missing for each reason; empty without a column
-    ``state``.
-    """
+    """How many answers of each system are missing for each reason, where a column says so."""
     if "state" not in answers.columns:
         return {}
     silent = answers.filter(nw.col("answer").is_null() & is_there("state"))
@@ -554,9 +538,7 @@ def count_states(answers: Frame) -> dict[tuple[str, str], int]:
 
 
 def repeats_of(evidence: Evidence, systems: Sequence[str]) -> dict[str, Any]:
-    """What counts say of repeats: ``runs``, ``repeats`` and ``most_answers``; nothing where no item
-    was answered more than once.
-    """
+    """What counts say of repeats: ``runs``, ``repeats``, ``most_answers``; nothing without any."""
     if evidence.repeats is None:
         return {}
     wanted = evidence.repeats.filter(_among(systems))
@@ -779,8 +761,7 @@ def _one_judgement_an_item(evidence: Evidence, counts: AccuracyCounts) -> bool:
 
 
 def count_first_verdicts(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Items with recorded propensities, by the first verdict and the number of questions; empty
-    where none were recorded.
+    """Items with recorded propensities, by the first verdict and the number of questions.
 
     Examples
     --------

@@ -49,8 +49,7 @@ Keys = NDArray[Any]
 
 
 class Kept(NamedTuple):
-    """Partitions that were counted as one, in most cases a single one: their counts, the sorted
-    keys of the items of each, and whether items are whole numbers or text.
+    """Partitions that were counted as one: counts, sorted keys of the items, kind of item.
 
     ``aims`` is what their propensities say of the design, and ``aim`` the share that they were
     counted with.
@@ -75,8 +74,7 @@ class About(NamedTuple):
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """The state of some files: names, sizes, times of change, and the first and last 64 KiB (in
-    Parquet the footer is last).
+    """The state of some files: names, sizes, times of change, first and last 64 KiB.
 
     A file that was changed in the middle, with the same size and the time of change set back, is
     not noticed.
@@ -140,16 +138,12 @@ class PartitionStore:
         return entry["file"] in self._found and self._sizes[entry["file"]] == entry["together"]
 
     def state(self, name: str) -> str | None:
-        """The fingerprint that a partition had when it was counted; None where it is not known, or
-        its file is gone.
-        """
+        """The fingerprint of a partition when it was counted; None if unknown, or lost."""
         held = self._holds(name)
         return str(self._index["partitions"][name]["fingerprint"]) if held else None
 
     def about(self, name: str) -> About:
-        """The least and the largest key of a partition's items, their kind, and the design of its
-        questions.
-        """
+        """The keys' ends, their kind, and the design of a partition's questions."""
         entry = {field: self._index["partitions"][name][field] for field in About._fields}
         return About(**{**entry, "aims": None if entry["aims"] is None else Aims(*entry["aims"])})
 
@@ -171,9 +165,7 @@ class PartitionStore:
         return {name for name, e in entries.items() if e["file"] in files} | set(names)
 
     def total(self, names: Sequence[str]) -> tuple[Counted | None, set[str]]:
-        """The sum of some partitions that is there already, if all of them are among ``names``, and
-        which these are.
-        """
+        """The sum that is there already, if all its partitions are ``names``, and which."""
         entries = self._index["partitions"]
         mine = self._index["total"]
         members = {name for name, digest in mine if entries.get(name, {}).get("file") == digest}
@@ -213,9 +205,7 @@ class PartitionStore:
         self._delete_unused(files)
 
     def keep_total(self, names: Sequence[str], counted: Counted) -> None:
-        """Keep the sum of partitions. A sum belongs to the index that names it, so the index
-        forgets the old one first.
-        """
+        """Keep the sum of partitions; the index that names it forgets the old one first."""
         self._index["total"] = []
         self._write_index()
         self._write(_TOTAL, _packed(counted))
@@ -363,12 +353,6 @@ def _unpacked(arrays: Mapping[str, Any]) -> Counted:
 def item_keys(evidence: Evidence) -> tuple[Keys, str]:
     """The sorted keys of all items in any table, and the kind of the items: ``whole`` (the key is
     the item) or ``text``.
-
-    Examples
-    --------
-    >>> evidence = Evidence.from_tables({"item": [3, 1], "system": ["a", "a"], "answer": [0, 1]}, n_classes=2)
-    >>> item_keys(evidence)[0].tolist()
-    [1, 3]
     """
     frames = _item_frames(evidence)
     whole = frames[0].collect_schema()["item"] == nw.Int64
@@ -385,13 +369,7 @@ def items_with(evidence: Evidence, keys: Keys) -> set[str]:
 
 
 def key_of(item: str) -> int:
-    """The key of a text: the second half of its MD5, as DuckDB's ``md5_number_lower``.
-
-    Examples
-    --------
-    >>> key_of("abc")
-    8250560606382298838
-    """
+    """The key of a text: the second half of its MD5, as DuckDB's ``md5_number_lower``."""
     return int.from_bytes(hashlib.md5(item.encode(), usedforsecurity=False).digest()[8:], "little")
 
 

@@ -93,8 +93,7 @@ def _label_counts(ratings: Ratings) -> Frame:
 def code_matrix(
     ratings: Ratings, labels: Sequence[int | str]
 ) -> tuple[NDArray[Any], NDArray[np.int16]]:
-    """The items, and a matrix with one row an item and one column a rater: places in ``labels``, -1
-    where there is no rating.
+    """The items, and a row of codes for each, one per rater; -1 where there is no rating.
 
     Long ratings are packed in the engine: a rater is a digit of a number in base R + 1, so that one
     sum an item holds many raters.
@@ -137,8 +136,7 @@ def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> F
 
 
 def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Whole]:
-    """For each pair of columns with common rows: how often the first had code a and the second code
-    b.
+    """For each pair of columns with common rows: how often codes a and b met.
 
     One product of indicator matrices counts all pairs at once.
     """

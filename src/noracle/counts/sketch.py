@@ -34,9 +34,7 @@ Counts = NDArray[np.int64]
 
 
 def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp], Counts]:
-    """The first row of each group of equal rows, and the sums of ``n``; sorted by pattern unless
-    there are very many.
-    """
+    """The first row of each group of equal rows, and the sums of ``n``; sorted if not very many."""
     if not len(n):
         return np.zeros(0, dtype=np.intp), n
     order = np.random.default_rng(20_250_301)  # fixed multipliers of a hash that is checked below

@@ -92,34 +92,12 @@ def tally(
 ) -> Tally:
     """How an answer met a label, from facts that are known already.
 
-    Parameters
-    ----------
-    place
-        The system and the item's number of classes, stratum, weight and cluster.
-    hit, answered
-        Whether the label speaks of the answer, and whether there is one.
-    n_ruled_out, ruled_hit
-        How many classes are ruled out and whether the answer is among them; by default what one
-        question says.
-    inverse
-        1{asked = answer}/propensity where the class was asked with a recorded propensity; None for
-        a uniform design.
-    shares
-        Where an item's repeats differ: the share of them that hit and that have an answer, or
-        numbers of different answers. A label speaks of classes one by one, so the score of several
-        answers is the sum of their scores with these weights.
-    chance
-        The probability with which the answer itself would have been asked about.
-    graded
-        The label is a grade of the answer itself; ``hit`` says that it is right.
-
-    Examples
-    --------
-    >>> met = tally(Cell("a", 4), "no", hit=True)
-    >>> met.n_ruled_out, met.ruled_hit, met.design
-    (1, True, 'uniform')
-    >>> tally(Cell("a", 4), "yes", hit=True, inverse=1 / 0.8).yes_score
-    1.25
+    ``n_ruled_out`` and ``ruled_hit`` are by default what one question says. ``inverse`` is
+    1{asked = answer}/propensity of a recorded design. ``shares`` are there where an item's repeats
+    differ: of them that hit and that have an answer, or numbers of different answers. A label
+    speaks of classes one by one, so the score of several answers is the sum of their scores with
+    these weights. ``chance`` is the probability that the answer itself would have been asked about;
+    a ``graded`` label is about the answer itself, and ``hit`` says that it is right.
     """
     told = inverse is not None and verdict != "unsure"
     return Tally(
@@ -203,30 +181,9 @@ def pattern(
 ) -> Pattern:
     """How several answers met a label together, from facts that are known already.
 
-    Parameters
-    ----------
-    place
-        The item's number of classes, stratum, weight and cluster; the system is not used.
-    hits
-        For each system whether the label speaks of its answer; None without an answer.
-    n_ruled_out
-        How many classes are ruled out; by default what one question says.
-    inverse, answers
-        1{asked = answer}/propensity and the answer of each system where the class was asked with a
-        recorded propensity; None for a uniform design. Repeats that differ are an answer of their
-        own.
-    shares
-        For each system as in :func:`tally`; None where its repeats do not differ.
-    known, graded
-        The label is made of grades, and these are the systems of which it says something; by
-        default all.
-
-    Examples
-    --------
-    >>> pattern(Cell("", 4), "no", [True, False, None]).n_ruled_out
-    1
-    >>> pattern(Cell("", 4), "yes", [True, False], inverse=[1.25, 0.0], answers=["B", "A"]).yes_scores
-    (1.25, 0.0)
+    ``hits`` has None for a system without an answer. ``inverse`` and ``shares`` are as in
+    :func:`tally`, one for each system; ``answers`` are there in a recorded design, where repeats
+    that differ are an answer of their own. A ``graded`` label says something of ``known`` systems.
     """
     met = tuple(hits)
     told = inverse is not None and verdict != "unsure"
@@ -352,41 +309,6 @@ class Label(NamedTuple):
             ruled_hit=answer is not None and answer in self._ruled,
             inverse=None if self.propensity is None else hit / self.propensity,
             chance=chance,
-        )
-
-    def meet_runs(
-        self, answers: Sequence[Any], *, system: str = "system", how: Repeats = "mean"
-    ) -> Tally:
-        """How the answers of several runs (None: a run without one) meet this label.
-
-        ``mean`` gives every run the same weight. ``any`` gives every different answer the weight 1:
-        the truth is one of them or none, so their scores add up to 1 or 0 on average. ``all`` is
-        one answer, or none where the runs differ: they are not all right then.
-
-        Examples
-        --------
-        >>> label = Label.of([("B", "no", None)], n_classes=4)
-        >>> [label.meet_runs(["B", "C", "B"], how=how)[-4:-2] for how in ("mean", "any")]
-        [(0.6666666666666666, 1.0), (1.0, 2.0)]
-        >>> label.meet_runs(["B", "C", "B"], how="all").answered
-        False
-        """
-        different = dict.fromkeys(answers)
-        if len(different) == 1 or how == "all":
-            return self.meet(answers[0] if len(different) == 1 else None, system=system)
-        given = [a for a in (different if how == "any" else answers) if a is not None]
-        if how == "any" and len(given) == 1:
-            return self.meet(given[0], system=system)
-        weight = 1.0 if how == "any" else 1 / len(answers)
-        hits = sum(a in self.classes for a in given)
-        return tally(
-            self.place._replace(system=system),
-            self.verdict,
-            hit=hits == len(answers) if how == "mean" else hits > 0,
-            n_ruled_out=len(self._ruled),
-            ruled_hit=self._ruled >= set(given if how == "any" else answers),
-            inverse=None if self.propensity is None else weight * hits / self.propensity,
-            shares=(weight * hits, weight * len(given)),
         )
 
     def _meet_grade(self, place: Cell, *, answered: bool) -> Tally:
@@ -956,13 +878,7 @@ _RIGHT = {
 
 
 def when_right(repeats: Repeats, runs: int, n_items: int) -> str:
-    """When an item counts as right that was answered several times, and how often it was.
-
-    Examples
-    --------
-    >>> when_right("all", 400, 100), when_right("any", 350, 100)
-    ('right every time (4 runs)', 'right at least once (3.5 runs on average)')
-    """
+    """When an item counts as right that was answered several times, and how often it was."""
     each = runs / n_items if n_items else 0.0
     if each == int(each):
         return f"{_RIGHT[repeats]} ({int(each)} runs)"
@@ -975,9 +891,7 @@ def _when_right(counts: AccuracyCounts | PatternCounts) -> str:
 
 
 def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) -> dict[str, Any]:
-    """``runs``, ``repeats`` and ``most_answers`` of a sum of counts; a part without repeats has no
-    rule of its own.
-    """
+    """``runs``, ``repeats``, ``most_answers`` of a sum; parts without repeats have no rule."""
     rules = {c.repeats for c in parts if c.runs}
     rule, came = "must take repeats in one way", " and ".join(sorted(rules))
     require_evidence(len(rules) < 2, "counts", rule, came, remedy="Count the tables again.")
@@ -990,9 +904,7 @@ def repeats_together(parts: Sequence[AccuracyCounts] | Sequence[PatternCounts]) 
 
 
 def read_tally(row: Mapping[str, Any]) -> Tally:
-    """A tally from its JSON values, if its shares of repeats, or its numbers of different answers,
-    are possible.
-    """
+    """A tally from its JSON values, if its shares or numbers of answers are possible."""
     found = Tally(**{k: v for k, v in row.items() if k != "n"})
     hit, answered = found.hit_share, found.answered_share
     fits = hit is None and answered is None

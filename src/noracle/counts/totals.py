@@ -277,9 +277,7 @@ def count_evidence(
 
 
 def remember(evidence: Evidence, counted: Counted) -> None:
-    """Let an evidence know what was counted of its partitions: its rows keep their rules, and the
-    design of its questions is known.
-    """
+    """Let an evidence know its partitions' counts: its rows keep the rules, its design is known."""
     evidence._kept["propensities"] = evidence._about, counted.propensities
     evidence._kept["first verdicts"] = evidence._about, counted.first_verdicts
     evidence._checked.append(True)
@@ -344,9 +342,7 @@ def _widened(p: Pattern, own: Sequence[str], systems: Sequence[str]) -> Pattern:
 
 
 def add_sketches(parts: Iterable[Sketch | None]) -> Sketch | None:
-    """The sum of sketches in one step. A classifier that a part lacks has no answers there; a label
-    that it lacks is not allowed there.
-    """
+    """The sum of sketches; classifiers and labels that a part lacks are missing there."""
     sketches = [sketch for sketch in parts if sketch is not None]
     if len(sketches) < 2:
         return sketches[0] if sketches else None

@@ -51,9 +51,7 @@ _SAMPLE = 1_000
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Classes:
-    """How classes are read in the tables of one evidence; ``frames``, ``classes`` and ``notes``
-    change while they are read.
-    """
+    """How classes are read in the tables of one evidence; most fields change meanwhile."""
 
     frames: dict[str, Frame]
     pairs: Sequence[Pair]
@@ -129,9 +127,7 @@ class Classes:
         return kind, []
 
     def silence(self) -> str:
-        """Make null of what means no answer, and leave all other answers as they are; returns
-        ``whole`` or ``text``.
-        """
+        """Make null of what means no answer and leave the rest; returns ``whole`` or ``text``."""
         for pair in self._here:
             self._silence(pair, {})
         whole = self._here and all(self._is_whole(pair) for pair in self._here)
@@ -341,8 +337,7 @@ class Classes:
         return []
 
     def count_from_zero(self, *, shift: bool = True, from_one: bool | None = None) -> list[str]:
-        """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults where it cannot
-        be told.
+        """Classes 1 to K as 0 to K - 1, where they can be nothing else; the faults.
 
         Without ``shift`` these are only a part of the evidence, and another part may not show how
         it counts; ``from_one`` says how the whole does.
@@ -400,9 +395,7 @@ class Classes:
         return "unclear" if not at else "odd" if above else "one"
 
     def set_aside(self) -> list[str]:
-        """Answers that are no class of their item become no answer, with the state ``invalid``;
-        returns the faults.
-        """
+        """Answers that are no class of their item become ``invalid``; returns the faults."""
         if "answers" not in self.frames:
             return []
         answers, col = self.frames["answers"], nw.col("answer")
@@ -473,8 +466,7 @@ def check_invalid(invalid: object) -> None:
 
 
 def options_of(value: object) -> list[str] | None:
-    """The options of an item: a list, JSON, or texts with ``|`` between them; None where it is none
-    of these.
+    """The options of an item: a list, JSON, or texts with ``|`` between them; else None.
 
     Examples
     --------
@@ -567,9 +559,7 @@ _ONE_TYPE = "Write all as text or all as whole numbers."
 
 
 def meet_ids(frames: dict[str, Frame], notes: list[str], pairs: Sequence[Pair]) -> list[str]:
-    """Items in all tables as whole numbers where text is digits and the others are numbers; returns
-    the faults.
-    """
+    """Items as whole numbers in all tables, where text is digits beside numbers; the faults."""
     texts = [(t, c) for t, c in pairs if t in frames and frames[t].collect_schema()[c] != nw.Int64]
     if not texts or len(texts) == sum(t in frames for t, _ in pairs):
         return []
@@ -603,17 +593,14 @@ def first_rows(frame: Frame, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def is_large(first: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether a table with these first rows has more of them, so that what it has in common with
-    another is seen when both are counted.
-    """
+    """Whether a table with these first rows has more of them, to be compared when counted."""
     return len(first) >= _SAMPLE
 
 
 def apart(
     frames: Mapping[str, Frame], second: str, about: str, met: tuple[int, int] | None = None
 ) -> list[str]:
-    """A fault where the answers share no item with a second table; less than half of its items is
-    warned about.
+    """A fault where answers and a second table share no item; a warning below half of them.
 
     ``met`` is of how many items of the second table the answers have how many, where that is known.
     """
@@ -637,8 +624,7 @@ def ids_of(frame: Frame) -> str:
 
 
 def shared_ids(frames: Mapping[str, Frame], first: str, second: str) -> tuple[int, int] | None:
-    """Of how many items of the second table the first one has how many; None where either is not
-    there.
+    """Of how many items of the second table the first has how many; None without both.
 
     A sample tells in most cases; where it holds less than half, all items are counted.
     """

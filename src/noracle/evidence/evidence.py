@@ -10,13 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import narwhals as nw
 
-from noracle.errors import (
-    EvidenceError,
-    EvidenceWarning,
-    raise_faults,
-    require,
-    require_evidence,
-)
+from noracle.errors import EvidenceError, EvidenceWarning, raise_faults, require, require_evidence
 from noracle.evidence.classes import (
     Classes,
     Invalid,
@@ -98,13 +92,9 @@ class Evidence:
     inferred: tuple[str, ...] = ()
     protocol: Literal["question", "sets"] | None = None
     _listed: bool = dataclasses.field(default=True, repr=False)
-    """Whether the items, if there are some, were given; False where they are those that were
-    graded.
-    """
+    """Whether the items were given; False where they are those that were graded."""
     _read: frozenset[str] = dataclasses.field(default=frozenset(), repr=False)
-    """The lines of ``inferred`` that say how the tables were read: names of columns, the wide form,
-    spellings of classes.
-    """
+    """The lines of ``inferred`` that say how columns, forms and spellings were read."""
     _from_one: bool = dataclasses.field(default=False, repr=False)
     """Whether classes were written from 1; they are from 0 here."""
     _connection: object = dataclasses.field(default=None, repr=False)
@@ -112,13 +102,9 @@ class Evidence:
     _kept: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What is asked for again: labels by item, how answers met them, and counts."""
     _rows: Frame | None = dataclasses.field(default=None, repr=False)
-    """The items of answers that had one row per item: if each is there once, no answer is repeated,
-    which is quick to see.
-    """
+    """The items of answers that had one row per item: repeats are quick to see there."""
     _unmet: list[tuple[str, str]] = dataclasses.field(default_factory=list, repr=False)
-    """Large tables of labels, and what their items are called: whether the answers have these items
-    is seen when both are counted.
-    """
+    """Large tables of labels whose items are held against the answers when they are counted."""
 
     @classmethod
     def from_tables(
@@ -583,9 +569,7 @@ _RUNS = ("epoch", "run", "sample", "attempt", "trial")
 
 
 def numbered_runs(answers: Frame) -> tuple[Frame, tuple[str, ...]]:
-    """The answers with a column ``repeat``, where rows of one item and system are told apart by a
-    column of numbers of another name.
-    """
+    """The answers with a column ``repeat``, where one of another name tells runs apart."""
     schema = answers.collect_schema()
     named = [name for name in _RUNS if name in schema and schema[name].is_numeric()]
     if not named or "repeat" in schema or not {"item", "system", "answer"} <= set(schema):

@@ -216,9 +216,7 @@ def unreadable(error: Exception, what: str) -> EvidenceError:
 
 
 def log_format(path: object) -> str | None:
-    """``inspect``, ``lm-eval``, or None where this is not a log; for a glob or a list the first
-    file tells.
-    """
+    """``inspect``, ``lm-eval`` or None: what tool wrote a log; of several files, the first."""
     if isinstance(path, (list, tuple)) and path:
         return log_format(path[0])
     if not isinstance(path, (str, Path)):
@@ -293,9 +291,7 @@ def _is_paths(table: object) -> bool:
 
 
 def open_frames(tables: Mapping[str, object]) -> tuple[dict[str, Frame], object]:
-    """Bring tables onto one engine; also returns the connection, which must live as long as the
-    frames.
-    """
+    """Bring tables onto one engine; its connection must live as long as the frames."""
     kinds = {name: backend(table, name) for name, table in tables.items()}
     used = set(kinds.values())
     natives: dict[str, Any] = {n: nw.to_native(t, pass_through=True) for n, t in tables.items()}
@@ -525,8 +521,7 @@ def has_rows(frame: Frame) -> bool:
 
 
 def settle(frame: Frame, *, ours: bool) -> Frame:
-    """The frame worked out once, for several queries: a temporary table that spills to disk
-    (DuckDB), or a frame in memory (Polars).
+    """The frame worked out once, for several queries: in DuckDB's tables or Polars' memory.
 
     Without ``ours`` the connection is somebody else's, and no table is left on it. PySpark, Ibis
     and SQLFrame keep their own plans: what is cached there would stay after us.
@@ -546,9 +541,7 @@ def settle(frame: Frame, *, ours: bool) -> Frame:
 
 
 def keeps_order(frame: Frame) -> bool:
-    """Whether the rows of a frame have an order of their own; on a cluster or in a warehouse they
-    have none.
-    """
+    """Whether rows have an order of their own; on a cluster or in a warehouse they do not."""
     return frame.implementation.is_polars() or frame.implementation.is_duckdb()
 
 
@@ -558,9 +551,7 @@ def engine_of(frame: Frame) -> str:
 
 
 def number_rows(frame: Frame, name: str) -> Frame:
-    """The frame with its row numbers (from 0) in a new column, where the engine keeps the order of
-    rows.
-    """
+    """The frame with row numbers from 0 in a new column, where the engine keeps their order."""
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
         native = native.with_row_index(name).cast({name: importlib.import_module("polars").Int64})

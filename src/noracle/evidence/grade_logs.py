@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from noracle.errors import EvidenceError, fault, raise_faults, require_evidence
 from noracle.evidence.frames import files_of, log_format
-from noracle.evidence.logs import Columns, Mark, inspect_marks, lm_eval_marks, one_type
+from noracle.evidence.logs import Columns, Mark, inspect_marks, json_lines, lm_eval_marks, one_type
 
 GradesFormat = Literal["inspect", "lm-eval", "promptfoo", "deepeval", "opentelemetry"]
 TOOLS: dict[str, str] = {
@@ -59,9 +59,7 @@ _ID = ("id", "item", "item_id", "question_id", "qid", "doc_id")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GradeLog:
-    """A table out of results, as columns. ``notes`` are the visible choices that were made, one
-    line each.
-    """
+    """A table out of results, as columns, with the visible choices that were made."""
 
     columns: Columns
     notes: tuple[str, ...] = ()
@@ -76,15 +74,9 @@ class _Choice(NamedTuple):
 
 
 def grades_log_format(path: object) -> GradesFormat | None:
-    """The tool that wrote a file of results, or None where it is none; for a glob or a list the
-    first file tells.
+    """The tool that wrote results, or None where it is none; of several files, the first.
 
     ``#METRIC`` at the end of a path is no part of the name.
-
-    Examples
-    --------
-    >>> grades_log_format("nothing.csv") is None
-    True
     """
     if isinstance(path, (list, tuple)):
         return grades_log_format(path[0]) if path else None
@@ -151,11 +143,6 @@ def _format_of_json(path: Path, head: bytes) -> GradesFormat | None:
 def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
     """A path and the metric after ``#``; a file that has the mark in its own name is meant as it
     is.
-
-    Examples
-    --------
-    >>> split_metric("run.json#Correctness"), split_metric("run.json")
-    (('run.json', 'Correctness'), ('run.json', None))
     """
     if isinstance(path, Path) or "#" not in path or Path(path).exists():
         return path, None
@@ -166,8 +153,7 @@ def split_metric(path: str | Path) -> tuple[str | Path, str | None]:
 def read_grades(
     path: Paths, *, metric: str | None = None, repeats: Literal["first", "all"] = "first"
 ) -> GradeLog:
-    """The grades in results of an evaluation tool: item, system, verdict, rater; and repeat, where
-    all runs of an item are wanted.
+    """The grades in results of an evaluation tool: item, system, verdict, rater, repeat.
 
     Parameters
     ----------
@@ -614,14 +600,4 @@ def _json(path: Path) -> Any:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except (ValueError, RecursionError):
-                    what = f"other text at line {number} of {path.name!r}"
-                    rule = "must hold one JSON object on each line"
-                    raise EvidenceError.of(
-                        "grades", rule, what, remedy="Repair that line."
-                    ) from None
+    return json_lines(path, "grades", "must hold one JSON object on each line")

@@ -52,11 +52,6 @@ _KNOWN = (Column(name="item", kind="id"), Column(name="label", kind="class"))
 def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     """Labels by item, from a table ``item``, ``label`` (in any form that evidence takes) or from a
     mapping; without a label, not known.
-
-    Examples
-    --------
-    >>> read_known({"item": [1, 2], "label": ["cat", None]})
-    {1: 'cat'}
     """
     if isinstance(known, Mapping) and isinstance(known.get("item", 0), (int, str)):
         return dict(known)  # it is not a dict of columns
@@ -83,11 +78,6 @@ KEYS = (*_MEANT, "true_label", "correct_answer")
 def read_key(key: object, column: str | None = None) -> dict[Any, Any]:
     """The true class by item, from a mapping or a table with ``item`` and ``column`` (by default
     the one column named as in KEYS).
-
-    Examples
-    --------
-    >>> read_key({"item": [1, 2], "gold": ["cat", None]})
-    {1: 'cat'}
     """
     values = key.values() if isinstance(key, Mapping) else ()
     columns = any(isinstance(v, (list, tuple)) or hasattr(v, "__array__") for v in values)
@@ -131,9 +121,7 @@ class Gathered(NamedTuple):
 
 
 def gather(evidence: Evidence) -> Gathered:
-    """The judgements of an evidence gathered into labels; the work is done once, except on a
-    cluster or in a warehouse.
-    """
+    """The judgements gathered into labels; done once, except on a cluster or in a warehouse."""
     return evidence._recall("labels", lambda: _gathered(evidence))
 
 
@@ -195,8 +183,7 @@ def as_recorded(evidence: Evidence) -> Evidence:
 
 
 def first_questions(each: Frame) -> Frame:
-    """The first question of every item that has a recorded propensity, all judgements of the
-    others.
+    """The first question of each item with recorded propensities, all of the others.
 
     First is by ``at``, then by the order of rows. Whether there is a second question may depend on
     the first verdict, so that a mean over an item's questions is biased; an ``unsure`` is missing
@@ -218,9 +205,7 @@ def knows_classes(evidence: Evidence) -> bool:
 
 
 def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
-    """The frame with the number of classes of its item in column ``k`` (null for an item that
-    ``items`` does not know).
-    """
+    """The frame with the number of classes of its item in ``k`` (null for unknown items)."""
     if evidence.has_own_n_classes and evidence.items is not None:
         known = evidence.items.select("item", k=nw.col("n_classes"))
         return frame.join(known, on="item", how="left")
@@ -228,9 +213,7 @@ def with_n_classes(frame: Frame, evidence: Evidence) -> Frame:
 
 
 def once(judgements: Frame) -> Frame:
-    """Each judgement once, at its first time: same item, class, verdict, rater and propensity; no
-    rater is one unnamed rater.
-    """
+    """Each judgement once, at its first time; without a rater it is of one unnamed rater."""
     rater = nw.col("rater").fill_null("") if "rater" in judgements.columns else nw.lit("")
     frame = judgements.with_columns(rater=rater)
     keys = ["item", "class", "said", "rater"]
@@ -370,9 +353,7 @@ def grades_of(evidence: Evidence) -> Frame:
 
 
 def graded_pairs(evidence: Evidence) -> Frame:
-    """One row per graded item and system: ``times`` it was graded, and whether as ``right`` or
-    ``wrong``; worked out once.
-    """
+    """Graded items and systems: ``times`` graded, as ``right`` or ``wrong``; worked out once."""
 
     def pairs() -> Frame:
         marked = grades_of(evidence).select("item", "system", **_flags())
@@ -393,8 +374,7 @@ def _highest(names: Iterable[str]) -> dict[str, nw.Expr]:
 
 
 def grade_labels(evidence: Evidence) -> Frame:
-    """One row per item and system with what grades say of that system alone: ``grade`` is a code of
-    a verdict.
+    """What grades say of each item and system alone: ``grade`` is a code of a verdict.
 
     ``inverse`` is 1/propensity of a grade with a propensity, where there are no answers that would
     tell whom else it speaks of; where they are there such grades are among :func:`questions_of`.
@@ -441,8 +421,7 @@ def _grade_clashes(evidence: Evidence, grades: Frame) -> Frame:
 
 
 def contradictions(evidence: Evidence) -> Frame:
-    """The items of which no truth could explain what was said: ``item``, ``n_yes``, ``clash``,
-    ``n_no`` and ``k``.
+    """The items of which no truth could explain what was said, and what that was.
 
     With grades an answer that is called right and wrong, by a grade or by a judgement of that
     class, is a contradiction; where classes are known, so are two different right answers of one
@@ -546,9 +525,7 @@ def _state_faults(name: str) -> list[RowFault]:
 
 
 def outside(column: str, evidence: Evidence, k: nw.Expr) -> nw.Expr | None:
-    """Where a class is not among the classes (null for a null class); None where nothing can be
-    outside.
-    """
+    """Where a class is not among the classes; None where nothing can be outside."""
     col = nw.col(column)
     if evidence.classes is not None:
         return ~col.is_in(evidence.classes) & ~col.is_null()

@@ -45,9 +45,7 @@ class LogLabel(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """One record of a log. ``repeat`` counts runs of the same item; ``bad`` is metadata that should
-    be a label and is not.
-    """
+    """One record of a log; ``bad`` is metadata that should be a label and is not."""
 
     item: int | str
     system: str
@@ -60,9 +58,7 @@ class Logged(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """One metric of one answer: a number, a word, or an error. ``whole`` is a tool's own sum over
-    its metrics.
-    """
+    """One metric of one answer; ``whole`` is a tool's own sum over its metrics."""
 
     item: Any
     system: str
@@ -81,9 +77,7 @@ class Mark(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogTables:
-    """Tables out of logs, as columns. ``notes`` are the visible choices that were made, one line
-    each.
-    """
+    """Tables out of logs, as columns, with the visible choices that were made."""
 
     answers: Columns
     items: Columns | None = None
@@ -92,21 +86,7 @@ class LogTables:
 
 
 def read_logs(path: str | Path | Sequence[str | Path], *, labels: bool = True) -> LogTables:
-    """The tables of a log, or of all logs that a glob names.
-
-    Parameters
-    ----------
-    path
-        ``.eval`` or ``.json`` logs of Inspect, or ``samples_*.jsonl`` of lm-evaluation-harness; not
-        both in one glob.
-    labels
-        Look for labels in the metadata of samples (Inspect only).
-
-    Raises
-    ------
-    EvidenceError
-        If a file is not such a log, is cut off, or holds labels that name no option.
-    """
+    """The tables of a log, or of all logs that a glob names."""
     found, kind = files_of(path), log_format(path)
     rule = "must name a log or a glob that matches logs"
     require_evidence(found and kind, "answers", rule, repr(path), remedy="Check the path.")
@@ -202,11 +182,6 @@ def labels_of(
     ``label`` is the true class, ``ruled_out`` one class or a list of classes that are wrong,
     ``judgement`` an object (or a list of them) with ``class``, ``verdict`` and optionally
     ``rater``, ``propensity``, ``cost``.
-
-    Examples
-    --------
-    >>> labels_of({"ruled_out": ["B", "green"]}, ["red", "blue", "green"])[0]
-    (LogLabel(kind=1, verdict='no', ...), LogLabel(kind=2, verdict='no', ...))
     """
     asked: list[tuple[str, Any]] = []
     for key in METADATA:
@@ -260,9 +235,7 @@ def read_lm_eval(paths: Sequence[Path], *, prediction: Prediction = "acc") -> Lo
 
 
 def lm_eval_marks(paths: Sequence[Path]) -> Iterator[Mark]:
-    """What the metrics of a task said of each document: ``exact_match``, ``acc``, or the score of a
-    judge. Others are not numbers.
-    """
+    """What the metrics of a task said of each document, as far as they are numbers."""
     for item, system, metrics in _samples(paths, "grades", _metrics):
         for name, value in metrics.items():
             yield Mark(item, system, name, value=value, failed=value is None)
@@ -291,7 +264,7 @@ def _samples(
         raise EvidenceError.of(table, rule, f"{twice[0].name!r} and others", remedy=remedy)
     for path, (folder, task) in zip(paths, places, strict=True):
         several = len(_filters(path)) > 1
-        for number, line in _lines(path, table):
+        for number, line in json_lines(path, table, "must hold one JSON object a line"):
             try:
                 said = read(line)
                 item: int | str = f"{task}/{line['doc_id']}" if len(tasks) > 1 else line["doc_id"]
@@ -310,15 +283,15 @@ def _task(path: Path) -> str:
     return found["task"] if found else path.stem
 
 
-def _lines(path: Path, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path, table: str, rule: str) -> Iterator[tuple[int, Any]]:
+    """The values in a file of JSON lines, with their numbers."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:
                     yield number, json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     what = f"other text at line {number} of {path.name!r}"
-                    rule = "must hold one JSON object a line"
                     raise EvidenceError.of(table, rule, what, remedy="Repair that line.") from None
 
 
@@ -407,9 +380,7 @@ Sample = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLog:
-    """One log: what it says of itself, its samples (or their summaries), and how to open a whole
-    sample.
-    """
+    """What a log says of itself, its samples or their summaries, and how to open a whole one."""
 
     path: Path
     about: Mapping[str, Any]
@@ -469,8 +440,7 @@ def read_inspect(paths: Sequence[Path], *, labels: bool = True) -> LogTables:
 
 
 def inspect_marks(paths: Sequence[Path]) -> Iterator[Mark]:
-    """What scorers said of the answers in these logs: the words C, I and N, and numbers (P, partly
-    right, is ½).
+    """What scorers said: the words C, I and N, and numbers (P, partly right, is ½).
 
     Systems and items are called as in :func:`read_inspect`. A scorer that is a model is named with
     it where the log says which.
@@ -613,15 +583,7 @@ def _score(scores: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 def answer_of_output(
     output: Mapping[str, Any], choices: Sequence[str] | None
 ) -> tuple[int | str | None, str]:
-    """The class in the output of a model, and the state.
-
-    Examples
-    --------
-    >>> answer_of_output({"completion": "ANSWER: B"}, ["red", "blue"])
-    (1, 'answered')
-    >>> answer_of_output({"completion": "No.", "choices": [{"stop_reason": "content_filter"}]}, ["red", "blue"])
-    (None, 'refused')
-    """
+    """The class in the output of a model, and the state."""
     spoken = output.get("choices") or [{}]
     text = str(output.get("completion") or "")
     finish = FINISH.get(str(spoken[0].get("stop_reason")), "stop")

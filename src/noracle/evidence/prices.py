@@ -57,17 +57,7 @@ class Prices:
 
 
 def read_prices(path: str | Path) -> Prices:
-    r"""Read a TOML file of prices; all faults at once.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "prices.toml")
-    ...     _ = file.write_text("[labels]\nordinary = 4\ncomplementary = 0.5\n", encoding="utf-8")
-    ...     read_prices(file).labels["complementary"]
-    0.5
-    """
+    r"""Read a TOML file of prices; all faults at once."""
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -77,9 +77,7 @@ def wide_table(raters: Sequence[str]) -> TableRules:
 def bands_of(
     cuts: Sequence[float], labels: Sequence[int | str | None] | None, closed: Any
 ) -> tuple[tuple[int | str | None, ...], nw.Expr]:
-    """The label of each band between cut points, None for one that is left out, and the label of
-    the column ``value``; if cut points and labels fit together.
-    """
+    """The label of each band between cut points (None: left out), and of the column ``value``."""
     points = tuple(float(c) for c in cuts)
     rise = all(a < b for a, b in itertools.pairwise(points))
     rise = rise and bool(points) and all(math.isfinite(c) for c in points)

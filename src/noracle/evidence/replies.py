@@ -67,10 +67,7 @@ _SENTENCE = re.compile(
 # Words without which the pattern beside them finds nothing: most of a long reply is not looked at
 # twice.
 _HINTS = (
-    (
-        _CLAIM,
-        re.compile("boxed|answer|choice|答え|回答|解答|正解|antwort|réponse|respuesta"),
-    ),
+    (_CLAIM, re.compile("boxed|answer|choice|答え|回答|解答|正解|antwort|réponse|respuesta")),
     (
         _SENTENCE,
         re.compile(
@@ -144,23 +141,7 @@ _FREE_TAG = re.compile(f"{_BOXED}|{_TAG}", re.IGNORECASE)
 def read_choice(
     text: str, options: Sequence[str], *, finish: Finish = "stop"
 ) -> tuple[int | None, State]:
-    r"""The place of the option that a reply chose, or None with the state that says why there is
-    none.
-
-    Parameters
-    ----------
-    text
-        What the model said. Any text is read; none raises.
-    options
-        The options in the order in which they were shown: A, B, …; after Z come 1, 2, …
-    finish
-        Why the model stopped. ``"refused"`` is taken at its word; after ``"length"`` only a plain
-        claim counts.
-
-    Returns
-    -------
-    tuple
-        The place and ``"answered"``, or None and ``"invalid"`` or ``"refused"``.
+    r"""The place of the option that a reply chose, or None with the state that says why.
 
     Examples
     --------
@@ -187,8 +168,7 @@ def read_choice(
 
 
 def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]:
-    r"""What a reply to a question without options says, or None with the state that says why it
-    says nothing.
+    r"""What a reply without options says, or None with the state that says why.
 
     Where the reply makes a claim, that is it: a field ``answer`` of JSON, the last
     ``<answer>X</answer>`` or ``\boxed{X}``, or ``ANSWER: X`` and "the answer is X" in the last
@@ -223,13 +203,7 @@ def read_text(text: str, *, finish: Finish = "stop") -> tuple[str | None, State]
 
 
 def place_of_letter(letter: str, n_classes: int) -> int | None:
-    """The place of an option from its letter; after Z come 1, 2, …
-
-    Examples
-    --------
-    >>> place_of_letter("b", 4), place_of_letter("E", 4), place_of_letter("1", 30)
-    (1, None, 26)
-    """
+    """The place of an option from its letter; after Z come 1, 2, …"""
     if len(letter) == 1 and letter.isascii() and letter.isalpha():
         place = ord(letter.upper()) - ord("A")
     elif letter.isascii() and letter.isdecimal() and int(letter) > 0:
@@ -362,9 +336,7 @@ class _Reader:
         return None if number is None else self.numbers.get(number)
 
     def begins(self, text: str) -> int | None:
-        """The text begins with an option and a mark, as in "No, because …", and quotes no other
-        one.
-        """
+        """The text begins with an option and a mark, as in "No, because …", and quotes no other."""
         head = re.split(
             r"[,.;:!\u2014\u2013](?:\s|\Z)|\s[-\u2014\u2013]\s", text[:_HEAD], maxsplit=1
         )
@@ -381,9 +353,7 @@ class _Reader:
         return next((place for way in ways if (place := way(text)) is not None), None)
 
     def lead(self, text: str) -> int | None:
-        """The letter that the text begins with, unless it is a word of a sentence or a second
-        letter follows.
-        """
+        """The letter that begins the text, unless it is a word or a second letter follows."""
         match = _LEAD.match(text)
         place = None if match is None else self.place(match[1])
         if match is None or place is None:

@@ -60,9 +60,7 @@ GRADES: dict[str, tuple[str, ...]] = {
 """The words of a grade, in any case: the answer is right, it is wrong, or nobody can tell."""
 
 GRADE_COLUMNS = ("correct", "is_correct", "grade", "right", "passed")
-"""Other names of the column ``verdict`` of grades, where there is none of that name and one of
-these.
-"""
+"""Other names of the column ``verdict`` of grades, where there is none of that name."""
 
 MAX_CLASSES = 2**31 - 1
 """The largest number of classes that is taken for one."""
@@ -135,12 +133,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(name="verdict", kind="verdict"),
         *_SAID,
     ),
-    "grades": (
-        _SYSTEM,
-        Column(name="verdict", kind="grade"),
-        *_SAID,
-        _optional("cluster", "name"),
-    ),
+    "grades": (_SYSTEM, Column(name="verdict", kind="grade"), *_SAID, _optional("cluster", "name")),
     "items": (
         Column(name="n_classes", kind="count", required=False),
         _optional("stratum", "name"),
@@ -175,9 +168,7 @@ def odd(column: str) -> str:
 
 
 def kind_of(dtype: Any) -> str:
-    """``whole``, ``float``, ``text``, ``null`` or the name of a type that cannot name items or
-    classes.
-    """
+    """``whole``, ``float``, ``text``, ``null``, or a type that cannot name items or classes."""
     if dtype.is_integer():
         return "whole"
     if dtype.is_float() or dtype.is_decimal():
@@ -218,11 +209,6 @@ def normalise(frame: Frame, table: TableRules) -> tuple[Frame, list[str]]:
 def verdict_column(columns: Iterable[str]) -> str | None:
     """The column of a table of grades that stands for ``verdict``; None where that is there, or
     none or several could be it.
-
-    Examples
-    --------
-    >>> verdict_column(["item", "system", "is_correct"]), verdict_column(["item", "system", "verdict", "right"])
-    ('is_correct', None)
     """
     names = list(columns)
     found = [name for name in names if name in GRADE_COLUMNS]
@@ -230,9 +216,7 @@ def verdict_column(columns: Iterable[str]) -> str | None:
 
 
 def shown(columns: Iterable[str]) -> list[str]:
-    """The columns as a message shows them; what looks like text of a file without a header stays
-    hidden.
-    """
+    """The columns as a message shows them; what may be text of items stays hidden."""
     return [name if _NAME.fullmatch(name) else "…" for name in list(columns)[:12]]
 
 
@@ -315,9 +299,7 @@ WIDE = {
     "ratings": ("rater", "label"),
     "scores": ("rater", "value"),
 }
-"""Tables that may have one row per item: the column that a header becomes, and the column that its
-values become.
-"""
+"""Tables that may have one row per item: what a header becomes, and what its values become."""
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "item": (
@@ -358,9 +340,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "preferences.second": ("model_b", "system_b", "b", "right", "model_2", "system_2"),
     "preferences.winner": ("preference", "preferred", "outcome", "verdict", "vote", "winner_model"),
 }
-"""Common names of the required columns, for every table or for one; taken only where the column
-itself is missing.
-"""
+"""Common names of required columns, for every table or for one, where the own name is not there."""
 
 _KEY = re.compile(
     "answer|label|class|key|truth|target|gold|correct|correct_answer|answer_key|answer_index|gold_label"
@@ -401,9 +381,7 @@ class Shape:
     label: str | None = None
     ruled_out: str | None = None
     no_answer: tuple[str, ...] = ()
-    """Texts that stand for no answer, so that a column of numbers with some of them is one of
-    numbers.
-    """
+    """Texts that stand for no answer: a column of numbers may have some of them."""
 
 
 def shape_of(
@@ -417,13 +395,7 @@ def shape_of(
     ruled_out: str | None = None,
     no_answer: Sequence[str] = (),
 ) -> Shape:
-    """The shape, if what was said of it can be meant; ``columns`` may be nested by table.
-
-    Examples
-    --------
-    >>> shape_of({"item": "qid", "answers": {"system": "model"}}).columns
-    {'item': 'qid', 'answers.system': 'model'}
-    """
+    """The shape, if what was said of it can be meant; ``columns`` may be nested by table."""
     flat: dict[str, str] = {}
     for name, column in (columns or {}).items():
         inner = column.items() if isinstance(column, Mapping) else [("", column)]
@@ -470,14 +442,7 @@ class Shaped:
 
 
 def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
-    """Give every table its canonical columns, and one row per item and system.
-
-    Raises
-    ------
-    EvidenceError
-        If a table has the columns of another one, lacks a column, or a column can be meant in two
-        ways; all faults at once.
-    """
+    """Give every table its canonical columns, and one row per item and system."""
     found = Shaped(dict(frames), [])
     faults = [*_roles(frames, shape), *_strange_columns(frames, shape)]
     for name, frame in frames.items() if not faults else ():
@@ -498,18 +463,14 @@ def shaped(frames: Mapping[str, Frame], shape: Shape) -> Shaped:
 
 
 def long_fault(name: str) -> str:
-    """The fault of a table that is said to have one row per item, and has the columns of the long
-    form.
-    """
+    """The fault of a long table that is said to have one row per item."""
     needed = ", ".join(TABLES[name].names(required=True))
     rule = f"must go with {name} that have one row per item"
     return fault("wide", rule, f"columns {needed}", remedy="Leave it out.")
 
 
 def rename(frame: Frame, table: TableRules, columns: Mapping[str, str], notes: list[str]) -> Frame:
-    """The frame with canonical names of the columns that a table knows; what was chosen is added to
-    the notes.
-    """
+    """The frame with canonical names of known columns; what was chosen is added to the notes."""
     names, lines, faults = resolve(frame.columns, table, columns)
     missing = [c for c in table.names(required=True) if c not in names]
     if missing and not faults:
@@ -534,9 +495,7 @@ def _remedy(table: TableRules, missing: Sequence[str], frame: Frame) -> str:
 
 
 def renamed(frame: Frame, names: Mapping[str, str]) -> Frame:
-    """The frame with columns called by the keys of ``names``; a column that had such a name and is
-    not meant is dropped.
-    """
+    """The frame with columns called by the keys of ``names``; others of such a name are dropped."""
     changed = {column: name for name, column in names.items() if name != column}
     if not changed:
         return frame
@@ -550,12 +509,6 @@ def resolve(
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """Canonical names with the columns that are meant by them, the choices that were made, and the
     faults.
-
-    Examples
-    --------
-    >>> names, notes, faults = resolve(["qid", " System", "answer"], TABLES["answers"], {})
-    >>> names, notes
-    ({'item': 'qid', 'system': ' System', 'answer': 'answer'}, ["answers: column 'qid' is read as item, ' System' as system"])
     """
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -655,9 +608,7 @@ def _graded(given: Sequence[str]) -> bool:
 
 
 def is_long(frame: Frame, name: str, shape: Shape) -> bool:
-    """Whether the columns are those of the long form; without a sign of either form it is taken for
-    long, and lacks a column.
-    """
+    """Whether the columns are those of the long form, which is taken where neither form shows."""
     table = TABLES[name]
     found, _, faults = resolve(frame.columns, table, shape.columns)
     needed = set(table.names(required=True))
@@ -678,14 +629,7 @@ def is_long(frame: Frame, name: str, shape: Shape) -> bool:
 def wide_columns(
     frame: Frame, name: str, shape: Shape, item: str | None
 ) -> tuple[list[str], list[str]]:
-    """The columns of systems or raters of a wide table, and those that are something else.
-
-    Raises
-    ------
-    EvidenceError
-        If columns that were named are not there, or the others are of different types, so that not
-        all can be answers.
-    """
+    """The columns of systems or raters of a wide table, and those that are something else."""
     kinds = {column: kind_of(dtype) for column, dtype in frame.collect_schema().items()}
 
     def numbers(column: str) -> bool:
@@ -701,9 +645,7 @@ def wide_among(
     item: str | None,
     numbers: Callable[[str], bool],
 ) -> tuple[list[str], list[str]]:
-    """The same by the kinds of value of the columns; ``numbers`` says whether a column of text
-    holds numbers after all.
-    """
+    """The same by kinds of value; ``numbers`` says whether a column of text holds numbers."""
     given = list(kinds)
     what = "raters" if name in ("ratings", "scores") else "systems"
     named = shape.raters if what == "raters" else shape.systems
@@ -826,8 +768,7 @@ def _refuse_stray(name: str, shape: Shape) -> None:
 
 
 def unpivot(wide: Frame, item: str, columns: Sequence[str], into: tuple[str, str]) -> Frame:
-    """One row per item and column: ``item``, the name of the column, and its value; also where the
-    value is null.
+    """One row per item and column, with its name and its value; also where that is null.
 
     Whole numbers stay whole, other numbers meet as floats, and everything else as text.
     """

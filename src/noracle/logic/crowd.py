@@ -43,8 +43,7 @@ def estimate_with_crowd(
     ranges: Ranges | None = None,
     n_iter: int = 1000,
 ) -> tuple[Estimate, ...]:
-    """Accuracies as a crowd-sourcing model sees them, beside the logical ranges; needs the extra
-    ``crowd``.
+    """Accuracies as a crowd-sourcing model sees them, beside the logical ranges.
 
     The model gives each item a distribution p over true labels. The accuracy of a system on label l
     is its share of right answers under these: Σ p(l)·1{answer = l} / Σ p(l) over the items it
@@ -238,8 +237,7 @@ def read_patterns(
     labels: Sequence[Hashable] | None = None,
     missing: bool = False,
 ) -> tuple[tuple[Hashable, ...], dict[tuple[int, ...], int]]:
-    """The labels, and the counts with each label as its place among them (-1: no answer, if
-    ``missing`` allows None).
+    """The labels, and the counts by places among them; -1 is no answer, if ``missing``.
 
     Examples
     --------

@@ -25,8 +25,7 @@ _ABSENT = "an accuracy on a label is a share of the items of it that were answer
 
 
 class Share(NamedTuple):
-    """Right (or wrong) answers of a classifier among the items of a label that it answered; over
-    all labels if ``label`` is None.
+    """Right (or wrong) answers among the answered items of a label; of all labels if None.
 
     ``answered`` is the most items that it can be a share of; over all labels exactly so many.
     """
@@ -69,8 +68,7 @@ class Share(NamedTuple):
 
 
 class End(NamedTuple):
-    """The largest value of a share: attained (``exact``), surely not exceeded (``outer``), or
-    ``undefined``: never of anything.
+    """The largest value of a share: ``exact`` (attained), ``outer`` bound, or ``undefined``.
 
     ``attained`` is the largest value that some answer key was seen to have.
     """
@@ -176,13 +174,7 @@ def _largest(claims: Claims, wanted: Share, *, exact: bool) -> End:
 
 
 def successor(value: Fraction, most: int) -> Fraction:
-    """The next larger fraction with a denominator of at most ``most``.
-
-    Examples
-    --------
-    >>> successor(Fraction(1, 2), 5), successor(Fraction(0), 7)
-    (Fraction(3, 5), Fraction(1, 7))
-    """
+    """The next larger fraction with a denominator of at most ``most``."""
     a, b = value.as_integer_ratio()
     start = 0 if b == 1 else -pow(a, -1, b) % b
     d = start + (most - start) // b * b
@@ -337,8 +329,7 @@ def _described(low: End, high: End) -> dict[str, str]:
 
 
 def quantities(sketch: Sketch) -> dict[tuple[int, int | None], str]:
-    """What each quantity is called: by places of classifier and label (None: all labels), in the
-    order of results.
+    """What each quantity is called, by places of classifier and label, in order of results.
 
     Where names such as "a on b" would make two quantities look the same, classifiers and labels are
     quoted.

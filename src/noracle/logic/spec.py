@@ -229,11 +229,6 @@ def as_spec(spec: Spec | str) -> Spec:
 def fraction(value: Number) -> Fraction:
     """An exact fraction: ``"1/2"``, ``"0.7"``, ``"70 %"``, whole numbers, and floats as they are
     printed.
-
-    Examples
-    --------
-    >>> fraction("70 %"), fraction(0.7)
-    (Fraction(7, 10), Fraction(7, 10))
     """
     text = str(value).strip()
     percent = text.endswith("%")

@@ -161,19 +161,12 @@ def _walk(root: Path, listing: Listing) -> Iterator[str]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder is one that tools leave for themselves.
-
-    Examples
-    --------
-    >>> is_hidden(".git"), is_hidden("_SUCCESS"), is_hidden("answers.csv")
-    (True, True, False)
-    """
+    """Whether a file or folder is one that tools leave for themselves."""
     return name.startswith((".", "_"))
 
 
 def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the globs matches the path within the folder, its name, or a folder that it
-    lies in.
+    """Whether a glob matches the path, its name, or a folder that it lies in.
 
     Examples
     --------

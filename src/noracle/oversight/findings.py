@@ -141,43 +141,16 @@ def named_in(guarantee: Guarantee) -> str:
 def find_contradictions(
     steps: Sequence[Step], *, weighted: bool = False, same_items: bool = False
 ) -> tuple[Finding, ...]:
-    """Hold the parts of a report against each other.
+    """Hold the parts of a report against each other; disagreements come first.
 
-    Parameters
-    ----------
-    steps
-        The steps of a report.
-    weighted
-        Whether items have different weights. Then an accuracy is not a share of items, and is not
-        held against what whole items prove.
-    same_items
-        Whether ratings and answers are about exactly the same items. Else statements on annotators
-        and on answers are about different items, and nothing follows from one for the other.
-
-    Returns
-    -------
-    tuple of Finding
-        Disagreements first; then the agreements, with what two parts say together.
+    Where items are ``weighted`` an accuracy is no share of items, and is not held against what
+    whole items prove. Without ``same_items`` nothing follows from ratings for answers.
 
     Notes
     -----
     Two intervals that hold with error rates a and b, and whose intersection is empty, cannot both
     be right. So in a world in which all assumptions are true this happens with probability of at
     most a + b. A logical range has error rate 0.
-
-    Examples
-    --------
-    >>> from noracle import AccuracyCounts, estimate_accuracy
-    >>> from noracle.results import Guarantee, Kind, Range, Ranges
-    >>> estimate = estimate_accuracy(AccuracyCounts.from_counts(n_classes=4, system="a", ordinary=(100, 80)))
-    >>> logical = Guarantee(kind=Kind.LOGICAL, error_rate=0.0)
-    >>> ranges = Ranges(ranges=(Range(name="grade of a", low=0.2, high=0.4),), method="every answer key", guarantee=logical)
-    >>> steps = [
-    ...     Step(name="accuracy", question="How accurate?", status="done", results=(estimate,)),
-    ...     Step(name="ranges", question="What is possible?", status="done", results=(ranges,)),
-    ... ]
-    >>> [(f.subject, f.agrees) for f in find_contradictions(steps)]
-    [('a', False)]
     """
     parts = parts_of(steps)
     found = [
@@ -241,9 +214,7 @@ def _ranges_against_accuracy(parts: Parts) -> Iterator[Finding]:
 
 
 def _comparison_against_accuracy(parts: Parts) -> Iterator[Finding]:
-    """A in [l1, h1] and B in [l2, h2] put A - B into [l1 - h2, h1 - l2], which shares a point with
-    the interval of the comparison, where the systems were asked about the same items.
-    """
+    """A - B in the comparison must meet [l1 - h2, h1 - l2] of the accuracies, on the same items."""
     comparison = parts.comparison
     items = {e.counts.get("items") for e in parts.accuracies.values()}
     if comparison is None or len(parts.accuracies) < 2 or len(items) > 1:
@@ -351,32 +322,15 @@ def joint_guarantee(steps: Sequence[Step], *, every: bool = False) -> Guarantee:
     rates are added, the kind is the weakest one, and an assumption has the weakest status that any
     statement gives it (``Guarantee.__and__``).
 
-    Parameters
-    ----------
-    steps
-        The steps of a report.
-    every
-        False: the statements that hold at every sample size (finite-sample and logical), so that
-        the joint promise does too. True: all statements, also those whose promise is asymptotic or
-        heuristic; the joint one is then as weak as the weakest.
-
     Notes
     -----
     Assumes nothing beyond what the statements assume. A statement that rests on a refuted
-    assumption is heuristic and left out, unless ``every`` is True: :func:`left_out` names it.
+    assumption is heuristic and left out, as asymptotic ones are, unless ``every`` is True:
+    :func:`left_out` names it.
 
     References
     ----------
     Boole (1854), An investigation of the laws of thought, ch. XIX; Bonferroni (1936).
-
-    Examples
-    --------
-    >>> from noracle import AccuracyCounts, estimate_accuracy
-    >>> counts = AccuracyCounts.from_counts(n_classes=4, ordinary=(100, 80))
-    >>> estimates = tuple(estimate_accuracy(counts, confidence=0.975) for _ in range(2))
-    >>> step = Step(name="accuracy", question="How accurate is each system?", status="done", results=estimates)
-    >>> round(joint_guarantee([step]).error_rate, 3)
-    0.05
     """
     stated = [g for step in steps for g in promises(step.results)]
     found = [g for g in stated if every or g.kind >= Kind.FINITE_SAMPLE]
@@ -413,19 +367,6 @@ def next_steps(
     kind repeat the fault; look into an alarm, where a stated claim is refuted; repair a step that
     stopped with an error; provide what makes a question possible that the evidence nearly answers;
     buy the labels that separate the leading systems or reach the wanted precision, with their cost.
-
-    Parameters
-    ----------
-    inventory
-        What was found, with the settings.
-    steps, findings
-        What was done with it, and what does not fit together.
-
-    Examples
-    --------
-    >>> step = Step(name="accuracy", question="How accurate?", status="not possible", reason="There are no judgements. Add a table.")
-    >>> next_steps(Inventory(place=".", sources=()), [step], [])[0].statement
-    'Collect labels: judgements of items that the systems answered'
     """
     of = {step.name: step for step in steps}
     found = [*_repairs(of, findings), *_alarms(of), *_errors(of), *_training(of), *_missing(of)]

@@ -39,13 +39,7 @@ _PRICE_COLUMNS = (("name", "rater"), ("price", "price"))
 
 
 def find_pattern(paths: Sequence[str]) -> str | None:
-    """One path, or one pattern that matches exactly these files; None where none was found.
-
-    Examples
-    --------
-    >>> find_pattern(["answers.csv"])
-    'answers.csv'
-    """
+    """One path, or one pattern that matches exactly these files; None where none was found."""
     if len(paths) == 1:
         return paths[0]
     wanted = sorted(os.path.normpath(p) for p in paths)
@@ -116,11 +110,6 @@ def read_counts_file(path: str) -> dict[str, Any]:
 def flags(**given: Any) -> list[str]:
     """Options of the command line: lists as CSV, one option for each entry of a mapping; what is
     None or has no entry is left out.
-
-    Examples
-    --------
-    >>> flags(n_classes=3, systems=["a", "b, c"], cost={"ordinary": 2.0}, wide=True, label=None)
-    ['--n-classes', '3', '--systems', 'a,"b, c"', '--cost', 'ordinary=2.0', '--wide']
     """
     words: list[str] = []
     for name, value in given.items():
@@ -167,18 +156,6 @@ class Loaded:
         Prices of labels and raters: those of the file and those of the settings together.
     notes
         Choices that were made while opening, and tables that could not be used together.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from noracle.oversight.model import Inventory, Source
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     answers = pathlib.Path(folder, "answers.csv")
-    ...     _ = answers.write_text("item,system,answer\n1,a,0\n2,a,1\n", encoding="utf-8")
-    ...     source = Source(kind="answers", paths=(str(answers),), why="columns item, system, answer")
-    ...     loaded = Loaded(Inventory(place=folder, sources=(source,)))
-    ...     loaded.systems
-    ('a',)
     """
 
     def __init__(

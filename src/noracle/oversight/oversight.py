@@ -11,21 +11,11 @@ from noracle._version import __version__
 from noracle.errors import require_evidence
 from noracle.oversight.findings import find_contradictions, joint_guarantee, left_out, next_steps
 from noracle.oversight.load import Loaded
-from noracle.oversight.model import (
-    Finding,
-    FolderSettings,
-    Inventory,
-    NextStep,
-    Source,
-    Step,
-    SystemLine,
-    Unused,
-)
+from noracle.oversight.model import Finding, FolderSettings, Inventory, NextStep, Step, SystemLine
 from noracle.oversight.questions import Asking, count_statements, take_steps
 from noracle.oversight.words import system_lines
 from noracle.report.content import Content, content
-from noracle.results import Assumption, Guarantee, Kind, Result, check_confidence, read_result
-from noracle.results.base import encode, number
+from noracle.results import Guarantee, Kind, Result, check_confidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,11 +71,10 @@ class Oversight(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with ``"schema"`` first; results inside carry their own schema."""
-        plain = _values(self)
-        plain["steps"] = [
-            _values(s) | {"results": [r.to_dict() for r in s.results]} for s in self.steps
-        ]
-        found = {"schema": self.schema, **encode(plain)}
+        steps = tuple(dataclasses.replace(step, results=()) for step in self.steps)
+        found = Result.to_dict(dataclasses.replace(self, steps=steps))
+        for row, step in zip(found["steps"], self.steps, strict=True):
+            row["results"] = [result.to_dict() for result in step.results]
         told = found["inventory"]["settings"]
         for name, default in _LATER.items():  # only where somebody said them: 0.1 did not have them
             if told.get(name) == default:
@@ -94,28 +83,9 @@ class Oversight(Result):
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        found, made = values["inventory"], _known
-        settings = found["settings"]
-        files = {"files": _frozen(settings.get("files", {}))}
-        files["wide"] = {kind: _frozen(row) for kind, row in settings.get("wide", {}).items()}
-        values["inventory"] = Inventory(
-            place=found["place"],
-            sources=tuple(
-                made(Source, row, options=_frozen(row.get("options", {})))
-                for row in found["sources"]
-            ),
-            unused=tuple(made(Unused, row) for row in found["unused"]),
-            settings=made(FolderSettings, settings, **files),
-            notes=tuple(found["notes"]),
-        )
-        values["systems"] = tuple(_line(row) for row in values["systems"])
-        values["steps"] = tuple(
-            made(Step, row, results=tuple(read_result(r) for r in row["results"]))
-            for row in values["steps"]
-        )
-        for name, kind in (("findings", Finding), ("next_steps", NextStep)):
-            values[name] = tuple(made(kind, row) for row in values[name])
-        return values
+        rows = values["inventory"]["sources"]
+        sources = [{**row, "options": _frozen(row.get("options", {}))} for row in rows]
+        return {**values, "inventory": {**values["inventory"], "sources": sources}}
 
     def __repr__(self) -> str:
         done = sum(s.status == "done" for s in self.steps)
@@ -196,6 +166,7 @@ def oversee(
     Examples
     --------
     >>> import pathlib, tempfile
+    >>> from noracle.oversight import Source
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     answers, judgements = pathlib.Path(folder, "answers.csv"), pathlib.Path(folder, "judgements.csv")
     ...     _ = answers.write_text("item,system,answer\n" + "".join(f"{i},a,{i % 3}\n" for i in range(60)), encoding="utf-8")
@@ -251,10 +222,7 @@ def oversee(
 
 
 def _findings(loaded: Loaded, steps: Sequence[Step]) -> tuple[Finding, ...]:
-    """What the steps say of each other. Stored counts add items to accuracies that comparison and
-    proofs do not see, so these are not held against them; whether ratings and answers are about the
-    same items is looked up only where something depends on it.
-    """
+    """What the steps say of each other; stored counts are in accuracies alone, not in the rest."""
     mixed = loaded.stored is not None and loaded.evidence is not None
     others = {"comparison", "ranges", "alarm"} if mixed else set()
     done = {step.name for step in steps if step.status == "done"}
@@ -280,30 +248,6 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
     if not joint_guarantee(steps).assumptions and not k:
         notes.append("Nothing in this report carries a promise with a probability.")
     return tuple(dict.fromkeys(notes))
-
-
-def _values(record: Any) -> dict[str, Any]:
-    return {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
-
-
-def _known(kind: type[Any], row: Mapping[str, Any], **changed: Any) -> Any:
-    """A record with the fields of this version, without those of later ones; lists as tuples."""
-    names = {f.name for f in dataclasses.fields(kind)}
-    return kind(**{**_frozen({k: v for k, v in row.items() if k in names}), **changed})
-
-
-def _line(row: Mapping[str, Any]) -> SystemLine:
-    values: dict[str, Any] = {name: number(row.get(name)) for name in ("value", "low", "high")}
-    if row.get("guarantee") is not None:
-        g = row["guarantee"]
-        values["guarantee"] = Guarantee(
-            kind=Kind[str(g["kind"]).upper().replace("-", "_")],
-            error_rate=g["error_rate"],
-            anytime=g["anytime"],
-            assumptions=tuple(Assumption(**a) for a in g["assumptions"]),
-        )
-    line: SystemLine = _known(SystemLine, row, **values)
-    return line
 
 
 _LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "repeats": "mean"}

@@ -35,19 +35,7 @@ _SHOWN = 3
 
 
 def describe(report: Oversight) -> Content:
-    """What is said about an oversight report, for text and pages.
-
-    Examples
-    --------
-    >>> from noracle.oversight.model import Inventory
-    >>> from noracle.results import Guarantee, Kind
-    >>> report = Oversight(
-    ...     title="Demo", inventory=Inventory(place=".", sources=()), systems=(), steps=(), findings=(),
-    ...     guarantee=Guarantee(kind=Kind.LOGICAL, error_rate=0.0), next_steps=(), confidence=0.95, seed=0,
-    ... )
-    >>> describe(report).headline[0]
-    'Demo'
-    """
+    """What is said about an oversight report, for text and pages."""
     states = ("done", "failed", "not possible")
     done, failed, missing = [[s.name for s in report.steps if s.status == x] for x in states]
     against, first = report.contradictions, next(iter(report.next_steps), None)

@@ -287,9 +287,7 @@ def needs_claim(loaded: Loaded) -> str:
 
 
 def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcome:
-    """The proof of the stated claim. A large one leaves out what judgements rule out, which weakens
-    a proof and never makes it wrong.
-    """
+    """The proof of the claim; a large one leaves out what judgements rule out, which weakens it."""
     loaded, evidence = asking.loaded, asking.loaded.graders
     sketch, words = loaded.sketch, loaded.grader_words()
     judged = evidence is not None and evidence.judgements is not None
@@ -579,12 +577,6 @@ earlier one.
 def count_statements(loaded: Loaded) -> dict[str, int]:
     """How many statements with a probability each analysis will make; fixed by what the tables
     hold, before any value is looked at.
-
-    Examples
-    --------
-    >>> from noracle.oversight.model import Inventory
-    >>> count_statements(Loaded(Inventory(place=".", sources=())))
-    {}
     """
     planned = {a.name: a.statements(loaded) for a in ANALYSES if not a.needs(loaded)}
     return {name: n for name, n in planned.items() if n}

@@ -133,13 +133,7 @@ def read_settings(path: str | PathLike[str]) -> FolderSettings:
 
 
 def claim_of(settings: FolderSettings) -> str:
-    """The claim that somebody stated, on one line; empty where nobody did.
-
-    Examples
-    --------
-    >>> claim_of(FolderSettings(claim="accuracy  > 1/2")), claim_of(FolderSettings())
-    ('accuracy > 1/2', '')
-    """
+    """The claim that somebody stated, on one line; empty where nobody did."""
     return re.sub(r"\s+", " ", settings.claim).strip()
 
 

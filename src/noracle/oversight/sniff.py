@@ -42,13 +42,7 @@ _MOST_JSON = 64_000_000  # bytes: a larger file that does not begin with its sch
 
 
 def table_suffix(path: str) -> str:
-    """How the name of a table ends, without the compression; empty where it is no table.
-
-    Examples
-    --------
-    >>> table_suffix("answers.CSV.gz"), table_suffix("notes.txt")
-    ('.csv', '')
-    """
+    """How the name of a table ends, without the compression; empty where it is no table."""
     name = path.split("?", 1)[0] if "://" in path else path
     suffixes = [s.lower() for s in PurePath(name).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
@@ -211,11 +205,6 @@ def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
 
     Logs of Inspect and lm-eval are answers; with ``logs`` they are the grades in them, as where the
     settings name them so.
-
-    Examples
-    --------
-    >>> told_by_tool("answers.csv") is None
-    True
     """
     tool = grades_log_format(path)
     if tool is None or (tool in ("inspect", "lm-eval") and not logs):
@@ -230,16 +219,7 @@ def told_by_columns(
     settings: FolderSettings,
     named: SourceKind | None = None,
 ) -> Seen:
-    """What a table with these columns is.
-
-    Examples
-    --------
-    >>> seen = told_by_columns("a.csv", {"item": "whole", "system": "text", "answer": "whole"}, settings=FolderSettings())
-    >>> seen.kind, seen.why
-    ('answers', 'columns item, system, answer')
-    >>> told_by_columns("key.csv", {"item": "whole", "label": "whole"}, settings=FolderSettings()).kind is None
-    True
-    """
+    """What a table with these columns is."""
     columns = tuple(types)
 
     def known(kind: Any, why: str, form: Form = "long", **o: Any) -> Seen:

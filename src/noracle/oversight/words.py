@@ -20,24 +20,13 @@ _KINDS = {
 
 
 def promised(guarantee: Guarantee) -> str:
-    """What one statement promises, in plain words.
-
-    Examples
-    --------
-    >>> promised(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.0125))
-    'holds with at least 98.75 % confidence, however few the labels'
-    """
+    """What one statement promises, in plain words."""
     return _KINDS[guarantee.kind].format(confidence=confidence_of(guarantee.error_rate))
 
 
 def confidence_of(error_rate: float) -> str:
     """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed
     than is true.
-
-    Examples
-    --------
-    >>> confidence_of(0.05), confidence_of(0.05 / 7), confidence_of(1.0)
-    ('95 %', '99.28 %', '0 %')
     """
     percent = 100 * (1 - error_rate)
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
@@ -53,14 +42,7 @@ _STATUS = {
 
 
 def rests_on(guarantee: Guarantee) -> str:
-    """What a promise rests on in plain words, refuted assumptions first.
-
-    Examples
-    --------
-    >>> from noracle.results import Assumption
-    >>> rests_on(Guarantee(kind=Kind.FINITE_SAMPLE, error_rate=0.05, assumptions=(Assumption(name="right verdicts"),)))
-    'nobody gave a wrong verdict (assumed)'
-    """
+    """What a promise rests on in plain words, refuted assumptions first."""
     ordered = sorted(guarantee.assumptions, key=lambda a: [*_STATUS].index(a.status))
     return "; ".join(f"{clause(a.name)} ({_STATUS[a.status]})" for a in ordered)
 

@@ -261,9 +261,7 @@ def _unequal(places: Sequence[Place]) -> bool:
 
 
 def _fits(kind: str, counts: AccuracyCounts, systems: int, held: str | None) -> bool:
-    """Whether labels there and new ones of a kind are estimated together without a loss: beside
-    targeted questions a uniform one is scored as one of them.
-    """
+    """Whether labels there and new ones of a kind are estimated together without a loss."""
     if kind == GRADES or not _known(counts):
         return kind == GRADES
     if held in ("targeted", GRADES):
@@ -284,9 +282,7 @@ class _Need(NamedTuple):
 def _needed(
     worlds: Mapping[str, Expected], kind: str, half_width: float, caps: Mapping[str, int]
 ) -> _Need:
-    """Labels for every system; one label serves all of them, but a grade serves its own only, and a
-    cap of grades is for each system.
-    """
+    """Labels for every system: one serves all of them, but a grade its own only."""
     cap, grades = caps.get(kind, 10**9), kind == GRADES
     left = min(w.left for w in worlds.values())
     most = {name: min(cap, w.ungraded if grades else left) for name, w in worlds.items()}

@@ -28,9 +28,7 @@ _BLOCK, _ENOUGH = 256, 30
 
 
 class Columns(NamedTuple):
-    """The ``sets`` of the last program and its ``allocation``, whose bound and gap hold against all
-    sets: q_I(y) ≤ ``ratio``·C_I·u. ``nodes`` counts what branch and bound looked at.
-    """
+    """The last ``sets`` with their allocation, where q_I(y) ≤ ``ratio``·C_I·u over all sets."""
 
     sets: tuple[Set, ...]
     allocation: Allocation

@@ -22,9 +22,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FLOOR = 1e-8
-"""Smallest eigenvalue that a correlation matrix keeps; smaller ones (two raters that say the same)
-are lifted to it.
-"""
+"""Smallest eigenvalue of a correlation matrix; of two raters that say the same it is lifted."""
 
 _ROWS = 1 << 16
 
@@ -40,9 +38,7 @@ class Covariance(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums of powers over rows, for each pair of columns j, k: n, Σz_j, Σz_j², Σz_j·z_k, Σz_j²·z_k,
-    Σz_j²·z_k², z = value - origin.
-    """
+    """n, Σz_j, Σz_j², Σz_j·z_k, Σz_j²·z_k, Σz_j²·z_k² over rows, z = value - origin."""
 
     origin: Array
     n: Array
@@ -93,8 +89,7 @@ class Moments:
         return self.each(lambda a: np.expand_dims(a, axis))
 
     def covariance(self, *, shrink: bool = True) -> Covariance:
-        """The covariance of the columns; ``shrink`` moves the correlations towards 0 by the share
-        of Ledoit and Wolf.
+        """The covariance; ``shrink`` moves correlations towards 0 by Ledoit and Wolf's share.
 
         The share is Σ_jk Var(r_jk) / Σ_{j≠k} r_jk², estimated from fourth moments on the
         correlation scale, so that it does not depend on units. Pairs that were never seen together

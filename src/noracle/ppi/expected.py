@@ -166,9 +166,7 @@ Votes = Callable[[int, float], Sequence[Voted]]
 
 
 def model_votes(systems: int, epsilon: float) -> Votes:
-    """Vote shares (1 - ε)·votes/systems + ε/K of independent, equally good systems, whose wrong
-    answers are uniform. Systems that err together get narrower intervals than this.
-    """
+    """Vote shares of independent, equally good systems; others get narrower intervals."""
     if systems == 1:
         return aimed_votes(epsilon)
 
@@ -237,9 +235,7 @@ def _binomial(k: Any, n: int, p: float) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Expected:
-    """What labels of some kinds would say of one system with a guessed accuracy, added to those
-    there; ``strata`` says that new labels are bought by stratum, to bring all to one rate.
-    """
+    """What labels would say of one system of a guessed accuracy, added to those there."""
 
     places: tuple[Place, ...]
     accuracy: float

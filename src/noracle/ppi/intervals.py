@@ -42,8 +42,7 @@ def blue_weights(
     *,
     design: Array | None = None,
 ) -> Weights:
-    """Weights λ of the sample means with the least variance whose weighted sum has mean aᵀμ,
-    whatever μ is.
+    """Weights λ of sample means with mean aᵀμ, whatever μ is, and the least variance.
 
     M = Σ n_I·H_Iᵀ·Σ_I⁻¹·H_I, λ_I = n_I·Σ_I⁻¹·H_I·M⁻¹·a, the variance is aᵀM⁻¹a; then Σ H_Iᵀλ_I = a.
     Leading axes are worlds or folds. Of the covariance ``cov`` (…, d, d) only blocks of columns that
@@ -172,9 +171,7 @@ Samples = Sequence[ScoreSample]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeanProblem:
-    """What is wanted: ``target`` combines the k means, ``design`` (d, k) says which mean a column
-    has, ``raters`` are the columns that may be dropped, and ``cov`` is a covariance that is known.
-    """
+    """``design`` (d, k): the mean of each column; ``raters`` may be dropped; ``cov`` is known."""
 
     target: Array
     design: Array
@@ -194,9 +191,7 @@ class MeanFit(NamedTuple):
 
 
 def plug_in(samples: Samples, problem: MeanProblem) -> MeanFit:
-    """Weights and means from the same rows, variance Σ s²(λ_I·X_I)/n_I (the paper's section C.2);
-    too small where the weights were estimated from few rows.
-    """
+    """Weights and means from the same rows, variance Σ s²(λ_I·X_I)/n_I; too small for few rows."""
     moments = None if problem.cov is not None else _total(samples, problem)
     lead = samples[0].counts.shape[:-1]
     cov, dropped, intensity = covariance_of(moments, problem, samples, lead)
@@ -252,8 +247,7 @@ def _fold_weights(
 
 
 def cross_fit_clusters(samples: Samples, problem: MeanProblem) -> tuple[MeanFit, Array]:
-    """:func:`cross_fit` with folds of whole clusters, weighted by their rows; returns what each
-    cluster adds, too.
+    """:func:`cross_fit` with folds of whole clusters; returns what each cluster adds, too.
 
     With q_f the part of the labelled rows in fold f, θ̂ = Σ_f q_f·[Σ_pilots λ_I^(-f)·mean of fold f
     + Σ_others λ_I^(-f)·mean]. A row adds q_f·λ_I^(-f)·(x - mean)/n_If, and the variance is the sum
@@ -284,9 +278,7 @@ def cross_fit_clusters(samples: Samples, problem: MeanProblem) -> tuple[MeanFit,
 
 
 def clusters_added(samples: Samples, rows: Sequence[Array]) -> Array:
-    """Sums of the influences of rows over clusters, those of a sample with m of its n rows in the
-    cluster over √(1 - m/n), if m < n.
-    """
+    """Sums of influences over clusters, over √(1 - m/n) with m of a sample's n rows there."""
     size = _n_clusters(samples)
     total = np.zeros(size)
     for sample, row in zip(samples, rows, strict=True):

@@ -232,9 +232,7 @@ def check_costs(costs: Mapping[str, float], kinds: Sequence[str]) -> None:
 
 
 def _groups(kinds: list[str], systems: int, *, mixed: bool) -> list[list[str]]:
-    """What is bought together: each kind alone and all of them; several systems' targeted questions
-    only with ordinary labels, as uniform ones beside them would lose most of what they say.
-    """
+    """What is bought together: each kind, and all; targeted ones with ordinary labels only."""
     together = [kinds]
     if systems > 1 and "targeted" in kinds:
         apart = [name for name in kinds if name != "targeted"]

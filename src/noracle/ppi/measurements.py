@@ -146,9 +146,7 @@ class Table:
 
 
 CostModel = Additive | Maximum | Cascade | Table | PriceFunction | Mapping[str, float]
-"""What a user may give as the price of one budget; a mapping of names to prices is
-:class:`Additive`.
-"""
+"""What may be the price of one budget; a mapping of names to prices is :class:`Additive`."""
 
 
 def check_names(what: str, names: Iterable[str], known: Sequence[str]) -> None:

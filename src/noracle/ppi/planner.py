@@ -412,9 +412,7 @@ class Planner:
         return self._trimmed(found._replace(least=least, real=real), prior, wanted)
 
     def _listing(self, chosen: Chosen, wanted: Sequence[int] = ()) -> list[Measurement]:
-        """What may be bought; of sets that are generated, the single ones, or those that observe
-        what is ``wanted``: one by one and together.
-        """
+        """What may be bought; of generated sets single ones, or those of what is ``wanted``."""
         if chosen is not None or not self.problem.generated:
             return list(self.problem.measurements() if chosen is None else chosen)
         (family,) = self.problem.families

@@ -29,14 +29,13 @@ from noracle.ppi.measurements import (
 )
 from noracle.ppi.solver import DesignProgram
 from noracle.ppi.table import Scores, patterns, read_scores, stratum_shares
+from noracle.results.base import decode
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MOST_SETS = 4095
-"""Up to so many sets are written down (12 variables); beyond, sets are generated as they are
-needed.
-"""
+"""Up to so many sets (12 variables) are written down; beyond they are generated."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +76,7 @@ class Family:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Everything a plan rests on: what may be measured (``families`` and ``listed``), and what is
-    in hand. ``of`` maps each variable to its rater; a budget to be made small is NaN.
-    """
+    """What may be measured and what is in hand; ``of`` names raters, a free budget is NaN."""
 
     names: tuple[str, ...]
     covariance: Array
@@ -157,31 +154,13 @@ class Problem:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The problem that a plan carries, which may come from a file."""
-
-        def made(kind: Any, record: Mapping[str, Any], **known: Any) -> Any:
-            return kind(**{name: _frozen(value) for name, value in record.items()} | known)
-
-        def family(f: Mapping[str, Any]) -> Family:
-            prices = tuple(made(SetPrices, p) for p in f["prices"])
-            return made(Family, f, prices=prices)  # type: ignore[no-any-return]
-
-        budgets = {n: math.nan if v is None else float(v) for n, v in stored["budgets"].items()}
-        have = [(made(Measurement, one["measurement"]), int(one["n"])) for one in stored["have"]]
-        return cls(
-            names=tuple(stored["names"]),
-            covariance=np.array(stored["covariance"], dtype=np.float64),
-            target=np.array(stored["target"], dtype=np.float64),
-            budgets=budgets,
-            families=tuple(map(family, stored["families"])),
-            listed=tuple(made(Measurement, m) for m in stored["listed"]),
-            have=tuple(have),
-            set_caps=dict(stored["set_caps"]),
-        )
+        arrays = {name: np.array(stored[name], dtype=np.float64) for name in _ARRAYS}
+        have = [[one["measurement"], one["n"]] for one in stored["have"]]
+        found: Self = decode(cls, {**stored, **arrays, "have": have})
+        return found
 
 
-def _frozen(value: Any) -> Any:
-    """Lists, and lists of lists, as tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+_ARRAYS = ("covariance", "target")
 
 
 def noise_of(variances: Sequence[float]) -> tuple[tuple[float, ...], ...] | None:
@@ -220,9 +199,7 @@ def check_covariance(covariance: Array, names: Sequence[str]) -> Array:
 def least_cover(
     measurements: Sequence[Measurement], target: Array, budget: int, least: int
 ) -> tuple[float, list[int]]:
-    """The cheapest measurements, ``least`` of each, that together observe every variable of the
-    target; infinite if none do.
-    """
+    """The cheapest measurements, ``least`` of each, that cover the target; infinite if none do."""
     bit = {i: 1 << place for place, i in enumerate(np.flatnonzero(target).tolist())}
     cheapest: dict[int, tuple[float, int]] = {}
     for j, one in enumerate(measurements):
@@ -389,9 +366,7 @@ def _shares(
 
 
 class ProblemBuilder:
-    """Sets with one price for each budget, where caps are further budgets; and what is in hand. See
-    :func:`~noracle.ppi.plan.plan_budget` for the arguments.
-    """
+    """A problem out of the arguments of :func:`~noracle.ppi.plan.plan_budget`; caps are budgets."""
 
     def __init__(
         self,

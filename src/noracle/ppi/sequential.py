@@ -35,9 +35,7 @@ _ZERO = np.zeros(())
 
 
 class RunningMean(NamedTuple):
-    """Sums over past batches: moments for the next weights, and Σw, Σw·θ̂, Σw²·variance; arrays may
-    have an axis of worlds.
-    """
+    """Moments of past batches, and Σw, Σw·θ̂, Σw²·variance; maybe with an axis of worlds."""
 
     moments: Moments | None = None
     weight: Array = _ZERO

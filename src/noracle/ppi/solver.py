@@ -149,9 +149,7 @@ def variance_of(program: DesignProgram, n: ArrayLike) -> float:
 
 
 def target_variance(M: Array, a: Array) -> Array:
-    """The variance aᵀ M⁺ a of many problems, on a unit diagonal; infinite where a is not in the
-    range of M.
-    """
+    """aᵀ M⁺ a of many problems, on a unit diagonal; infinite where a is out of range."""
     d, values, vectors = _unit_eigen(M)
     parts = ((a * d)[..., None, :] @ vectors)[..., 0, :] ** 2
     kept = values > NULL * np.maximum(values[..., -1:], 1e-300)
@@ -471,8 +469,7 @@ def _solve_chunk(tolerance: float, *given: Array) -> AllocationBatch:
 
 
 def _purify(program: DesignProgram, n: Array, y: Array, *, least: float, forced: bool) -> Array:
-    """The same costs and the same M(n) y with few measurements, by null vectors of their stacked
-    rows.
+    """The same costs and the same M(n) y with few measurements, by null vectors.
 
     Measurements with less than ``least`` of the largest share go first; at most k + m are left. At
     the optimum one more can go; y is not exact, so this is tried only if ``forced``, and judged by

@@ -91,9 +91,7 @@ def one_table(tables: object, what: str = "data", columns: Mapping[str, str] | N
 def with_names(
     tables: Sequence[object], columns: Mapping[str, str], what: str = "data"
 ) -> list[dict[str, list[Any]]]:
-    """The tables with the caller's columns under their canonical names; every name must be in one
-    of them.
-    """
+    """The tables with the caller's columns under canonical names; all must be in some table."""
     names = {column: name.removeprefix("scores.") for name, column in columns.items()}
     strange = ", ".join(name for name in names.values() if name not in (*_LONG, "cluster"))
     require(not strange, f"columns must name item, rater, value or cluster; got {strange}.")
@@ -155,9 +153,7 @@ def _score(value: Any, what: str) -> float:
 
 
 def read_clusters(table: object, column: str) -> NDArray[np.int64] | None:
-    """A number for the cluster of each row of :func:`read_scores`; None without that column, and
-    where every row is alone. A row without a cluster is one of its own.
-    """
+    """The cluster of each row of :func:`read_scores`; None if nothing says, or all are alone."""
     if isinstance(table, (np.ndarray, list, tuple)):
         return None
     if isinstance(table, Mapping):
@@ -448,9 +444,7 @@ def split_clusters(samples: Samples, n_folds: int, seed: int) -> list[ScoreSampl
 
 
 def split_rows(samples: Samples, folds: int, seed: int) -> list[ScoreSample]:
-    """The samples with the rows of pilots, sorted by value, dealt into folds at random; a pilot with
-    fewer rows than folds is none.
-    """
+    """The samples with rows of pilots dealt into folds at random; too few rows are no pilot."""
     require(folds >= 2, f"folds must be at least 2; got {folds}.")
     rng, found = np.random.default_rng(seed), []
     n_folds = min(folds, int(max(float(s.n) for s in samples if s.pilot)) // 2)

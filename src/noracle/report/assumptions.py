@@ -62,9 +62,7 @@ PLAIN: Mapping[str, str] = {
 
 
 class RegisteredAssumption(NamedTuple):
-    """An assumption as results name it, in plain words (empty where the name explains itself), and
-    what to do where a check speaks against it.
-    """
+    """An assumption, in plain words where its name needs them, and what to do if it fails."""
 
     identifier: str
     name: str
@@ -75,13 +73,6 @@ class RegisteredAssumption(NamedTuple):
 def registered(name: str) -> RegisteredAssumption:
     """What is known of an assumption that a result names; its remedies are those of the checks
     that test it.
-
-    Examples
-    --------
-    >>> registered("5 ratings on every item by design").identifier
-    '# ratings on every item by design'
-    >>> registered("graded whatever the answer").remedies
-    ("Draw the answers to grade without a look at them: 'noracle route --grades' does.",)
     """
     from noracle.accuracy.check import POLICY
 
@@ -95,25 +86,11 @@ def _identifier(name: str) -> str:
 
 
 def meaning(name: str) -> str:
-    """What an assumption asks of the world, in one sentence; empty for one that explains itself.
-
-    Examples
-    --------
-    >>> meaning("right verdicts")
-    'Nobody gave a wrong verdict.'
-    >>> meaning("10 classes inferred: those that were seen")
-    ''
-    """
+    """What an assumption asks of the world, in one sentence; empty for one that explains itself."""
     return PLAIN.get(_identifier(name), "")
 
 
 def clause(name: str) -> str:
-    """The meaning as a part of a sentence; the assumption itself where it explains itself.
-
-    Examples
-    --------
-    >>> clause("one true label per item"), clause("10 classes inferred: those that were seen")
-    ('every item has exactly one right answer', '10 classes inferred: those that were seen')
-    """
+    """The meaning as a part of a sentence; the assumption itself where it explains itself."""
     sentence = meaning(name).removesuffix(".")
     return sentence[:1].lower() + sentence[1:] or name

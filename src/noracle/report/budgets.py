@@ -29,9 +29,7 @@ def is_budget_plan(plan: Plan) -> bool:
 
 
 def budget_content(plan: Plan) -> Content:
-    """Describe a plan across raters: what to buy, how close to the best it is, what more money
-    brings.
-    """
+    """Describe a plan across raters: what to buy, how good it is, what more money brings."""
     said, target = plan.diagnostics, plan.inputs.get("target")
     name = repr(target) if isinstance(target, str) else words.scalar(target)
     rows = plan.inputs.get("pilot_rows")
@@ -67,9 +65,7 @@ def _gap(plan: Plan) -> str:
 
 
 def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
-    """The shadow prices: what one more unit of each budget takes off the half-width (to first
-    order).
-    """
+    """What one more unit of each budget takes off the half-width (to first order)."""
     parts = [
         f"one more of {name!r} narrows ± by {half_width * price / (2 * variance):.2g}"
         for name, price in prices.items()
@@ -135,9 +131,7 @@ def _money(value: float) -> str:
 
 
 def alternatives_plot(plan: Plan, ax: Axes | None = None) -> Axes:
-    """Bars of the half-width (or of the cost, for a wanted half-width) of the plan and of simpler
-    ones.
-    """
+    """Bars of the half-width, or the cost where that was wanted, of the plan and simpler ones."""
     from noracle.report import plots
 
     key = "cost" if plan.goal == "half-width" else "predicted"

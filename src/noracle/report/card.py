@@ -27,26 +27,6 @@ def card(result: object) -> str:
 
     The first line holds the number and its interval, and says so if nothing is promised or an
     assumption failed.
-
-    Parameters
-    ----------
-    result
-        Any result of :mod:`noracle.results`.
-
-    Returns
-    -------
-    str
-        Lines without a trailing line break.
-
-    Examples
-    --------
-    >>> from noracle.results import Check
-    >>> print(card(Check(name="routing", assumption="uniform routing", p_value=0.41, statistic=8.2, finding="fine", method="chi-squared")))
-    check of routing    passed    p = 0.41
-      finding     fine
-      assumption  uniform routing
-      method      chi-squared, fails below p = 0.001
-      statistic   8.2
     """
     said = content(result)
     lines = ["    ".join((*said.headline, *said.alerts))]
@@ -57,15 +37,7 @@ def card(result: object) -> str:
 
 
 def html_card(result: object) -> str:
-    """Describe a result as an HTML fragment with the same words and numbers; everything is escaped.
-
-    Examples
-    --------
-    >>> from noracle.results import Check
-    >>> check = Check(name="<b>", assumption="uniform routing", p_value=0.41, statistic=8.2, finding="fine", method="chi-squared")
-    >>> "<b>" in html_card(check), "check of &lt;b&gt;" in html_card(check)
-    (False, True)
-    """
+    """Describe a result as an escaped HTML fragment with the same words and numbers."""
     return templates().get_template("card.html").render(said=content(result)).strip()
 
 

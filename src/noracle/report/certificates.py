@@ -75,8 +75,7 @@ def _figures(result: Certificate) -> ContentTable:
 
 
 def draw(result: Certificate, ax: Axes | None = None) -> Axes:
-    """Draw the match rate with its room above the ceiling, the ceilings, and the line that the room
-    must pass.
+    """Draw match rate and ceilings, and the line that the room between them must pass.
 
     The bar begins at ceiling plus lower limit of the difference: the claim is proved where all of
     it lies right of the dashed line.

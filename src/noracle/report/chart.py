@@ -33,16 +33,7 @@ _Place = Callable[[float], float]
 
 
 class Chart:
-    """What a page draws on; the methods mean what those of matplotlib's ``Axes`` do.
-
-    Examples
-    --------
-    >>> chart = Chart()
-    >>> chart.plot([0.2, 0.7], [0, 0], color=BLUE)
-    >>> chart.set_yticks([0], ["agent"])
-    >>> chart.svg(name="one", title="An interval").count("agent")
-    1
-    """
+    """What a page draws on; the methods mean what those of matplotlib's ``Axes`` do."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[float, Callable[[_Place, _Place, str], str]]] = []

@@ -81,18 +81,7 @@ def module_of(result: object) -> Any:
 
 @functools.singledispatch
 def content(result: object) -> Content:
-    """Describe a result.
-
-    Parameters
-    ----------
-    result
-        Any result of :mod:`noracle.results`.
-
-    Returns
-    -------
-    Content
-        The same words and numbers for text, HTML and pages.
-    """
+    """Describe a result."""
     described: Content = module_of(result).describe(result)
     return described
 
@@ -301,9 +290,7 @@ class Option(NamedTuple):
 
 
 def plan_options(result: Plan) -> list[Option]:
-    """The plan and then its alternatives, each with a number for every kind of label; the plan
-    itself is not repeated.
-    """
+    """The plan and then its alternatives, once each, with a number for every kind of label."""
     options = [Option(dict(result.buy), {"cost": result.cost, "predicted": result.predicted})]
     for alternative in result.alternatives:
         said = dict(alternative)

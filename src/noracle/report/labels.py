@@ -6,13 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from noracle.report import words
-from noracle.report.content import (
-    Content,
-    ContentTable,
-    guaranteed,
-    method_and_evidence,
-    table,
-)
+from noracle.report.content import Content, ContentTable, guaranteed, method_and_evidence, table
 from noracle.results import LabelAnalysis
 from noracle.results.analysis import Rate, TransitionTable
 
@@ -25,9 +19,7 @@ _VERDICTS = {"": "", "more": "preferred", "less": "avoided"}
 
 
 def describe(result: LabelAnalysis) -> Content:
-    """Describe an analysis: the noise rate, the findings, T, the classes, the annotators and the
-    checks.
-    """
+    """Describe an analysis: noise, findings, matrices, classes, annotators and checks."""
     noise, digits = result.noise, words.digits_for(result.noise.width)
     value, known = f"undefined ({noise.reason})", ""
     if not math.isnan(noise.value):
@@ -141,16 +133,13 @@ def _annotators_table(result: LabelAnalysis) -> ContentTable:
 
 
 def draw(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
-    """Draw the first matrix that is known as a heat map, or the shares of the classes where none
-    is.
-    """
+    """Draw the first known matrix as a heat map, or the shares of the classes."""
     known = [t for t in result.transitions if t.matrix]
     return heat_map(result, known[0], ax) if known else shares_plot(result, ax)
 
 
 def heat_map(result: LabelAnalysis, t: TransitionTable, ax: Axes | None = None) -> Axes:
-    """Draw a transition matrix: the darker a cell the more often, the diagonal in a frame; numbers
-    inside where they fit.
+    """Draw a transition matrix: the darker the more often, the diagonal in a frame.
 
     One colour on the ground of the page, so that it reads without colour and in dark mode.
     """
@@ -197,9 +186,7 @@ def _some(result: LabelAnalysis, drawn: int) -> str:
 
 
 def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
-    """Draw how often each class is ruled out, with limits, and the share that fair labels would
-    give.
-    """
+    """Draw how often each class is ruled out, with limits, and the share that is fair."""
     from noracle.report.plots import BLUE, GREY, INK, ORANGE, mark, name_rows, new_axes, span
 
     rates = (result.preferences or result.shares)[:_MOST_CLASSES]

@@ -51,9 +51,7 @@ class Drawing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One result on a page: what is said about it, and its plots; plot and table of the same place
-    belong together.
-    """
+    """One result on a page: what is said, and its plots, each beside the table of its place."""
 
     anchor: str
     said: Content
@@ -74,24 +72,6 @@ def write_page(
     The file is written under a temporary name and renamed, so that a reader never sees half of it.
     It holds names of systems and ids of items, never their texts; the same results give the same
     bytes.
-
-    Parameters
-    ----------
-    path
-        The file to write; its folder must exist.
-    results
-        Results of :mod:`noracle.results`, shown in this order.
-    title
-        The heading of the page.
-    command
-        The command that made the results, shown at the end.
-    seed
-        The seed of everything random, shown at the end.
-
-    Returns
-    -------
-    Path
-        Where the page is.
 
     Examples
     --------
@@ -157,9 +137,7 @@ def _drawing(name: str, title: str, draw: Callable[..., object], *given: object)
 
 
 def make_section(anchor: str, result: object, *, drawn: bool = True) -> Section:
-    """What a page shows of one result; ``anchor`` begins every id in it, ``drawn=False`` leaves the
-    plots out.
-    """
+    """What a page shows of one result; ``anchor`` begins every id in it."""
     described = content(result)
     drawings: tuple[Drawing, ...] = ()
     if drawn and isinstance(result, Plan) and budgets.is_budget_plan(result):
@@ -224,9 +202,7 @@ def _first_of(drawing: Drawing, rows: int) -> Drawing:
 def _budget_drawings(
     anchor: str, plan: Plan, described: Content
 ) -> tuple[tuple[Drawing, ...], Content]:
-    """The plan beside simpler ones, and allocation and weights over the budget, each before the
-    table with its numbers.
-    """
+    """The plan beside simpler ones, and counts and weights over the budget, before their tables."""
     from noracle.ppi.planner import budget_path
 
     points = budget_path(plan)
@@ -242,9 +218,7 @@ def _budget_drawings(
 
 
 def _label_drawings(anchor: str, result: LabelAnalysis) -> tuple[Drawing, ...]:
-    """The matrices that are known and the shares of the classes, each before the table with its
-    numbers.
-    """
+    """The known matrices and the shares of the classes, before their tables."""
     known = [t for t in result.transitions if t.matrix]
     maps = [
         _drawing(f"{anchor}-map-{i}", f"T as a heat map ({t.source})", labels.heat_map, result, t)

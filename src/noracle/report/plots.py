@@ -29,18 +29,6 @@ _MOST_BARS = 20
 def plot(result: object, ax: Axes | None = None) -> Axes:
     """Draw a result.
 
-    Parameters
-    ----------
-    result
-        Any result of :mod:`noracle.results`.
-    ax
-        Where to draw; by default a new figure, not registered with pyplot.
-
-    Returns
-    -------
-    Axes
-        For a comparison these are the differences; ``rank_plot`` draws the places.
-
     Examples
     --------
     >>> from noracle.results import Guarantee, Kind, Range, Ranges
@@ -113,9 +101,7 @@ def rank_plot(result: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def drawn_differences(result: Comparison) -> tuple[Difference, ...]:
-    """The differences that a plot shows: all if they are few, else those against the system that
-    ranks first.
-    """
+    """The differences that are drawn: all if few, else those against the first system."""
     return against_leader(result, _MOST_BARS)
 
 
@@ -221,9 +207,7 @@ def _(result: Routing, ax: Axes | None = None) -> Axes:
 def new_axes(
     ax: Axes | None, rows: int, *, size: tuple[float, float] | None = None, left: bool = False
 ) -> Axes:
-    """``ax``, or the axes of a new figure with room for so many rows (or of this size, in inches),
-    in the house style; ``left`` draws the line at the left.
-    """
+    """``ax``, or new ones with room for these rows (or this size, in inches), in house style."""
     size = size or (4.9, 0.75 + 0.32 * max(rows, 1))
     chart: object = ax  # of a page; it can be drawn on like matplotlib's
     if isinstance(chart, Chart):

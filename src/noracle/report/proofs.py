@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import ArgumentError
 from noracle.report import words
-from noracle.report.content import (
-    Content,
-    ContentTable,
-    guaranteed,
-    method_and_evidence,
-    table,
-)
+from noracle.report.content import Content, ContentTable, guaranteed, method_and_evidence, table
 from noracle.results import Proof, Ranges
 
 if TYPE_CHECKING:
@@ -33,9 +27,7 @@ _UNSEEN = {
 
 
 def describe(proof: Proof) -> Content:
-    """Describe a proof: the status first, then the claim, how it was proved, and what it cannot
-    see.
-    """
+    """Describe a proof: its status, the claim, how it was proved, and what it cannot see."""
     n, status = len(proof.sketch.get("classifiers", ())), proof.status
     broken = "it is broken, whatever the key is"
     if n > 1:
@@ -84,9 +76,7 @@ def _leaves(node: Mapping[str, Any]) -> int:
 
 
 def uses_of(proof: Proof) -> list[list[int]] | None:
-    """How often each classifier gave each answer, then no answer; None where there are too many
-    patterns to count.
-    """
+    """How often each classifier gave each answer, then none; None for too many patterns."""
     sketch = proof.sketch
     if "uses" in sketch:
         return [[*map(int, row), 0] for row in sketch["uses"]]
@@ -143,14 +133,8 @@ def is_trace(result: Ranges) -> bool:
 
 
 def ranges_content(result: Ranges) -> Content | None:
-    """Describe ranges that are not shares: windows, numbers of classifiers, gains. None for all
-    others.
-    """
-    special = {
-        "trace": _trace_content,
-        "violators": _violators_content,
-        "checks": _checks_content,
-    }
+    """Describe windows, numbers of classifiers and gains; None for ranges that are shares."""
+    special = {"trace": _trace_content, "violators": _violators_content, "checks": _checks_content}
     return next(
         (tell(result) for name, tell in special.items() if name in result.diagnostics), None
     )
@@ -214,8 +198,7 @@ def _checks_content(result: Ranges) -> Content:
 def trace_plot(
     traces: Sequence[Ranges], names: Sequence[str] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw traces over the prevalence of one label, one row each: a bar where the claims can hold,
-    a thin line where they cannot.
+    """Draw traces over a prevalence: a bar where claims can hold, else a thin line.
 
     Examples
     --------

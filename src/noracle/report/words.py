@@ -74,13 +74,7 @@ _TOLD = {
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number with fixed digits; NaN is ``undefined``.
-
-    Examples
-    --------
-    >>> number(0.8), number(float("nan")), number(-0.0001)
-    ('0.800', 'undefined', '0.000')
-    """
+    """Write a number with fixed digits; NaN is ``undefined``."""
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
@@ -90,13 +84,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def digits_for(width: float) -> int:
-    """How many decimals show an interval of this width with at least two figures.
-
-    Examples
-    --------
-    >>> [digits_for(w) for w in (0.5, 0.02, 0.004, 0.0001)]
-    [3, 3, 4, 5]
-    """
+    """How many decimals show an interval of this width with at least two figures."""
     if not math.isfinite(width) or width <= 0:
         return 3
     return min(8, max(3, 1 - math.floor(math.log10(width) + 1e-9)))
@@ -113,24 +101,13 @@ def bought(buy: Mapping[str, int]) -> str:
 
 
 def p_value(p: float) -> str:
-    """Write a p-value.
-
-    Examples
-    --------
-    >>> p_value(0.41), p_value(float("nan"))
-    ('p = 0.41', 'p undefined')
-    """
+    """Write a p-value."""
     return "p undefined" if math.isnan(p) else f"p = {p:.2g}"
 
 
 def percent(share: float, form: str = "") -> str:
     """Write a share in percent, in this form or by default with the decimals that it has; a share
     that is no number is a dash.
-
-    Examples
-    --------
-    >>> percent(0.95), percent(0.9875), percent(0.9, ".1f"), percent(float("nan"))
-    ('95 %', '98.75 %', '90.0 %', '–')
     """
     if not math.isfinite(share):
         return "–"
@@ -138,13 +115,7 @@ def percent(share: float, form: str = "") -> str:
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
-    """Write an interval; the whole unit interval is named as saying nothing.
-
-    Examples
-    --------
-    >>> interval(0.708, 0.869), interval(0.0, 1.0)
-    ('[0.708, 0.869]', '[0, 1] (vacuous: it excludes nothing)')
-    """
+    """Write an interval; the whole unit interval is named as saying nothing."""
     if math.isnan(low) or math.isnan(high):
         return "undefined"
     if low <= 0 and high >= 1:
@@ -163,11 +134,6 @@ def bound(
 ) -> str:
     """Write what is promised: an interval or a bound on one side; ``unit`` says that all values lie
     between 0 and 1.
-
-    Examples
-    --------
-    >>> bound(-0.2, 1.3, 0.95, unit=False), bound(-0.2, 1.3, 0.95)
-    ('95 % interval [-0.200, 1.300]', '95 % interval [0, 1] (vacuous: it excludes nothing)')
     """
     limit, vacuous = (low, low <= 0) if side == "lower" else (high, high >= 1)
     if side != "two-sided":
@@ -207,9 +173,7 @@ def failed(guarantee: Guarantee) -> list[Assumption]:
 
 
 def excluded(counts: Mapping[str, Any]) -> list[str]:
-    """Say what the evidence held that is not an ordinary part of the number: no answers, unsure
-    verdicts, unused rows.
-    """
+    """Say what evidence is no ordinary part of the number: silent, unsure, unused."""
     lines = {
         key: words.format(n=count(counts[key]))
         for key, words in _EXCLUDED.items()
@@ -229,8 +193,7 @@ def excluded(counts: Mapping[str, Any]) -> list[str]:
 
 
 def evidence(counts: Mapping[str, Any]) -> str:
-    """Write the evidence in one line, from the summary of counts or from any mapping of names to
-    numbers.
+    """Write the evidence in one line, from counts or any mapping of names to numbers.
 
     Examples
     --------
@@ -285,13 +248,7 @@ def scalar(value: Any) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """Write a mapping in one line, ``name value`` each; what is not given is left out.
-
-    Examples
-    --------
-    >>> pairs({"n_classes": 4, "costs": {"ordinary": 5, "complementary": 1}, "caps": {}, "power": None})
-    'n classes 4, costs (ordinary 5, complementary 1)'
-    """
+    """Write a mapping in one line, ``name value`` each; what is not given is left out."""
     given = {str(k).replace("_", " "): v for k, v in values.items() if v is not None and v != {}}
     return ", ".join(
         f"{k} ({pairs(v)})" if isinstance(v, Mapping) else f"{k} {scalar(v)}"

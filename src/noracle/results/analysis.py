@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
-from noracle.results.base import Guarantee, NaN, Result, read_rows
+from noracle.results.base import Guarantee, NaN, Result
 from noracle.results.check import Check
 from noracle.results.estimate import Estimate
 
@@ -34,9 +34,7 @@ class Rate:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorRow:
-    """What one annotator did. ``noise`` is about trusted items, ``agreement`` about labels of
-    others on the same items.
-    """
+    """One annotator: ``noise`` on trusted items, ``agreement`` with others on the same items."""
 
     name: str
     n_labels: int
@@ -113,19 +111,6 @@ class LabelAnalysis(Result):
         data = Result.to_dict(self)
         inside = {"noise": self.noise.to_dict(), "agreement": self.agreement.to_dict()}
         return {**data, **inside, "checks": [check.to_dict() for check in self.checks]}
-
-    @classmethod
-    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        for name in ("noise", "agreement"):
-            values[name] = Estimate.from_dict(values[name])
-        for name in ("noise_by_class", "shares", "preferences"):
-            values[name] = read_rows(Rate, values[name])
-        values["transitions"] = read_rows(TransitionTable, values["transitions"])
-        noise = read_rows(Rate, (a["noise"] for a in values["annotators"]))
-        told = zip(values["annotators"], noise, strict=True)
-        values["annotators"] = read_rows(AnnotatorRow, ({**a, "noise": n} for a, n in told))
-        values["checks"] = tuple(Check.from_dict(c) for c in values["checks"])
-        return values
 
     def check(self, name: str) -> Check | None:
         """The check of this name, or None where it was not made."""

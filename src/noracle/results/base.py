@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
+import itertools
 import json
 import math
+import types
+import typing
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from noracle.errors import ArgumentError, AssumptionError, EvidenceError
 
@@ -165,8 +169,7 @@ class Guarantee:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: the i-th smallest of m times m - i + 1, never below an earlier one, at
-    most 1.
+    """Adjusted p-values: the i-th smallest of m times m - i + 1, rising, at most 1.
 
     Examples
     --------
@@ -181,9 +184,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def failed_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The checks that Holm's procedure rejects at 1e-3 among those of their assumption, the
-    smallest p-value of each assumption first.
-    """
+    """The checks that Holm's procedure rejects at 1e-3, by assumption, smallest p-value first."""
     failed: list[Check] = []
     for group in _by_assumption(checks).values():
         adjusted = holm([c.p_value for c in group])
@@ -275,31 +276,41 @@ def encode(value: Any) -> Any:
     return value
 
 
-def number(value: Any) -> Any:
-    """None as NaN, also in lists, which become tuples."""
-    if isinstance(value, list):
-        return tuple(number(v) for v in value)
-    return NaN if value is None else value
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
-def read_rows(kind: type[Any], rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """Dataclasses inside a result; unknown fields of later minor versions are ignored."""
-    names = {f.name for f in dataclasses.fields(kind)}
-    known = ({k: number(v) for k, v in row.items() if k in names} for row in rows)
-    return tuple(kind(**values) for values in known)
+def decode(kind: Any, value: Any) -> Any:
+    """What :func:`encode` made of a value of this type; fields of later versions are ignored."""
+    home, inside = get_origin(kind), get_args(kind)
+    if isinstance(kind, types.UnionType):
+        several = isinstance(value, list)
+        fits = (one for one in inside if (get_origin(one) is tuple) is several)
+        return None if value is None else decode(next(fits, object), value)
+    if home is tuple:
+        each = itertools.repeat(inside[0]) if inside[-1] is ... else inside
+        return tuple(map(decode, each, _held(value, list)))
+    if home is Mapping:
+        return {name: decode(inside[1], entry) for name, entry in _held(value, Mapping).items()}
+    if kind is Kind:
+        return Kind[value.upper().replace("-", "_")]
+    if kind is Result:
+        from noracle.results import read_result
+
+        return read_result(value)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and not isinstance(value, kind):
+        hints, known = _hints(kind), {f.name for f in dataclasses.fields(kind)}
+        told = _held(value, Mapping).items()
+        return kind(**{name: decode(hints[name], entry) for name, entry in told if name in known})
+    return NaN if value is None and kind is float else value
 
 
-def _freeze(value: Any) -> Any:
-    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
-
-
-def _guarantee_from(data: Mapping[str, Any]) -> Guarantee:
-    return Guarantee(
-        kind=Kind[str(data["kind"]).upper().replace("-", "_")],
-        error_rate=data["error_rate"],
-        anytime=bool(data.get("anytime", False)),
-        assumptions=tuple(Assumption(**a) for a in data.get("assumptions", ())),
-    )
+def _held(value: Any, kind: Any) -> Any:
+    """The value, if it is a list (or a tuple) or a mapping as it must be."""
+    if not isinstance(value, (kind, tuple) if kind is list else kind):
+        raise TypeError(f"must be a {kind.__name__.lower()}; got {type(value).__name__}")
+    return value
 
 
 class Result:
@@ -307,7 +318,6 @@ class Result:
 
     __slots__ = ()
     schema: ClassVar[str]
-    _numbers: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values with ``"schema"`` first; undefined numbers are None and ``reason`` says
@@ -325,17 +335,12 @@ class Result:
         if data.get("schema") != cls.schema:
             came = f"got {data.get('schema')!r}. Read it with noracle.read_result."
             raise EvidenceError(f"schema must be {cls.schema!r}; {came}")
-        names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        values = {k: _freeze(v) for k, v in data.items() if k in names}
-        for name in cls._numbers:
-            if name in values:
-                values[name] = number(values[name])
-        if "guarantee" in values:
-            values["guarantee"] = _guarantee_from(data["guarantee"])
-        return cls(**cls._revive(values))
+        found: Self = decode(cls, cls._revive(dict(data)))
+        return found
 
     @classmethod
     def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The values with those made that their type alone does not tell."""
         return values
 
     def __str__(self) -> str:

@@ -33,7 +33,6 @@ class Certificate(Result):
     """
 
     schema: ClassVar[str] = "certificate/1"
-    _numbers: ClassVar[tuple[str, ...]] = ("value", "low", "margin", "attained")
 
     claim: str
     subject: str

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError, fault, known_names
-from noracle.results.base import FAILED_BELOW, Guarantee, Result, read_rows
+from noracle.results.base import FAILED_BELOW, Guarantee, Result
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,7 +29,6 @@ class Check(Result):
     """
 
     schema: ClassVar[str] = "check/1"
-    _numbers: ClassVar[tuple[str, ...]] = ("p_value", "statistic", "threshold")
 
     name: str
     assumption: str
@@ -101,10 +100,6 @@ class Ranges(Result):
     notes: tuple[str, ...] = ()
     reason: str = ""
     version: str = __version__
-
-    @classmethod
-    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, "ranges": read_rows(Range, values["ranges"])}
 
     def __getitem__(self, name: str | tuple[str, str]) -> Range:
         wanted: list[object] = [name]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from noracle._version import __version__
 from noracle.errors import ArgumentError
-from noracle.results.base import Guarantee, NaN, Result, Side, read_rows
+from noracle.results.base import Guarantee, NaN, Result, Side
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,7 +29,6 @@ class Estimate(Result):
     """
 
     schema: ClassVar[str] = "estimate/1"
-    _numbers: ClassVar[tuple[str, ...]] = ("value", "low", "high", "se")
 
     quantity: str
     subject: str
@@ -134,11 +133,6 @@ class Comparison(Result):
     notes: tuple[str, ...] = ()
     reason: str = ""
     version: str = __version__
-
-    @classmethod
-    def _revive(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values["differences"] = read_rows(Difference, values["differences"])
-        return {**values, "ranks": read_rows(Rank, values["ranks"])}
 
     def difference(self, first: str, second: str) -> Difference:
         """The difference ``first - second``, whichever way round it is stored."""

@@ -26,7 +26,6 @@ class Plan(Result):
     """
 
     schema: ClassVar[str] = "plan/1"
-    _numbers: ClassVar[tuple[str, ...]] = ("predicted", "cost", "wanted")
 
     goal: str
     wanted: float

@@ -180,9 +180,7 @@ def draw_ratings(
     *errors: Any,
     **named: Any,
 ) -> Whole:
-    """As :func:`simulate_raters`, as a matrix: one row per item, one column per rater, places in
-    the labels, -1 where there is none.
-    """
+    """As :func:`simulate_raters`, as a matrix of places in the labels, -1 where there is none."""
     require(raters, "raters must name one at least, as in {'ann': 0.9}; got none.")
     gap, most = _rate("missing", missing), len(raters)
     chosen = most if n_per_item is None else n_per_item

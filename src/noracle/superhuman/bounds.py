@@ -21,23 +21,10 @@ Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 def plurality_bound(top: ArrayLike, n_ratings: ArrayLike, n_items: ArrayLike = 1) -> float:
-    """U_plur = E[max_l n_l / n]: the mean share of votes for the most frequent label; NaN without
-    items.
+    """U_plur = E[max_l n_l / n], the mean share of the top label; NaN without items.
 
     Right votes are at most the votes of the most frequent label, on every item and whatever decided
     how many votes it has. Take means.
-
-    Parameters
-    ----------
-    top, n_ratings
-        Votes for the most frequent label, and all votes, of each kind of item.
-    n_items
-        How many items are of this kind.
-
-    Examples
-    --------
-    >>> round(plurality_bound([3, 2, 1], 3, [80, 15, 5]), 4)
-    0.9167
     """
     shares = np.asarray(top, dtype=float) / np.asarray(n_ratings, dtype=float)
     share, n = np.broadcast_arrays(shares, np.asarray(n_items, dtype=float))
@@ -171,14 +158,6 @@ def pairwise_bound(agreement: ArrayLike, *, weights: Sequence[float] | None = No
         item in common counts as 1.
     weights
         The share of each annotator in the mean; default equal.
-
-    Examples
-    --------
-    >>> P = [[1, 0.74, 0.70], [0.74, 1, 0.72], [0.70, 0.72, 1]]
-    >>> round(pairwise_bound(P), 4)
-    0.8486
-    >>> pairwise_bound([[1, 0.6], [0.6, 1]])
-    0.8
     """
     rates, share = _checked(agreement, weights)
     size = len(rates)
@@ -194,8 +173,7 @@ def pairwise_bound(agreement: ArrayLike, *, weights: Sequence[float] | None = No
 
 
 def triple_bounds(rates: Reals, triples: Whole, weights: Reals | None = None) -> Reals:
-    """The largest Σ w_i p_i over each triple of annotators (weights 1 unless given), in closed
-    form.
+    """The largest Σ w_i p_i over each triple of annotators, in closed form.
 
     The vertices are: all three pairs tight, p_1 = sqrt(P_12·P_13/P_23) and so on, if none exceeds
     1; or one p_i = 1, one p_j = P_ij and p_k = min(P_ik, P_jk/P_ij).

@@ -29,17 +29,11 @@ MOST_WORK = 2e8
 
 
 def expected_top_share(votes: ArrayLike, n_drawn: int) -> Reals:
-    """The mean share of the most frequent label among ``n_drawn`` of an item's votes, drawn without
-    replacement; a value for each row.
+    """The mean share of the top label among ``n_drawn`` of an item's votes, row by row.
 
     P(max <= t) is the coefficient of z^k in Π_l Σ_{j<=t} C(n_l, j)·z^j, divided by C(n, k); the
     mean of the largest count is the sum of P(max > t) over t. Rows must have at least ``n_drawn``
     votes.
-
-    Examples
-    --------
-    >>> expected_top_share([[2, 1, 0]], 2).round(4).tolist()
-    [0.6667]
     """
     tally = np.asarray(votes, dtype=np.int64)
     total = tally.sum(axis=1)

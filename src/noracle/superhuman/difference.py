@@ -46,9 +46,7 @@ _FOR_TEST: dict[str, tuple[CeilingName, ...]] = {
     "paper-oms": ("paper", "paper-empirical"),
 }
 WIDTH = 2.0
-"""Z lies in [-1, 1 - 1/n]; n may differ by item and is not bounded beforehand, so the range that is
-used is [-1, 1].
-"""
+"""Z lies in [-1, 1 - 1/n], n not bounded beforehand: the range that is used is [-1, 1]."""
 _STEPS = 200
 
 
@@ -288,8 +286,7 @@ PAIRED = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The mean of a statistic of the votes over n items: the share of the most frequent label, or
-    the agreement of pairs.
+    """The mean over n items of the share of the top label, or of the agreement of pairs.
 
     ``n_votes`` is the number of votes on every item (None: they differ), ``n_labels`` the number of
     labels that a vote may name (None: not known). Both only make the smallest possible statistic

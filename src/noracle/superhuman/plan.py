@@ -263,8 +263,7 @@ def _drawn_votes(
 
 
 def _prior(counts: RatingCounts, system: str) -> Array:
-    """Weights of labels before any vote, one row for each answer (the last: none), from the pilot's
-    agreement and match.
+    """Weights of labels before any vote, by answer (the last: none), from the pilot.
 
     Votes are Dirichlet with mean r for the label that the system answers and (1 - r)/(R - 1) for
     every other. r is the share of votes for the answer and A, the sum of the weights, gives the

@@ -12,9 +12,7 @@ from typing import Any
 from noracle.results import Certificate, Kind
 
 Clusters = Sequence[tuple[int, Fraction, int]]
-"""Sizes of clusters, sums of Z over them, and how many clusters are alike; an item is a cluster of
-one.
-"""
+"""Sizes of clusters, sums of Z over them, and how many are alike; an item is one, too."""
 _PAIRED = ("betting", "bernstein", "t")
 _CLOSE = 1e-8
 

@@ -13,6 +13,7 @@ from noracle.accuracy.score import pattern_scores, score
 from noracle.counts import Cell, count_accuracy, count_patterns
 from noracle.counts.tally import Label, Pattern, Repeats, Verdict, pattern, rounded, tally
 from noracle.evidence import Evidence
+from tests.runs import meet_runs
 
 Said = tuple[Any, Verdict, float | None]
 Design = Literal["without", "uniform", "recorded", "mixed"]
@@ -330,7 +331,7 @@ def test_repeats_met_one_by_one_are_the_counts_of_the_engine(
     world = World(seed, design, repeats=3)
     labels, given, evidence = world.labels(), world.given(), world.evidence().with_repeats(how)
     met = {
-        pair: labels[pair[0]].meet_runs(answers, system=pair[1], how=how)
+        pair: meet_runs(labels[pair[0]], answers, system=pair[1], how=how)
         for pair, answers in given.items()
         if pair[0] in labels
     }

@@ -363,8 +363,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return tuple(found)
 
     def _alarm(self, settings: FolderSettings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
-        """The alarm: kept once it was proved, since it stays true of those items. What all items so
-        far say is looked at anew.
+        """The alarm, kept once it was proved; what all items so far say is looked at anew.
 
         An alarm refutes a claim that somebody states. So it is shown as long as that claim stands
         in the settings; a claim that was changed is tested at once, and without one nothing is

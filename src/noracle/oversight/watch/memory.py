@@ -56,13 +56,7 @@ class Arrival(NamedTuple):
 
 
 def stamp_of(path: str | Path) -> tuple[int, int, int]:
-    """Inode, time and size of a file.
-
-    Examples
-    --------
-    >>> stamp_of(__file__)[2] > 1000
-    True
-    """
+    """Inode, time and size of a file."""
     at = Path(path).stat()
     return at.st_ino, at.st_mtime_ns, at.st_size
 
@@ -135,9 +129,7 @@ def _whole_records(data: bytes, suffix: str) -> int:
 def rows_in(
     path: str | Path, data: bytes | None, table: str, shape: Shape | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of a table in ``data``, or in the whole file where that is None, checked; items and
-    classes are text. Texts of items are never read.
-    """
+    """The checked rows of ``data``, or of the whole file; never the texts of items."""
     with tempfile.TemporaryDirectory(prefix="noracle-") as folder:
         part = Path(path)
         if data is not None:
@@ -154,11 +146,6 @@ def rows_in(
 def plain(value: Any) -> str | None:
     """The name of an item or class as text; whole numbers have one spelling, as when a whole column
     of them is read.
-
-    Examples
-    --------
-    >>> plain(7), plain("07"), plain(" cat "), plain(None)
-    ('7', '7', ' cat ', None)
     """
     if value is None:
         return None
@@ -185,18 +172,7 @@ _FORGOTTEN = ("file", "answer", "label", "grade", "open_label", "item", "rating"
 
 
 class Memory(contextlib.AbstractContextManager["Memory"]):
-    """The memory of one watch.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Memory(Path(folder) / "watch.sqlite") as memory:
-    ...     with memory.look():
-    ...         memory.put("run", 1)
-    ...         memory.note("start", "a watch begins")
-    ...     memory.get("run"), [event for _, _, event, _ in memory.journal()]
-    (1, ['start'])
-    """
+    """The memory of one watch."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -270,10 +246,6 @@ class Memory(contextlib.AbstractContextManager["Memory"]):
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._insert("journal (at, run, event, detail)", now, self.run, event, detail)
 
-    def journal(self) -> list[tuple[Any, ...]]:
-        """Time, run, event and detail, oldest first."""
-        return self.query("SELECT at, run, event, detail FROM journal ORDER BY n")
-
     @property
     def run(self) -> int:
         """How often the watch began: 1, and one more for each time that it had to start over."""
@@ -285,14 +257,6 @@ class Memory(contextlib.AbstractContextManager["Memory"]):
         for table in _FORGOTTEN:
             self._db.execute(f"DELETE FROM {table}")  # noqa: S608 (fixed names)
         self.put("run", run + 1)
-
-    def snapshot(self) -> dict[str, Any]:
-        """All that is remembered, without stamps of files and times, to compare two watches."""
-        found: dict[str, Any] = {"journal": [row[1:] for row in self.journal()]}
-        for table in _FORGOTTEN:
-            columns = "path, used, digest, gone" if table == "file" else "*"
-            found[table] = self.query(f"SELECT {columns} FROM {table} ORDER BY 1, 2")  # noqa: S608 (fixed names)
-        return found
 
     # files
 

@@ -48,11 +48,6 @@ def tally_of(
 ) -> Tally | None:
     """How an answer meets the first judgements of its item (class, verdict, propensity); None where
     they contradict each other.
-
-    Examples
-    --------
-    >>> tally_of("a", "2", [["2", "no", None], ["0", "no", None]], n_classes=5, recorded=False, drop=False, item="7").n_ruled_out
-    2
     """
     said = [(str(c), verdict, p) for c, verdict, p in rows]
     label = Label.of(said, n_classes=n_classes, recorded=recorded)
@@ -77,13 +72,6 @@ def sequence_limits(
 ) -> linear.Limits:
     """Limits for the accuracy that hold at every look; ``most_classes`` where items have different
     numbers of classes.
-
-    Examples
-    --------
-    >>> right, wrong = Tally("a", 4, "yes", True), Tally("a", 4, "yes", False)
-    >>> limits = sequence_limits({right: 80, wrong: 20}, error=0.05)
-    >>> round(limits.low, 2), round(limits.high, 2)
-    (0.65, 0.91)
     """
     lower, upper = sided_rows(tallies, n_classes=most_classes)
     low, _ = betting_interval(lower, error / 2, 0.0)
@@ -258,8 +246,7 @@ class Feed:
         return found[0][0] if found else None
 
     def _set_aside(self) -> list[str]:
-        """Answers that are no class of their item become no answer, which counts as wrong; returns
-        whose they were.
+        """Answers that are no class of their item count as wrong; returns whose they were.
 
         Letters beside numbers are refused: what is read row by row cannot be told to mean the same.
         """
