@@ -10,7 +10,8 @@ can be changed unseen:
     closed         at = closed_at; payload seed (hexadecimal)
     joined         payload alias, role, pool
     system-committed   payload name, commitment (:func:`noracle.collect.chain.salted_hash`)
-    system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`), commitment and salt if there was one
+    system-added   at = uploaded_at; payload name, sha256 (:func:`noracle.collect.chain.answers_hash`), commitment and salt if there was one; of
+                   answers that are graded right after the event sealed
     clock-stepped  payload by, from, to (seconds): the clock went back; logged once, times stand still until it has caught up
     answer         actor = alias; at = received_at, or that of the event before if that is later;
                    payload answer, question, place, revision, value, shown_at, received_at
@@ -277,9 +278,7 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
     >>> verdicts(spec, (3, 1), "no|yes")
     [(3, 'no'), (1, 'yes')]
     """
-    if spec.protocol == "partitioned":
-        return [(shown[0], value)]
-    if spec.protocol == "judge-all":
+    if spec.judged:
         parts = value.split("|")
         parts = parts if len(parts) > 1 else parts * len(shown)
         return list(zip(shown, parts, strict=False))

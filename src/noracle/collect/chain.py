@@ -50,7 +50,7 @@ def content_hash(content: Mapping[str, Any]) -> str:
     return digest(dict(content))
 
 
-def answers_hash(answers: Mapping[str, int | None]) -> str:
+def answers_hash(answers: Mapping[str, int | str | None]) -> str:
     """The fingerprint of a system's answers, by item; None where it gave none.
 
     Examples
@@ -61,7 +61,7 @@ def answers_hash(answers: Mapping[str, int | None]) -> str:
     return digest(dict(answers))
 
 
-def salted_hash(salt: str, answers: Mapping[str, int | None]) -> str:
+def salted_hash(salt: str, answers: Mapping[str, int | str | None]) -> str:
     """The commitment to a system's answers: SHA-256 of the salt and their canonical JSON.
 
     Without the salt few items and classes could be guessed from the hash.

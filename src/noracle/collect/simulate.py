@@ -167,7 +167,8 @@ def fingerprint(content: Mapping[str, Any]) -> str:
 def reply(
     protocol: Protocol, shown: Sequence[int], truth: int, habits: Habits, rng: random.Random
 ) -> str:
-    """What somebody with these habits answers about an item of class ``truth``.
+    """What somebody with these habits answers about an item of class ``truth``, or about an answer
+    that is right (1) or wrong (0).
 
     Whoever picks a wrong class picks each one equally often.
 
@@ -179,6 +180,8 @@ def reply(
     >>> reply("judge-all", [1, 2, 3], 2, Habits(), rng), reply("ordinary", range(4), 2, Habits(), rng)
     ('no|yes|no', '2')
     """
+    if protocol == "grade":
+        return _verdict(bool(truth), habits, rng)
     if protocol in ("partitioned", "judge-all"):
         return "|".join(_verdict(k == truth, habits, rng) for k in shown)
     if rng.random() < habits.unsure:

@@ -76,14 +76,18 @@ def _systems(
     if project.spec.protocol == "partitioned":
         view, options = estimates.partitioned_view, {"checks": failed, "points": points}
         options["rates"] = checks.rates_for_correction(project)
-    elif project.spec.protocol == "judge-all":
-        view, options = estimates.judge_all_view, {"checks": failed, "points": points}
+    elif project.spec.judged:
+        grade = project.spec.protocol == "grade"
+        view = estimates.grade_view if grade else estimates.judge_all_view
+        options = {"checks": failed, "points": points}
     elif project.spec.protocol == "ordinary":
         votes, items, unsure = estimates.votes_of(project)
         view, options = estimates.ordinary_view, {"votes": votes, "items": items, "unsure": unsure}
         agreement = estimates.agreement_of(votes, project.spec.confidence)
-    found = []
-    for name in project.answers:
+    found, items = [], project.rows.of(records.MAIN).items
+    for name, answers in project.answers.items():
+        if project.spec.protocol == "grade" and not (answers[items] >= 0).any():
+            continue  # it holds the answers of gold items
         if "checks" in options:  # what speaks against one system takes no promise from another
             own = [c for c in failed if c.diagnostics.get("system", name) == name]
             options["checks"] = own

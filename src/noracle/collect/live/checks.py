@@ -33,8 +33,9 @@ def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Wrong and all decided gold verdicts on the true class, and on other classes."""
     rows, protocol = project.rows.of(records.GOLD), project.spec.protocol
     truth = np.array([project.truth.get(i, -1) for i in rows.item.tolist()], dtype=np.int64)
-    if protocol == "judge-all" and rows.shown is not None and rows.verdicts is not None:
-        verdict, is_true = rows.verdicts.ravel(), (rows.shown == truth[:, None]).ravel()
+    if rows.shown is not None and rows.verdicts is not None:
+        right = np.ones((1, 1)) if project.spec.texts else rows.shown
+        verdict, is_true = rows.verdicts.ravel(), (right == truth[:, None]).ravel()
     elif protocol == "partitioned":
         verdict, is_true = rows.value, rows.pool == truth
     else:  # a class that was said is right (ordinary) or wrong (ruled out) as a whole
@@ -427,7 +428,7 @@ def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check 
     spec, answers = project.spec, project.answers[name]
     first = main if spec.protocol == "partitioned" else main.where(main.firsts)
     n = int((answers[first.items] >= 0).sum())
-    if not n or spec.protocol == "ordinary":
+    if not n or spec.protocol in ("ordinary", "grade"):
         return None
     if main.propensity is not None:
         asked = dataclasses.replace(main, value=np.where(main.done, main.value, NO))
