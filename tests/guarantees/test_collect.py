@@ -423,9 +423,10 @@ def graded(rng: np.random.Generator, rate: float, draws: int, n: int = 120) -> P
     return Project(**about, spec=spec, rows=rows, answers=answers)
 
 
+@pytest.mark.parametrize("repetitions", [60])
 @pytest.mark.parametrize("rate", [0.02, 0.6, 0.99])
 @pytest.mark.parametrize("draws", [*(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2)), 4])
-def test_grades_cover_and_have_no_bias(rate: float, draws: int, repetitions: int = 60) -> None:
+def test_grades_cover_and_have_no_bias(rate: float, draws: int, repetitions: int) -> None:
     """The accuracy of items that agree with none, of half an open project, with unsure grades."""
     rng, missed, errors = np.random.default_rng(7), 0, []
     hard = (np.arange(100_000) + 0.5) / 100_000

@@ -109,20 +109,8 @@ def clamped(
 
 
 def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload: str) -> str:
-    """The hash of one event of a chain.
-
-    SHA-256 of canonical({actor, at, kind, payload, prev, seq}). Each event holds the hash of the
-    one before it, so that no event can be changed, left out or moved without a change of the last
-    hash.
-
-    Parameters
-    ----------
-    prev
-        The hash of the event before; "" for the first.
-    seq
-        1, 2, 3, … without gaps.
-    payload
-        The canonical JSON text as it is stored, not the object.
+    """SHA-256 of canonical({actor, at, kind, payload, prev, seq}); ``payload`` is the text as it is
+    stored, ``prev`` the hash of the event before, so that none can be changed, left out or moved.
 
     Examples
     --------

@@ -394,14 +394,8 @@ def _truth(task: Mapping[str, Any], spec: ProjectSpec) -> str | None:
 def tasks_of(
     spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """Items and first answers as tasks with annotations.
-
-    Parameters
-    ----------
-    items
-        ``name, content`` (texts only if they may leave).
-    answers
-        ``answer, item, shown, value, rater, kind, seconds``.
+    """Items (``name, content``) and answers that count (``answer, item, shown, value, rater, kind,
+    seconds``) as tasks with annotations.
     """
     tasks: dict[str, Record] = {
         item["name"]: {
@@ -465,24 +459,12 @@ def read_items(
 ) -> Upload:
     """Items out of a file, a folder or a zip; pictures are decoded here, so never inside a write.
 
-    Parameters
-    ----------
-    source
-        A path, or the bytes of an upload whose file name is ``name``. A folder or a zip holds one
-        table (``items.…``, or the only one) and the images that it names.
-    images
-        A folder with the images, for a table that stands alone.
-    gold
-        The true class of some items (:func:`read_gold`).
-    columns
-        Which column is which part of an item (:data:`COLUMNS`); others are left out, and rows are
-        numbered if none is the item. Default: columns have these names (a folder of Hugging Face:
-        :func:`guess_columns`).
-
-    Raises
-    ------
-    Refused
-        If the file cannot be read or a row breaks a rule.
+    ``source`` is a path, or the bytes of an upload whose file name is ``name``. A folder or a zip
+    holds one table (``items.…``, or the only one) and the images that it names; ``images`` is their
+    folder where a table stands alone. ``gold`` has known classes (:func:`read_gold`). ``columns``
+    says which column is which part of an item (:data:`COLUMNS`); others are left out, and rows are
+    numbered if none is the item. By default columns have these names (a folder of Hugging Face:
+    :func:`guess_columns`).
     """
     with opened(source, name, images) as (rows, title, pictures):
         shelf, known, items = Shelf(pictures), dict(gold or {}), []

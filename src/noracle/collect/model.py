@@ -60,33 +60,16 @@ class ClassSpec:
 class ProjectSpec:
     """What is decided before a project is sealed, and never changed afterwards.
 
-    Parameters
-    ----------
-    classes
-        Where texts are graded none, which is the same as wrong and right.
-    draws
-        Questions an item: classes without replacement (partitioned), annotators an item (judge-all,
-        pick-wrong, ordinary), different answers (grade).
-    shown
-        Classes that are shown at a time (judge-all, pick-wrong); 0 is four, or all where there are
-        fewer. Of grades always 1.
-    trap
-        Whether pick-wrong offers "none of these is wrong".
-    annotators
-        Places of the balanced design (ordinary).
-    gold_rate, panel_items
-        Share of extra questions whose answer is known; number of items that are put to all K
-        classes.
-    reasks
-        How often a question that was answered "unsure" is put to another person of the same pool.
-    lease_seconds
-        After this time an unanswered question goes back to its place.
-    planned_n
-        Declared number of main answers; a fixed-n interval is shown only when they are complete.
-    stop_rule
-        Words, written down before opening.
-    shuffle_options
-        Whether the options of an item are shuffled, for items where the class is the position.
+    ``draws`` are questions an item: classes without replacement (partitioned), annotators an item
+    (judge-all, pick-wrong, ordinary), different answers (grade). ``classes`` may be none where texts
+    are graded, which is the same as wrong and right. ``shown`` are the classes at a time (judge-all,
+    pick-wrong); 0 is four, or all where there are fewer. ``trap``: pick-wrong offers "none of these
+    is wrong". ``annotators`` are the places of the balanced design (ordinary). ``gold_rate`` is the
+    share of extra questions whose answer is known, ``panel_items`` how many items are put to all K
+    classes, ``reasks`` how often a question that was answered "unsure" is put to another person of
+    the same pool. After ``lease_seconds`` an unanswered question goes back to its place. A fixed-n
+    interval is shown only when ``planned_n`` main answers are complete; ``stop_rule`` is in words,
+    written down before opening. ``shuffle_options`` is for items where the class is the position.
     """
 
     protocol: Protocol
@@ -216,17 +199,10 @@ def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
 class Item:
     """What is judged.
 
-    Parameters
-    ----------
-    name
-        The user's own id, unique in the project.
-    content
-        ``{"text": …}``, ``{"markdown": …}`` and/or ``{"image": sha256}``, ``{"options": [...]}``
-        where the class is the position, and ``{"answers": {system: …}}`` of those that are graded.
-    truth
-        The true class of a gold item; else None. It never leaves the table of gold.
-    options
-        After sealing: the class at each place of the page, where options are shuffled.
+    ``name`` is the user's own id, unique in the project. ``content`` has a text, Markdown and/or an
+    image (its SHA-256), options where the class is the position, and the answers of systems by name
+    where they are graded. ``truth`` is the true class of a gold item; it never leaves the table of
+    gold. ``options`` are, after sealing, the class at each place of the page, where they are shuffled.
     """
 
     name: str

@@ -218,29 +218,12 @@ def hidden_digest(
 def draw_routes(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
 ) -> tuple[list[SealedRoute], Options]:
-    """Draw every question of a project, and the order of the options of each item.
+    """Draw every question of a project by its place, and the class at each place of the page for
+    items with shuffled options. The draws depend on the names of the items, not on their order.
 
-    Parameters
-    ----------
-    spec
-        What was decided.
-    items
-        All items, in any order: the draws depend on their names only.
-    seed
-        32 secret bytes, drawn after the items were fixed.
-    propensities
-        For a targeted design: the chance of each of the K classes, by item, all above 0 (for
-        instance from the answers of earlier systems, see :func:`noracle.route_items`). One class is
-        drawn, and its chance is recorded.
+    ``propensities`` are for a targeted design: the chance of each of the K classes, by item, all
+    above 0 (for instance of :func:`noracle.route_items`). One class is drawn.
 
-    Returns
-    -------
-    tuple
-        The routes in the order of their places, and the class that stands at each place of the page
-        for items with shuffled options.
-
-    Notes
-    -----
     The recorded propensity is the chance that a class is asked about for its item: d/K for d of K
     classes without replacement, m/K for m shown classes, the given chance of a targeted class, d/m
     for d of the m different answers to an item, 1 for panel items, and 1 where all classes are

@@ -366,18 +366,9 @@ class Verification:
 
 @files.undisturbed()
 def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
-    """Check an export of a project.
+    """Check an export of a project. Each of the ``published`` values must be in it: the commitment,
+    the root, or the head of the chain at any time, best after closing.
 
-    Parameters
-    ----------
-    archive
-        From :func:`noracle.collect.archive.read_archive`.
-    published
-        Values that were written down while the project ran: the commitment, the root, or the head
-        of the chain at any time, best after closing. Each must be found in the archive.
-
-    Notes
-    -----
     Without the seed (before closing) the draws cannot be made again, and truths are not in the
     file. An export of an open project holds no question either: of the events that tell of one,
     only the hashes are checked, link by link.

@@ -352,12 +352,18 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 
 
 def _check(
-    name: str, p_value: float, statistic: float, finding: str, method: str, counts: Counts
+    name: str,
+    p_value: float,
+    statistic: float,
+    finding: str,
+    method: str,
+    counts: Counts,
+    assumption: str = RIGHT,
 ) -> Check:
-    """A check that can only refute right verdicts."""
+    """A check that can only refute."""
     return Check(
         name=name,
-        assumption=RIGHT,
+        assumption=assumption,
         p_value=p_value,
         statistic=statistic,
         finding=finding,
@@ -440,16 +446,9 @@ def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check 
     if first.shown is not None:
         hit = (first.shown == answers[first.item][:, None]).any(axis=1)
     hits = int(hit.sum())
-    check = Check(
-        name="chance hits",
-        assumption=UNTOLD,
-        p_value=binomial_p_value(hits, n, chance),
-        statistic=hits / n,
-        finding=f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
-        method="exact binomial",
-        refutes_only=True,
-        counts={"items": n, "hits": hits},
-    )
+    told = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
+    about = (binomial_p_value(hits, n, chance), hits / n, told, "exact binomial")
+    check = _check("chance hits", *about, {"items": n, "hits": hits}, UNTOLD)
     return _about_system(project, check, "chance hits", name, number)
 
 

@@ -310,10 +310,9 @@ def weighted_values(
     """The value repaired for unequal completion, its worst and best, and the absent share.
 
     Each answer before the first gap of its class weighs (questions of the class)/(decided questions
-    of the class), so that every class weighs what it was asked. Worst and best have all unsure
-    verdicts against and for the system. With a class that nobody has answered there is no value,
-    only bounds: its share of the system's answers may be all wrong or all right. ``false_no`` and
-    ``false_yes`` are rates of wrong verdicts, as in ``label_cells``.
+    of the class). Worst and best have all unsure verdicts against and for the system. With a class
+    that nobody has answered there are only bounds: its share of the system's answers may be all
+    wrong or all right. Rates of wrong verdicts are as in ``label_cells``.
     """
     used = main.where(main.done & (main.place < opened[main.pool]))
     shares = answer_shares(main, answers, n_classes)
@@ -483,17 +482,12 @@ def corrected(
         return None
     detail = "the same for all classes, near misses too"
     one_rate = Assumption(name="one rate of wrong verdicts", detail=detail)
-    rests = (one_rate, *rates[0].guarantee.assumptions)
-    error = 1 - spec.confidence
-    return Estimate(
-        quantity="accuracy",
-        subject=name,
-        value=value,
-        low=0.0,
-        high=1.0,
-        confidence=spec.confidence,
+    rests, error = (one_rate, *rates[0].guarantee.assumptions), 1 - spec.confidence
+    method = "maximum likelihood, weighted by completion, with the rates of wrong verdicts seen"
+    found = make_estimate(spec, name, value, linear.Limits(0.0, 1.0), method, "")
+    return dataclasses.replace(
+        found,
         interval="none",
-        method="maximum likelihood, weighted by completion, with the rates of wrong verdicts seen",
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests),
         diagnostics={"false_no": no, "false_yes": yes},
         notes=("a sensitivity line: no interval is claimed",),

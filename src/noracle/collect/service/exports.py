@@ -145,20 +145,13 @@ ESTIMATED = ("main", "reask")
 def judgements(
     work: Work, project: int, *, kinds: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """First answers as rows of the foundation's judgements table.
+    """Answers to questions of these ``kinds`` as rows of the foundation's judgements table, and
+    besides ``draw, kind, revision, question``.
 
-    Each row has ``item, class, verdict, rater, propensity, at`` and besides ``draw, kind, revision,
-    question``. One answer gives one row (partitioned) or one for each class shown (judge-all); a
-    class that was picked as wrong is a ``no``, without a propensity, because a person chose it
-    (pick-wrong); an answer that names no class gives none. Ordinary labels are :func:`ratings`.
+    One answer gives one row, or one for each class shown (judge-all); a class that was picked as
+    wrong is a ``no`` without a propensity, because a person chose it (pick-wrong); an answer that
+    names no class gives none. Ordinary labels are :func:`ratings`.
 
-    Parameters
-    ----------
-    kinds
-        Only answers to questions of these kinds, for instance :data:`ESTIMATED`. Default all.
-
-    Notes
-    -----
     The propensity is that of *one* judgement. Where d of K classes are asked, or m are shown, a
     class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
     answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
@@ -202,12 +195,10 @@ def ratings(
     if read_spec(found["spec"]).protocol != "ordinary":
         return []
     return [
-        {
-            "item": row["item"],
-            "rater": row["rater"],
+        {key: row[key] for key in ("item", "rater", "kind")}
+        | {
             "label": None if row["value"] == "unsure" else int(row["value"]),
             "at": row["received_at"],
-            "kind": row["kind"],
         }
         for row in final_answers(work, found, kinds)
     ]

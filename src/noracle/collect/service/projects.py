@@ -31,7 +31,6 @@ from noracle.errors import ArgumentError, EvidenceError
 
 if TYPE_CHECKING:
     from noracle.collect.content import Picture
-    from noracle.collect.protocols import Sealed
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
@@ -47,6 +46,7 @@ _LEFTOVERS = (
 )
 Reply = int | str | None
 Answers = Mapping[str, Reply]
+Chances = Mapping[str, Sequence[float]] | None
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
@@ -119,8 +119,7 @@ class _Steps:
 
     def insert(self, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Many rows, some at a time."""
-        rows = iter(rows)
-        while some := list(itertools.islice(rows, _AT_A_TIME)):
+        for some in _some(rows):
             self.write(lambda work, some=some: work.many(sql, some))  # type: ignore[misc]
 
 
@@ -283,9 +282,13 @@ def keep_upload(work: Work, member: Member, file: tuple[str, bytes] | None, *, n
 
 
 def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
-    rows = iter(rows)
-    while some := list(itertools.islice(rows, _AT_A_TIME)):
+    for some in _some(rows):
         work.many(sql, some)
+
+
+def _some(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
+    rows = iter(rows)
+    yield from iter(lambda: list(itertools.islice(rows, _AT_A_TIME)), [])
 
 
 def _item_ids(work: Work, project: int) -> dict[str, int]:
@@ -396,9 +399,7 @@ def _people_by_pool(work: Work, project: int) -> dict[int, int]:
     return {int(r["pool"]): int(r["n"]) for r in work.all(SQL.pools_with_people, project=project)}
 
 
-def preview_seal(
-    work: Work, project: int, *, propensities: Mapping[str, Sequence[float]] | None = None
-) -> SealPreview:
+def preview_seal(work: Work, project: int, *, propensities: Chances = None) -> SealPreview:
     """What sealing would draw, from a seed that is thrown away; changes nothing."""
     from noracle.collect.protocols import draw_routes, new_seed
 
@@ -428,57 +429,37 @@ def seal_project(
     *,
     actor: str,
     now: float,
-    propensities: Mapping[str, Sequence[float]] | None = None,
+    propensities: Chances = None,
     seed: bytes | None = None,
 ) -> str:
-    """Draw everything random from a new seed and commit to it; returns the root of the routes.
-
-    Parameters
-    ----------
-    propensities
-        For targeted routing: the chance of each class, by item
-        (:func:`noracle.accuracy.route_items`). Default uniform.
-    seed
-        32 bytes, for tests alone.
+    """Draw everything random from a new seed (or ``seed``, in tests) and commit to it; returns the
+    root of the routes. ``propensities`` are chances of each class by item, for targeted routing
+    (:func:`noracle.accuracy.route_items`); default uniform.
     """
     hold(work, project, "draft")
-    sealed, drawn, systems = _drawn(work, project, propensities, seed)
+    root, drawn, finish = _drawn(work, project, propensities, seed)
     for sql, rows in drawn:
         _insert(work, sql, rows)
-    _seal(work, project, sealed, systems, actor=actor, now=now)
-    return sealed.root
+    finish(work, actor, now)
+    return root
 
 
-def seal_in_steps(
-    store: Store,
-    project: int,
-    *,
-    actor: str,
-    propensities: Mapping[str, Sequence[float]] | None = None,
-) -> str:
+def seal_in_steps(store: Store, project: int, *, actor: str, propensities: Chances = None) -> str:
     """As :func:`seal_project`, while others go on writing: the project is a draft until the last,
     short step, whatever happens before.
     """
     with _Steps(store, project) as steps:
-        sealed, drawn, systems = store.read_now(
-            lambda work: _drawn(work, project, propensities, None)
-        )
+        root, drawn, finish = store.read_now(lambda w: _drawn(w, project, propensities, None))
         for sql, rows in drawn:
             steps.insert(sql, rows)
-        about: Any = {"actor": actor, "now": time.time()}
-        steps.finish(lambda work: _seal(work, project, sealed, systems, **about))
-    return sealed.root
+        steps.finish(lambda work: finish(work, actor, time.time()))
+    return root
 
 
 def _drawn(
-    work: Work,
-    project: int,
-    propensities: Mapping[str, Sequence[float]] | None,
-    seed: bytes | None,
-) -> tuple[Sealed, list[tuple[str, Iterator[dict[str, object]]]], dict[int, Answers]]:
-    """Everything random, the rows in which it is kept, by statement, and the answers of systems that
-    are graded.
-    """
+    work: Work, project: int, propensities: Chances, seed: bytes | None
+) -> tuple[str, list[tuple[str, Iterator[dict[str, object]]]], Callable[[Work, str, float], None]]:
+    """The root of everything random, the rows in which it is kept, by statement, and the last step."""
     from noracle.collect.protocols import seal
 
     spec, ids = read_spec(project_of(work, project)["spec"]), _item_ids(work, project)
@@ -494,56 +475,44 @@ def _drawn(
     given = {name: chances for name, chances in (propensities or {}).items() if name in ids}
     written = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
     chances: Iterator[dict[str, object]] = ({"id": i, "chances": text} for i, text in written)
-    systems: dict[int, Answers] = {
-        int(system["id"]): {
-            item.name: reply_number(item.replies, item.content["answers"][system["name"]])
+    systems: dict[tuple[int, str], Answers] = {
+        (int(system["id"]), name): {
+            item.name: reply_number(item.replies, item.content["answers"][name])
             for item in items
-            if system["name"] in item.content.get("answers", {})
+            if name in item.content.get("answers", {})
         }
         for system in systems_of(work, project)
+        for name in (str(system["name"]),)
     }
     predictions: Iterator[dict[str, object]] = (
         {"system": system, "item": ids[name], "answer": answer}
-        for system, said in systems.items()
+        for (system, _), said in systems.items()
         for name, answer in said.items()
     )
     statements = (SQL.add_question, SQL.set_options, SQL.set_chances, SQL.add_prediction)
     rows = (questions, options, chances, predictions)
-    return sealed, list(zip(statements, rows, strict=True)), systems
 
+    def finish(work: Work, actor: str, now: float) -> None:
+        about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
+        at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
+        work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
+        for system, said in systems.items():
+            _place_system(work, project, *system, said, actor=actor, now=now)
 
-def _seal(
-    work: Work,
-    project: int,
-    sealed: Sealed,
-    systems: Mapping[int, Answers],
-    *,
-    actor: str,
-    now: float,
-) -> None:
-    about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
-    at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
-    work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
-    names = {row["id"]: row["name"] for row in systems_of(work, project)}
-    for system, answers in systems.items():
-        _place_system(work, project, (system, names[system]), answers, actor=actor, now=now)
+    return sealed.root, list(zip(statements, rows, strict=True)), finish
 
 
 def _place_system(
-    work: Work,
-    project: int,
-    system: tuple[int, str],
-    answers: Answers,
-    *,
-    actor: str,
-    now: float,
-    **promise: object,
+    work: Work, project: int, system: int, name: str, answers: Answers, **about: Any
 ) -> None:
-    sha256 = answers_hash(answers)
-    payload = {"name": system[1], "sha256": sha256, "n": len(answers), **promise}
+    """Log what a system answered, with whatever else is known of it; it is late if it comes after
+    an answer.
+    """
+    actor, now, sha256 = about.pop("actor"), about.pop("now"), answers_hash(answers)
+    payload = {"name": name, "sha256": sha256, "n": len(answers), **about}
     at = work.log(project, "system-added", payload, actor=actor, at=now)
-    about = {"system": system[0], "sha256": sha256, "at": at}
-    work.run(SQL.place_system, project=project, **about)  # answers are held back now
+    placed = {"project": project, "system": system, "sha256": sha256, "at": at}
+    work.run(SQL.place_system, **placed)  # answers are held back now
 
 
 def open_project(work: Work, project: int, *, actor: str, now: float) -> None:
@@ -652,7 +621,7 @@ def add_system(
         answers = {item: reply_number(replies[item], a) for item, a in answers.items()}
     given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
     work.many(SQL.add_prediction, given)
-    _place_system(work, project, (system, title), answers, actor=actor, now=now, **promise)
+    _place_system(work, project, system, title, answers, actor=actor, now=now, **promise)
     return system
 
 

@@ -168,11 +168,11 @@ def _groups(shown: Classes, names: Names, words: Words, chosen: str) -> tuple[Gr
     return tuple(Group(i, names[k], _verdicts(words), before[i]) for i, k in enumerate(shown))
 
 
-def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:
+def value_of(form: Mapping[str, Any]) -> str:
     """The answer in a sent form: its value, or the verdicts of its groups joined by "|"."""
     if isinstance(form.get("value"), str):
         return str(form["value"])[:2000]
-    verdicts = [form.get(f"value-{i}") for i in range(shown or 100)]
+    verdicts = [form.get(f"value-{i}") for i in range(100)]
     return "|".join(str(v) for v in verdicts if isinstance(v, str))[:2000]
 
 
