@@ -104,11 +104,12 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
     names = [str(i + 1) for i in range(n)] if n > 1 else ["everybody"]
     names = [c.name for c in spec.classes] if partitioned else names
 
-    def count(of: records.Bools | Whole) -> list[int]:
-        return [int(v) for v in np.bincount(main.pool, weights=of, minlength=n)]
-
     in_order = done & (main.place < records.open_places(main, n)[main.pool])
-    kinds = {"asked": np.ones_like(done), "answered": done, "in_order": in_order}
+    kinds: dict[str, records.Bools | Whole] = {
+        "asked": np.ones_like(done),
+        "answered": done,
+        "in_order": in_order,
+    }
     kinds |= {"yes": (main.value == records.YES) & partitioned, "unsure": main.unsure}
     kinds |= {"expired": main.expired}
     table = {k: np.bincount(main.pool, weights=of, minlength=n) for k, of in kinds.items()}

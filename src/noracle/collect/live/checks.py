@@ -446,8 +446,8 @@ def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check 
     if first.shown is not None:
         hit = (first.shown == answers[first.item][:, None]).any(axis=1)
     hits = int(hit.sum())
-    told = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
-    about = (binomial_p_value(hits, n, chance), hits / n, told, "exact binomial")
+    finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
+    about = (binomial_p_value(hits, n, chance), hits / n, finding, "exact binomial")
     check = _check("chance hits", *about, {"items": n, "hits": hits}, UNTOLD)
     return _about_system(project, check, "chance hits", name, number)
 
