@@ -23,7 +23,16 @@ from noracle.collect.live.estimates import (
     tallies_of,
     weighted_values,
 )
-from noracle.collect.live.records import MAIN, UNANSWERED, Rows, open_places
+from noracle.collect.live.records import (
+    MAIN,
+    NO,
+    UNANSWERED,
+    UNSURE,
+    YES,
+    Project,
+    Rows,
+    open_places,
+)
 from noracle.collect.live.simulation import (
     PICKINGS,
     Faults,
@@ -32,6 +41,7 @@ from noracle.collect.live.simulation import (
     simulate_partitioned,
     simulate_protocol_table,
     simulate_shown,
+    spec_of,
 )
 from noracle.collect.store import open_store
 from noracle.counts import AccuracyCounts
@@ -376,3 +386,55 @@ def test_the_table_of_what_breaks_the_protocol() -> None:
         assert abs(table[f"judge-all, people pick: {picking}"].shown) <= 0.5
     assert table["pick-wrong, people pick: easiest"].shown > 8
     assert table["pick-wrong, people pick: most plausible"].shown < -8
+
+
+def graded(rng: np.random.Generator, rate: float, draws: int, n: int = 120) -> Project:
+    """A project in which ``draws`` of the different answers of four systems are graded, half done."""
+    truth = rng.integers(50, size=n)
+    hard = rng.random(n)  # items on which systems agree are easier
+    right = rng.random((4, n)) < np.clip(rate + 0.4 * (0.5 - hard), 0, 1)
+    said = np.where(right, truth, (truth + rng.integers(1, 4, size=(4, n))) % 50)
+    drawn = [(i, rng.permutation(np.unique(said[:, i]))) for i in range(n)]
+    asked = [(i, k, min(1, draws / len(all_))) for i, all_ in drawn for k in all_[:draws]]
+    rng.shuffle(asked)
+    item, shown = (
+        np.array(column, dtype=np.int64) for column in list(zip(*asked, strict=True))[:2]
+    )
+    verdict = np.where(truth[item] == shown, YES, NO)
+    verdict = np.where(rng.random(len(item)) < 0.03, UNSURE, verdict)
+    verdict[len(item) // 2 :] = UNANSWERED
+    zeros, none = np.zeros(len(item), dtype=np.int64), np.zeros(len(item), dtype=bool)
+    rows = Rows(
+        item=item,
+        place=np.arange(len(item)),
+        pool=zeros,
+        kind=zeros,
+        value=verdict,
+        unsure=verdict == UNSURE,
+        held=none,
+        expired=zeros,
+        shown=shown[:, None],
+        verdicts=verdict[:, None],
+        propensity=np.array([chance for _, _, chance in asked]),
+    )
+    spec = spec_of("grade", 50, draws=draws)
+    answers = {f"s{i}": said[i] for i in range(2)}
+    about = {"slug": "g", "name": "g", "state": "open", "truth": {}}
+    return Project(**about, spec=spec, rows=rows, answers=answers)
+
+
+@pytest.mark.parametrize("repetitions", [60])
+@pytest.mark.parametrize("rate", [0.02, 0.6, 0.99])
+@pytest.mark.parametrize("draws", [*(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2)), 4])
+def test_grades_cover_and_have_no_bias(rate: float, draws: int, repetitions: int) -> None:
+    """The accuracy of items that agree with none, of half an open project, with unsure grades."""
+    rng, missed, errors = np.random.default_rng(7), 0, []
+    hard = (np.arange(100_000) + 0.5) / 100_000
+    accuracy = float(np.clip(rate + 0.4 * (0.5 - hard), 0, 1).mean())
+    for _ in range(repetitions):
+        project = graded(rng, rate, draws)
+        for view in view_of(project, now=0.0, points=0).systems:
+            missed += not view.estimate.low <= accuracy <= view.estimate.high
+            errors.append(view.estimate.value - accuracy)
+    assert excess_p_value(missed, 2 * repetitions, 0.05) > 1e-4
+    assert abs(np.mean(errors)) <= 4 * np.std(errors) / np.sqrt(len(errors) / 2) + 1e-9

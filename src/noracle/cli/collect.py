@@ -184,7 +184,8 @@ class _ImportOptions:
 
 @with_options()
 def import_(at: common.ProjectAt, own: _ImportOptions) -> None:
-    """Bring items into a draft, or the answers of systems into a sealed project.
+    """Bring items into a draft, or the answers of systems into a sealed project (where they are
+    graded: into the draft).
 
     All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
     Nothing is fetched from the network.
@@ -228,10 +229,10 @@ def _systems(store: Store, member: Member, own: _ImportOptions) -> list[str]:
     from noracle.collect.chain import salted_hash
     from noracle.collect.service import projects
 
-    if member.state == "draft":
+    if member.state == "draft" and member.spec.protocol != "grade":
         why = "so that they cannot steer what is asked; it is a draft"
         raise Conflict(f"PROJECT must be sealed before systems come, {why}.")
-    found: dict[str, dict[str, int | None]] = {}
+    found: dict[str, dict[str, int | str | None]] = {}
     for text in own.system or ():
         name, mark, path = text.partition("=")
         if not mark or Path(text).is_file():
@@ -384,7 +385,7 @@ def _pools(spec: ProjectSpec, own: _InviteOptions) -> list[int | None]:
 
 
 def _called(spec: ProjectSpec, pool: int | None) -> str:
-    if pool is None or spec.protocol in ("judge-all", "pick-wrong"):
+    if pool is None or spec.drawn:
         return ""
     return spec.classes[pool].name if spec.protocol == "partitioned" else f"place {pool}"
 
@@ -492,7 +493,7 @@ CLOSE_EXAMPLE = opt.paragraphs("""Example:
 noracle collect close abstracts
 The seed is revealed: anybody can draw the routes again, with noracle verify on the export. Publish the head that is printed.""")
 
-ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
+ProtocolName = Literal["partitioned", "judge-all", "pick-wrong", "ordinary", "grade"]
 _plain = panel("Without --spec")
 
 

@@ -131,32 +131,13 @@ def make_archive(
     chances: Mapping[str, Sequence[float]] | None = None,
     texts: bool = False,
 ) -> ProjectArchive:
-    """Put the records of a project into the shape of the archive.
+    """Put the records of a project into the shape of the archive: ``project`` is its row, with
+    ``spec`` read or as a dict and ``closed_head``; ``items`` have the options as drawn; ``routes``
+    are without those that are asked again; ``answers`` say whether each ``counts``; ``systems`` and
+    ``uploaded`` are answers and rows by name; ``chances`` are those of a targeted design.
 
-    Parameters
-    ----------
-    project
-        ``slug``, ``name``, ``state``, ``spec`` (a :class:`ProjectSpec` or its dict),
-        ``commitment``, ``root``, ``n_routes``, ``seed`` (bytes or None), ``created_at``,
-        ``sealed_at``, ``opened_at``, ``closed_at``, ``last_seq``, ``head``, ``closed_head`` (the
-        head at closing). The seed, the truths
-        and the chances are left out unless the state is closed.
-    items
-        With ``options`` as drawn and, for gold items, ``truth``.
-    routes
-        The drawn questions, without those that are asked again.
-    answers
-        ``answer, question, place, draw, revision, rater, value, shown_at, received_at``, and
-        ``counts``: whether it is given, final and not taken back.
-    events
-        ``seq, at, actor, kind, payload`` (text)``, prev, hash``.
-    systems, uploaded
-        The answers of each system by its name; and ``uploaded_at``, ``late`` (after the first
-        answer), ``commitment`` and ``salt`` (None, unless it was committed to).
-    chances
-        The recorded chances of a targeted design, by item.
-    texts
-        Whether the content of the items is included; their fingerprints always are.
+    The seed, truths and chances are left out unless the project is closed, the contents of items
+    unless ``texts``; their fingerprints are always there.
     """
     closed, spec, seed = project["state"] == "closed", project["spec"], project.get("seed")
     spec = spec if isinstance(spec, ProjectSpec) else ProjectSpec.from_dict(spec)
@@ -242,11 +223,9 @@ def judgements_of(
 ) -> list[Record]:
     """What the answers that count say: the rows of a judgements table, in the order of the answers.
 
-    One row for each class that was judged: ``item, class, verdict, rater, propensity, at, kind,
-    draw, question``. A class that was ruled out is a "no". Where all shown classes were refused or
-    the answer is "unsure" as a whole (pick-wrong, ordinary), the class is None and the verdict
-    "unsure", or "none" for the trap. An ordinary label is a "yes". The kind is "reask" for a
-    question that was asked again.
+    One row for each class that was judged. A class that was ruled out is a "no", an ordinary label a
+    "yes"; where no class was named the verdict is "unsure", or "none" for the trap. The kind is
+    "reask" for a question that was asked again.
     """
     by_place = {route["place"]: route for route in routes}
     return [
@@ -277,9 +256,7 @@ def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[
     >>> verdicts(spec, (3, 1), "no|yes")
     [(3, 'no'), (1, 'yes')]
     """
-    if spec.protocol == "partitioned":
-        return [(shown[0], value)]
-    if spec.protocol == "judge-all":
+    if spec.judged:
         parts = value.split("|")
         parts = parts if len(parts) > 1 else parts * len(shown)
         return list(zip(shown, parts, strict=False))

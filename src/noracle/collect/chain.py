@@ -50,7 +50,7 @@ def content_hash(content: Mapping[str, Any]) -> str:
     return digest(dict(content))
 
 
-def answers_hash(answers: Mapping[str, int | None]) -> str:
+def answers_hash(answers: Mapping[str, int | str | None]) -> str:
     """The fingerprint of a system's answers, by item; None where it gave none.
 
     Examples
@@ -61,7 +61,7 @@ def answers_hash(answers: Mapping[str, int | None]) -> str:
     return digest(dict(answers))
 
 
-def salted_hash(salt: str, answers: Mapping[str, int | None]) -> str:
+def salted_hash(salt: str, answers: Mapping[str, int | str | None]) -> str:
     """The commitment to a system's answers: SHA-256 of the salt and their canonical JSON.
 
     Without the salt few items and classes could be guessed from the hash.
@@ -109,20 +109,8 @@ def clamped(
 
 
 def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload: str) -> str:
-    """The hash of one event of a chain.
-
-    SHA-256 of canonical({actor, at, kind, payload, prev, seq}). Each event holds the hash of the
-    one before it, so that no event can be changed, left out or moved without a change of the last
-    hash.
-
-    Parameters
-    ----------
-    prev
-        The hash of the event before; "" for the first.
-    seq
-        1, 2, 3, … without gaps.
-    payload
-        The canonical JSON text as it is stored, not the object.
+    """SHA-256 of canonical({actor, at, kind, payload, prev, seq}); ``payload`` is the text as it is
+    stored, ``prev`` the hash of the event before, so that none can be changed, left out or moved.
 
     Examples
     --------

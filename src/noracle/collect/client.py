@@ -279,8 +279,10 @@ class Client(Talk):
         """Stop asking, and reveal the seed; there is no way back."""
         return dict(self.call("POST", f"/projects/{slug}/close"))
 
-    def add_system(self, slug: str, name: str, answers: Mapping[str, int | None]) -> None:
-        """The answers of a system by item, None where it gave none."""
+    def add_system(self, slug: str, name: str, answers: Mapping[str, int | str | None]) -> None:
+        """The answers of a system by item, None where it gave none; where they are graded, before
+        sealing.
+        """
         self.call("POST", f"/projects/{slug}/systems", {"name": name, "answers": dict(answers)})
 
     def live(self, slug: str) -> dict[str, Any]:

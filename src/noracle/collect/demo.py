@@ -40,18 +40,9 @@ _PICTURE = 96  # pixels; small pictures keep the demo quick
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """A project that is open and served.
-
-    Attributes
-    ----------
-    password
-        Of the owner (``EMAIL``), made for this demo.
-    key
-        The true class by what an item looks like; only simulated specialists have it.
-    accuracy
-        The true accuracy of each system on the items that are judged.
-    questions
-        How many answers will fill the project.
+    """A project that is open and served: the owner's ``password``, the true class by what an item
+    looks like (``key``; only simulated specialists have it), the true ``accuracy`` of each system,
+    and how many answers will fill it.
     """
 
     server: RunningServer

@@ -3,7 +3,7 @@ Studio tasks, folders and zips; also folders of Hugging Face (``data/train-00000
 
     items     item; text, markdown and/or image (a path inside the folder or zip); options (a list); truth (gold)
     gold      item, truth (or label)
-    answers   item, answer; system where one file holds several
+    answers   item, answer (where texts are graded, the text); system where one file holds several
 
 A class is written as its number or its name; where names look like numbers, a text is taken for a
 name. Nothing is fetched from the network. Messages name files, lines and items; they never quote a
@@ -394,14 +394,8 @@ def _truth(task: Mapping[str, Any], spec: ProjectSpec) -> str | None:
 def tasks_of(
     spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """Items and first answers as tasks with annotations.
-
-    Parameters
-    ----------
-    items
-        ``name, content`` (texts only if they may leave).
-    answers
-        ``answer, item, shown, value, rater, kind, seconds``.
+    """Items (``name, content``) and answers that count (``answer, item, shown, value, rater, kind,
+    seconds``) as tasks with annotations.
     """
     tasks: dict[str, Record] = {
         item["name"]: {
@@ -419,7 +413,9 @@ def tasks_of(
 def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
     names = [c.name for c in spec.classes]
     shown, value = answer["shown"], answer["value"]
-    if spec.protocol in ("partitioned", "judge-all"):
+    if spec.texts:
+        results = [_choice(f"answer-{shown[0]}", value)]
+    elif spec.judged:
         verdicts = zip(shown, value.split("|"), strict=False)
         results = [_choice(f"class-{asked}", said, names[asked]) for asked, said in verdicts]
     elif value in ("unsure", "none"):
@@ -463,24 +459,12 @@ def read_items(
 ) -> Upload:
     """Items out of a file, a folder or a zip; pictures are decoded here, so never inside a write.
 
-    Parameters
-    ----------
-    source
-        A path, or the bytes of an upload whose file name is ``name``. A folder or a zip holds one
-        table (``items.…``, or the only one) and the images that it names.
-    images
-        A folder with the images, for a table that stands alone.
-    gold
-        The true class of some items (:func:`read_gold`).
-    columns
-        Which column is which part of an item (:data:`COLUMNS`); others are left out, and rows are
-        numbered if none is the item. Default: columns have these names (a folder of Hugging Face:
-        :func:`guess_columns`).
-
-    Raises
-    ------
-    Refused
-        If the file cannot be read or a row breaks a rule.
+    ``source`` is a path, or the bytes of an upload whose file name is ``name``. A folder or a zip
+    holds one table (``items.…``, or the only one) and the images that it names; ``images`` is their
+    folder where a table stands alone. ``gold`` has known classes (:func:`read_gold`). ``columns``
+    says which column is which part of an item (:data:`COLUMNS`); others are left out, and rows are
+    numbered if none is the item. By default columns have these names (a folder of Hugging Face:
+    :func:`guess_columns`).
     """
     with opened(source, name, images) as (rows, title, pictures):
         shelf, known, items = Shelf(pictures), dict(gold or {}), []
@@ -596,12 +580,12 @@ def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") 
 
 def read_answers(
     source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = ""
-) -> dict[str, dict[str, int | None]]:
+) -> dict[str, dict[str, int | str | None]]:
     """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``.
 
     An empty answer is none.
     """
-    found: dict[str, dict[str, int | None]] = {}
+    found: dict[str, dict[str, int | str | None]] = {}
     for title, number, item, row in _named_rows(source, name):
         who = system or str(row.get("system") or "").strip()
         rule = f"{title} must have the columns item, answer and system"
@@ -609,7 +593,9 @@ def read_answers(
         answers, value = found.setdefault(who, {}), row["answer"]
         if item in answers:
             raise refused("answers", "must name an item once for each system", repr(item))
-        answers[item] = class_number(value, spec, item) if _filled(value) else None
+        said = _digits(value) if spec.texts else None
+        filled = _filled(value)
+        answers[item] = said or class_number(value, spec, item) if filled else None
     return found
 
 

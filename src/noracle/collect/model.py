@@ -9,10 +9,12 @@ project is sealed. A *pool* is the group of people who may be asked: the experts
     judge-all     m classes               one of these per shown class, joined by "|": "no|yes|no|unsure"
     pick-wrong    four classes            the number of the class that is ruled out, "none" (the trap), or "unsure"
     ordinary      all classes, in order   the number of the class, or "unsure"
+    grade         [answer]                "yes" (the answer is right) | "no" | "unsure"
 
 Classes are numbers 0 … K - 1 in the order of the specification. Where the options of an item are
 shuffled, ``shown`` holds *original* classes, and ``Item.options[p]`` is the class that stands at
-place p on the page.
+place p on the page. Answers that are graded have numbers, too: that of their class or, where they
+are texts, the place among the different ones of the item, in the order of their letters.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ from typing import Any, Literal, NamedTuple, Self, TypedDict
 
 from noracle.errors import require
 
-Protocol = Literal["partitioned", "judge-all", "pick-wrong", "ordinary"]
+Protocol = Literal["partitioned", "judge-all", "pick-wrong", "ordinary", "grade"]
 State = Literal["draft", "sealed", "open", "closed"]
 Role = Literal["owner", "manager", "annotator", "auditor"]
 Kind = Literal["main", "gold", "panel", "attention", "reask"]
 VERDICTS = frozenset(("yes", "no", "unsure"))
+
+RIGHT_OR_WRONG = ("wrong", "right")
+"""The classes of a project that grades texts: those of a gold item's answers."""
+OTHER = 1000
+"""The number of an answer that nobody is asked about, because it came after sealing."""
 
 EVERYBODY = 0
 """The pool of protocols whose questions anybody may answer."""
@@ -53,31 +60,16 @@ class ClassSpec:
 class ProjectSpec:
     """What is decided before a project is sealed, and never changed afterwards.
 
-    Parameters
-    ----------
-    draws
-        Questions an item: classes without replacement (partitioned), annotators an item (judge-all,
-        pick-wrong, ordinary).
-    shown
-        Classes that are shown at a time (judge-all, pick-wrong); 0 is four, or all where there are
-        fewer.
-    trap
-        Whether pick-wrong offers "none of these is wrong".
-    annotators
-        Places of the balanced design (ordinary).
-    gold_rate, panel_items
-        Share of extra questions whose answer is known; number of items that are put to all K
-        classes.
-    reasks
-        How often a question that was answered "unsure" is put to another person of the same pool.
-    lease_seconds
-        After this time an unanswered question goes back to its place.
-    planned_n
-        Declared number of main answers; a fixed-n interval is shown only when they are complete.
-    stop_rule
-        Words, written down before opening.
-    shuffle_options
-        Whether the options of an item are shuffled, for items where the class is the position.
+    ``draws`` are questions an item: classes without replacement (partitioned), annotators an item
+    (judge-all, pick-wrong, ordinary), different answers (grade). ``classes`` may be none where texts
+    are graded, which is the same as wrong and right. ``shown`` are the classes at a time (judge-all,
+    pick-wrong); 0 is four, or all where there are fewer. ``trap``: pick-wrong offers "none of these
+    is wrong". ``annotators`` are the places of the balanced design (ordinary). ``gold_rate`` is the
+    share of extra questions whose answer is known, ``panel_items`` how many items are put to all K
+    classes, ``reasks`` how often a question that was answered "unsure" is put to another person of
+    the same pool. After ``lease_seconds`` an unanswered question goes back to its place. A fixed-n
+    interval is shown only when ``planned_n`` main answers are complete; ``stop_rule`` is in words,
+    written down before opening. ``shuffle_options`` is for items where the class is the position.
     """
 
     protocol: Protocol
@@ -98,15 +90,20 @@ class ProjectSpec:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        k, several = len(self.classes), self.protocol in ("judge-all", "pick-wrong")
+        grade = self.protocol == "grade"
+        if grade:
+            object.__setattr__(self, "shown", 1)
+            named = self.classes or tuple(ClassSpec(name=name) for name in RIGHT_OR_WRONG)
+            object.__setattr__(self, "classes", named)
+        k, several = len(self.classes), self.drawn and not grade
         if self.shown == 0:
             object.__setattr__(self, "shown", min(4, k) if several else 4)
         places = {"partitioned": k, "ordinary": self.annotators}
-        most = 100 if several else places.get(self.protocol, 0)
+        most = 100 if self.drawn else places.get(self.protocol, 0)
         differ = len({c.name for c in self.classes}) == k
         panel = self.panel_items == 0 or (self.panel_items > 0 and self.protocol == "partitioned")
         for name, ok, rule in (
-            ("protocol", most > 0, "partitioned, judge-all, pick-wrong or ordinary"),
+            ("protocol", most > 0, "partitioned, judge-all, pick-wrong, ordinary or grade"),
             ("classes", 2 <= k <= 1000 and differ, "2 to 1000, each with its own name"),
             ("draws", 1 <= self.draws <= max(1, most), f"from 1 to {max(1, most)}"),
             ("shown", not several or 2 <= self.shown <= k, f"from 2 to {k}"),
@@ -116,6 +113,11 @@ class ProjectSpec:
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
+            (
+                "shuffle_options",
+                not (grade and self.shuffle_options),
+                "false in a project of grades",
+            ),
             ("confidence", 0.5 <= self.confidence < 1, "in [0.5, 1)"),
         ):
             came = k if name == "classes" else getattr(self, name)
@@ -125,6 +127,25 @@ class ProjectSpec:
     def n_classes(self) -> int:
         """K."""
         return len(self.classes)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether everybody may be asked, about classes or answers that are drawn for the question."""
+        return self.protocol in ("judge-all", "pick-wrong", "grade")
+
+    @property
+    def judged(self) -> bool:
+        """Whether an answer is a verdict on each class or answer that is shown."""
+        return self.protocol in ("partitioned", "judge-all", "grade")
+
+    @property
+    def texts(self) -> bool:
+        """Whether the answers that are graded are texts."""
+        return self.protocol == "grade" and tuple(c.name for c in self.classes) == RIGHT_OR_WRONG
+
+    def expected(self, asked: int, truth: int) -> str:
+        """The right verdict on a class or an answer of a gold item."""
+        return "yes" if truth == (1 if self.texts else asked) else "no"
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -143,6 +164,7 @@ class ProjectSpec:
         known = {f.name for f in dataclasses.fields(cls)}
         unknown, rule = sorted(set(values) - known), "spec must have no other names than"
         require(not unknown, f"{rule} {', '.join(sorted(known))}; got {', '.join(unknown[:5])}.")
+        values = {"classes": (), **values} if values.get("protocol") == "grade" else values
         missing = sorted({"protocol", "classes"} - set(values))
         require(not missing, f"spec must name {' and '.join(missing)}; got none.")
         named = [{"name": c} if isinstance(c, str) else c for c in values["classes"]]
@@ -165,11 +187,10 @@ def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
     >>> fits(spec, (2, 0), "no|unsure"), fits(spec, (2, 0), "no")
     (True, False)
     """
-    if spec.protocol == "partitioned":
-        return value in VERDICTS
-    if spec.protocol == "judge-all":
+    if spec.judged:
         parts = value.split("|")
-        return len(parts) == len(shown) and VERDICTS.issuperset(parts)
+        n = len(shown) if spec.protocol == "judge-all" else 1
+        return len(parts) == n and VERDICTS.issuperset(parts)
     trapped = spec.protocol == "pick-wrong" and spec.trap and value == "none"
     return value == "unsure" or trapped or value in map(str, shown)
 
@@ -178,23 +199,39 @@ def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
 class Item:
     """What is judged.
 
-    Parameters
-    ----------
-    name
-        The user's own id, unique in the project.
-    content
-        ``{"text": …}``, ``{"markdown": …}`` and/or ``{"image": sha256}``, and ``{"options":
-        [...]}`` where the class is the position.
-    truth
-        The true class of a gold item; else None. It never leaves the table of gold.
-    options
-        After sealing: the class at each place of the page, where options are shuffled.
+    ``name`` is the user's own id, unique in the project. ``content`` has a text, Markdown and/or an
+    image (its SHA-256), options where the class is the position, and the answers of systems by name
+    where they are graded. ``truth`` is the true class of a gold item; it never leaves the table of
+    gold. ``options`` are, after sealing, the class at each place of the page, where they are shuffled.
     """
 
     name: str
     content: Mapping[str, Any]
     truth: int | None = None
     options: tuple[int, ...] | None = None
+
+    @property
+    def replies(self) -> list[Any]:
+        """The different answers of systems, in order."""
+        return replies_in(self.content)
+
+
+def replies_in(content: Mapping[str, Any]) -> list[Any]:
+    """The different answers of systems to an item, in order; systems with the same one share it."""
+    return sorted({reply for reply in content.get("answers", {}).values() if reply is not None})
+
+
+def reply_number(replies: Sequence[Any], reply: int | str | None) -> int | None:
+    """The number of an answer: its class, or the place of a text among those of the item.
+
+    Examples
+    --------
+    >>> reply_number(["no", "yes"], "yes"), reply_number([4, 7], 7), reply_number([4, 7], 5)
+    (1, 7, 1000)
+    """
+    if reply is None or reply not in replies:
+        return None if reply is None else OTHER
+    return reply if isinstance(reply, int) else replies.index(reply)
 
 
 class SealedRoute(NamedTuple):

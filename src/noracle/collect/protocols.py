@@ -6,6 +6,7 @@ sealing, from the seed alone.
     judge-all     ``draws`` annotators an item, each with ``shown`` random classes of their own: a verdict on each
     pick-wrong    the same; the annotator rules one of the classes out
     ordinary      ``draws`` of the ``annotators`` places an item: every two places share nearly equally many items
+    grade         ``draws`` of the different answers of systems to an item, or all where there are fewer: is it right?
 
 Beside these *main* questions: *gold* and *attention* items, whose truth is known, are asked about
 as if they were others, and *panel* items are put to all K classes. None of them has a main
@@ -28,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from noracle.collect.chain import canonical, content_hash, digest, routes_root
-from noracle.collect.model import EVERYBODY, Item, Kind, ProjectSpec, SealedRoute
+from noracle.collect.model import EVERYBODY, OTHER, Item, Kind, ProjectSpec, SealedRoute
 from noracle.errors import ArgumentError, require
 
 SEED_BYTES = 32
@@ -217,32 +218,16 @@ def hidden_digest(
 def draw_routes(
     spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
 ) -> tuple[list[SealedRoute], Options]:
-    """Draw every question of a project, and the order of the options of each item.
+    """Draw every question of a project by its place, and the class at each place of the page for
+    items with shuffled options. The draws depend on the names of the items, not on their order.
 
-    Parameters
-    ----------
-    spec
-        What was decided.
-    items
-        All items, in any order: the draws depend on their names only.
-    seed
-        32 secret bytes, drawn after the items were fixed.
-    propensities
-        For a targeted design: the chance of each of the K classes, by item, all above 0 (for
-        instance from the answers of earlier systems, see :func:`noracle.route_items`). One class is
-        drawn, and its chance is recorded.
+    ``propensities`` are for a targeted design: the chance of each of the K classes, by item, all
+    above 0 (for instance of :func:`noracle.route_items`). One class is drawn.
 
-    Returns
-    -------
-    tuple
-        The routes in the order of their places, and the class that stands at each place of the page
-        for items with shuffled options.
-
-    Notes
-    -----
     The recorded propensity is the chance that a class is asked about for its item: d/K for d of K
-    classes without replacement, m/K for m shown classes, the given chance of a targeted class, 1
-    for panel items, and 1 where all classes are shown.
+    classes without replacement, m/K for m shown classes, the given chance of a targeted class, d/m
+    for d of the m different answers to an item, 1 for panel items, and 1 where all classes are
+    shown.
 
     Gold in a partitioned project: n questions of different (item, class) pairs. The number of pairs
     whose right answer is yes is n/K (rounded at random, so that its mean is exact); they are of
@@ -273,7 +258,7 @@ def draw_routes(
     else:
         n_gold = min(len(known), max(1, _wanted(spec, len(main)))) if spec.gold_rate else 0
         gold = [known[i] for i in sorted(Stream(seed, "gold").distinct(len(known), n_gold))]
-        ask = _placed if spec.protocol == "ordinary" else _shown
+        ask = {"ordinary": _placed, "grade": _replied}.get(spec.protocol, _shown)
         questions += [*ask(spec, main, seed, "main"), *ask(spec, gold, seed, "gold")]
     questions.sort(key=lambda question: (question.item, question.draw))
     places = permutation(seed, "place", len(questions))
@@ -332,6 +317,15 @@ def _shown(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) 
         for draw in range(spec.draws):
             shown = tuple(Stream(seed, "shown", purpose, item.name, draw).distinct(k, m))
             yield _route(item.name, draw, _kind_of(item), EVERYBODY, shown, m / k)
+
+
+def _replied(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Routes:
+    for item in items:
+        replies = item.replies
+        most, n = len(replies), min(spec.draws, len(replies))
+        for draw, place in enumerate(Stream(seed, "reply", purpose, item.name).distinct(most, n)):
+            shown = replies[place] if isinstance(replies[place], int) else place
+            yield _route(item.name, draw, _kind_of(item), EVERYBODY, (shown,), n / most)
 
 
 def _placed(spec: ProjectSpec, items: Sequence[Item], seed: bytes, purpose: str) -> Routes:
@@ -404,8 +398,12 @@ def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) ->
         require(once, f"items must have different names; got {name!r} twice.")
         is_class = truth is None or 0 <= truth < k
         require(is_class, f"truth must be in [0, {k}), a class; got another at item {name!r}.")
+        rule = f"items must have 1 to {OTHER} different answers to grade; got others at {name!r}."
+        require(spec.protocol != "grade" or 1 <= len(item.replies) <= OTHER, rule)
+        rule = f"items with a truth must have one answer; got {len(item.replies)} at {name!r}."
+        require(not spec.texts or truth is None or len(item.replies) == 1, rule)
         rule = f"options must be as many as classes, {k}; got another number at item {name!r}."
-        require("options" not in content or len(content["options"]) == k, rule)
+        require("options" not in content or spec.texts or len(content["options"]) == k, rule)
         rule = f"an attention item must have a truth; got none at item {name!r}."
         require(truth is not None or not content.get("attention"), rule)
     rule = f"annotators must be at most {_MOST_PLACES}; got {spec.annotators}."

@@ -121,16 +121,8 @@ class CrowdClient(Talk):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How a simulated person errs: each rate is in [0, 1].
-
-    Parameters
-    ----------
-    false_yes
-        Rate of yes about a class that is not the item's.
-    false_no
-        Rate of no about the item's class; for a whole label, the rate of any other class.
-    unsure
-        Rate of "not sure".
+    """How a simulated person errs: rates of yes about a class that is not the item's, of no about
+    the item's class (for a whole label, of any other class), and of "not sure".
     """
 
     false_yes: float = 0.0
@@ -167,7 +159,8 @@ def fingerprint(content: Mapping[str, Any]) -> str:
 def reply(
     protocol: Protocol, shown: Sequence[int], truth: int, habits: Habits, rng: random.Random
 ) -> str:
-    """What somebody with these habits answers about an item of class ``truth``.
+    """What somebody with these habits answers about an item of class ``truth``, or about an answer
+    that is right (1) or wrong (0).
 
     Whoever picks a wrong class picks each one equally often.
 
@@ -179,6 +172,8 @@ def reply(
     >>> reply("judge-all", [1, 2, 3], 2, Habits(), rng), reply("ordinary", range(4), 2, Habits(), rng)
     ('no|yes|no', '2')
     """
+    if protocol == "grade":
+        return _verdict(bool(truth), habits, rng)
     if protocol in ("partitioned", "judge-all"):
         return "|".join(_verdict(k == truth, habits, rng) for k in shown)
     if rng.random() < habits.unsure:
@@ -242,14 +237,8 @@ async def crowd(
 ) -> list[int]:
     """Let all these people join and answer at the same time; returns answers by person.
 
-    Parameters
-    ----------
-    key
-        The class of each item, by :func:`fingerprint` of what is shown.
-    most
-        Stop each person after so many answers.
-    each
-        Called after every answer.
+    ``key`` has the class of each item by :func:`fingerprint` of what is shown; each person stops
+    after ``most`` answers; ``each`` is called after every one.
     """
 
     async def one(place: int, person: Invited) -> int:

@@ -35,7 +35,16 @@ from noracle.collect import archive as files
 from noracle.collect import chain
 from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
 from noracle.collect.chain import SKEW, STEPPED, canonical
-from noracle.collect.model import EVERYBODY, UNDO_SECONDS, Item, ProjectSpec, fits
+from noracle.collect.model import (
+    EVERYBODY,
+    OTHER,
+    UNDO_SECONDS,
+    Item,
+    ProjectSpec,
+    fits,
+    replies_in,
+    reply_number,
+)
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
 
@@ -357,18 +366,9 @@ class Verification:
 
 @files.undisturbed()
 def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
-    """Check an export of a project.
+    """Check an export of a project. Each of the ``published`` values must be in it: the commitment,
+    the root, or the head of the chain at any time, best after closing.
 
-    Parameters
-    ----------
-    archive
-        From :func:`noracle.collect.archive.read_archive`.
-    published
-        Values that were written down while the project ran: the commitment, the root, or the head
-        of the chain at any time, best after closing. Each must be found in the archive.
-
-    Notes
-    -----
     Without the seed (before closing) the draws cannot be made again, and truths are not in the
     file. An export of an open project holds no question either: of the events that tell of one,
     only the hashes are checked, link by link.
@@ -552,10 +552,15 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
     attention = {route["item"] for route in routes if route["kind"] == "attention"}
     order, flag = {"options": list(range(spec.n_classes))}, {"attention": True}
     items = []
+    replies: dict[str, Record] = defaultdict(dict)
     for i in archive.items:
         content: Record = order if i["options"] is not None else {}
         content = content | flag if i["name"] in attention else content
+        content = content | {"answers": replies[i["name"]]}
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
+    for row in archive.predictions if spec.protocol == "grade" else ():
+        if row["answer"] not in (None, OTHER):  # which number says what is told by the texts alone
+            replies[row["item"]][str(row["answer"])] = row["answer"]
     chances = {i["name"]: i["chances"] for i in archive.items if i["chances"] is not None}
     seed = bytes.fromhex(archive.project["seed"])
     drawn, options = draw_routes(spec, items, seed, propensities=chances or None)
@@ -603,6 +608,7 @@ def _systems(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
 def _predictions(archive: ProjectArchive, logged: Mapping[str, Record]) -> Iterator[str]:
     given: dict[str, dict[str, int | None]] = {s["system"]: {} for s in archive.systems}
     known, k = {item["name"] for item in archive.items}, archive.spec.n_classes
+    k = OTHER + 1 if archive.spec.protocol == "grade" else k
     for row in archive.predictions:
         name, item, answer = row["system"], row["item"], row["answer"]
         if name not in given or item not in known:
@@ -612,6 +618,11 @@ def _predictions(archive: ProjectArchive, logged: Mapping[str, Record]) -> Itera
         if answer is not None and not 0 <= answer < k:
             yield f"the answer of {name!r} to {item!r} must be in [0, {k}); got {answer}"
         given[name][item] = answer
+    for item in archive.items if archive.project["texts"] else ():
+        replies = replies_in(item["content"])
+        for name, reply in item["content"].get("answers", {}).items():
+            if given[name].get(item["name"]) != reply_number(replies, reply):
+                yield f"the answer of {name!r} to item {item['name']!r} is not that of its content"
     for name, answers in given.items():
         told = logged.get(name, {})
         if chain.answers_hash(answers) != told.get("sha256"):

@@ -14,6 +14,13 @@ from noracle.results import Check, Estimate
 
 __all__ = ["ClassProgress", "LiveView", "Point", "SystemView", "live_view", "view_of"]
 
+_VIEWS: dict[str, Callable[..., SystemView]] = {
+    "partitioned": estimates.partitioned_view,
+    "judge-all": estimates.judge_all_view,
+    "pick-wrong": estimates.pick_wrong_view,
+    "ordinary": estimates.ordinary_view,
+    "grade": estimates.grade_view,
+}
 _NOTES = {
     "pick-wrong": (
         "picked classes are training data: the estimates promise nothing unless people pick "
@@ -70,21 +77,21 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
 def _systems(
     project: Project, failed: list[Check], points: int
 ) -> tuple[tuple[SystemView, ...], Estimate | None]:
-    view: Callable[..., SystemView] = estimates.pick_wrong_view
-    options: dict[str, Any] = {}
+    spec, protocol = project.spec, project.spec.protocol
+    view = _VIEWS[protocol]
+    options: dict[str, Any] = {"checks": failed, "points": points} if spec.judged else {}
     agreement = None
-    if project.spec.protocol == "partitioned":
-        view, options = estimates.partitioned_view, {"checks": failed, "points": points}
+    if protocol == "partitioned":
         options["rates"] = checks.rates_for_correction(project)
-    elif project.spec.protocol == "judge-all":
-        view, options = estimates.judge_all_view, {"checks": failed, "points": points}
-    elif project.spec.protocol == "ordinary":
+    elif protocol == "ordinary":
         votes, items, unsure = estimates.votes_of(project)
-        view, options = estimates.ordinary_view, {"votes": votes, "items": items, "unsure": unsure}
-        agreement = estimates.agreement_of(votes, project.spec.confidence)
-    found = []
-    for name in project.answers:
-        if "checks" in options:  # what speaks against one system takes no promise from another
+        options = {"votes": votes, "items": items, "unsure": unsure}
+        agreement = estimates.agreement_of(votes, spec.confidence)
+    found, main = [], project.rows.of(records.MAIN).items
+    for name, answers in project.answers.items():
+        if protocol == "grade" and not (answers[main] >= 0).any():
+            continue  # it holds the answers of gold items
+        if spec.judged:  # what speaks against one system takes no promise from another
             own = [c for c in failed if c.diagnostics.get("system", name) == name]
             options["checks"] = own
         found.append(estimates.timed(view(project, name, **options), late=name in project.late))
@@ -97,31 +104,29 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
     names = [str(i + 1) for i in range(n)] if n > 1 else ["everybody"]
     names = [c.name for c in spec.classes] if partitioned else names
 
-    def count(of: records.Bools | Whole) -> list[int]:
-        return [int(v) for v in np.bincount(main.pool, weights=of, minlength=n)]
-
-    every = np.ones(len(main.item), dtype=bool)
     in_order = done & (main.place < records.open_places(main, n)[main.pool])
-    said_yes = (main.value == records.YES) & partitioned
-    seen = count(main.expired + done)
-    columns = map(count, (every, done, in_order, said_yes, main.unsure, main.expired))
+    kinds: dict[str, records.Bools | Whole] = {
+        "asked": np.ones_like(done),
+        "answered": done,
+        "in_order": in_order,
+    }
+    kinds |= {"yes": (main.value == records.YES) & partitioned, "unsure": main.unsure}
+    kinds |= {"expired": main.expired}
+    table = {k: np.bincount(main.pool, weights=of, minlength=n) for k, of in kinds.items()}
+    answered, seen = table["answered"], table["expired"] + table["answered"]
+    rates = {
+        f"{k}_rate": np.divide(table[k], all_, out=np.zeros(n), where=all_ > 0).tolist()
+        for k, all_ in (("unsure", answered), ("expired", seen))
+    }
     return tuple(
         ClassProgress(
             pool=i,
             name=names[i],
             people=project.members.get(i, 0),
-            asked=asked,
-            answered=answered,
-            in_order=ordered,
-            yes=yes,
-            unsure=unsure,
-            expired=expired,
-            unsure_rate=unsure / answered if answered else 0.0,
-            expired_rate=expired / seen[i] if seen[i] else 0.0,
+            **{k: int(column[i]) for k, column in table.items()},
+            **{k: column[i] for k, column in rates.items()},
         )
-        for i, (asked, answered, ordered, yes, unsure, expired) in enumerate(
-            zip(*columns, strict=True)
-        )
+        for i in range(n)
     )
 
 

@@ -33,8 +33,9 @@ def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
     """Wrong and all decided gold verdicts on the true class, and on other classes."""
     rows, protocol = project.rows.of(records.GOLD), project.spec.protocol
     truth = np.array([project.truth.get(i, -1) for i in rows.item.tolist()], dtype=np.int64)
-    if protocol == "judge-all" and rows.shown is not None and rows.verdicts is not None:
-        verdict, is_true = rows.verdicts.ravel(), (rows.shown == truth[:, None]).ravel()
+    if rows.shown is not None and rows.verdicts is not None:
+        right = np.ones((1, 1)) if project.spec.texts else rows.shown
+        verdict, is_true = rows.verdicts.ravel(), (right == truth[:, None]).ravel()
     elif protocol == "partitioned":
         verdict, is_true = rows.value, rows.pool == truth
     else:  # a class that was said is right (ordinary) or wrong (ruled out) as a whole
@@ -351,12 +352,18 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 
 
 def _check(
-    name: str, p_value: float, statistic: float, finding: str, method: str, counts: Counts
+    name: str,
+    p_value: float,
+    statistic: float,
+    finding: str,
+    method: str,
+    counts: Counts,
+    assumption: str = RIGHT,
 ) -> Check:
-    """A check that can only refute right verdicts."""
+    """A check that can only refute."""
     return Check(
         name=name,
-        assumption=RIGHT,
+        assumption=assumption,
         p_value=p_value,
         statistic=statistic,
         finding=finding,
@@ -427,7 +434,7 @@ def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check 
     spec, answers = project.spec, project.answers[name]
     first = main if spec.protocol == "partitioned" else main.where(main.firsts)
     n = int((answers[first.items] >= 0).sum())
-    if not n or spec.protocol == "ordinary":
+    if not n or spec.protocol in ("ordinary", "grade"):
         return None
     if main.propensity is not None:
         asked = dataclasses.replace(main, value=np.where(main.done, main.value, NO))
@@ -439,16 +446,9 @@ def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check 
     if first.shown is not None:
         hit = (first.shown == answers[first.item][:, None]).any(axis=1)
     hits = int(hit.sum())
-    check = Check(
-        name="chance hits",
-        assumption=UNTOLD,
-        p_value=binomial_p_value(hits, n, chance),
-        statistic=hits / n,
-        finding=f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}",
-        method="exact binomial",
-        refutes_only=True,
-        counts={"items": n, "hits": hits},
-    )
+    finding = f"{name}: asked about its answer {hits} times, expected {n * chance:.1f}"
+    about = (binomial_p_value(hits, n, chance), hits / n, finding, "exact binomial")
+    check = _check("chance hits", *about, {"items": n, "hits": hits}, UNTOLD)
     return _about_system(project, check, "chance hits", name, number)
 
 

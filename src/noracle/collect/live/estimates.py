@@ -23,7 +23,7 @@ from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live import records
 from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Point, Project, Real, Rows, Whole
-from noracle.collect.model import ProjectSpec
+from noracle.collect.model import OTHER, ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
 from noracle.counts.tally import Verdict, tally
@@ -203,20 +203,23 @@ def partitioned_view(
     rates: tuple[Estimate, Estimate] | None = None,
     points: int = 16,
 ) -> records.SystemView:
-    """A system in a partitioned project, uniform or targeted."""
+    """A system in a partitioned project, uniform or targeted, or in one of grades."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
     main = project.rows.of(MAIN)
-    population, opened = main.items, records.open_places(main, k)
+    population, opened = main.items, records.open_places(main, len(spec.pools))
+    if spec.protocol == "grade":
+        main = asked_once(main, answers)
     whole = main.where(main.done & (main.place < opened.min()))
     prefix = tallies_of(name, whole, answers, k, population)
-    value, worst, best, absent = weighted_values(main, answers, opened, k)
     recorded = main.propensity is not None
-    method = "maximum likelihood, weighted by completion"
     if recorded:
         sides = (prefix, resolved(prefix, best=False), resolved(prefix, best=True))
         means = (estimate_accuracy(side, method="scores").value for side in sides)
         value, worst, best = means if prefix.tallies else [math.nan] * 3
         absent, method = 0.0, "scores over recorded chances"
+    else:
+        value, worst, best, absent = weighted_values(main, answers, opened, k)
+        method = "maximum likelihood, weighted by completion"
     known = f"classes without an answer hold {absent:.1%} of the answers: only bounds are known"
     reason = "" if not math.isnan(value) else known if main.done.any() else "no answers yet"
     rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
@@ -234,6 +237,38 @@ def partitioned_view(
         corrected=corrected(name, main, answers, opened, spec, rates),
         path=_path(whole, answers, k, share, error, estimate, points),
     )
+
+
+def asked_once(main: Rows, answers: Whole) -> Rows:
+    """One question of each item of a project of grades, as if the answer was a class: that about the
+    system's answer, else one that is chosen whatever its place, so that items stay in random order.
+    """
+    if main.shown is None or main.verdicts is None:
+        raise ArgumentError("rows must show an answer each; got rows of another protocol.")
+    asked, verdict = main.shown[:, 0], main.verdicts[:, 0]
+    order = np.lexsort((asked, asked != answers[main.item], main.item))
+    first = np.sort(order[np.unique(main.item[order], return_index=True)[1]])
+    return dataclasses.replace(main, pool=asked, value=verdict).where(first)
+
+
+def grade_view(project: Project, name: str, **how: Any) -> records.SystemView:
+    """A system whose answers are graded; with all different answers asked about, a grade each.
+
+    Where some are drawn, a grade weighs one over the chance of its question: items on which systems
+    agree are asked about each of them more often. Answers that nobody is asked about have no value;
+    the interval leaves them open.
+    """
+    main, answers = project.rows.of(MAIN), project.answers[name]
+    unasked = float((answers[main.items] == OTHER).mean()) if len(main.item) else 0.0
+    if not unasked and main.propensity is not None and (main.propensity == 1).all():
+        return judge_all_view(project, name, **how)
+    view = partitioned_view(project, name, **how)
+    if not unasked:
+        return view
+    reason = f"nobody is asked about {unasked:.1%} of the answers: only bounds are known"
+    estimate = dataclasses.replace(view.estimate, value=math.nan, reason=reason)
+    best = min(1.0, view.best + unasked)
+    return dataclasses.replace(view, estimate=estimate, best=best, absent_share=unasked)
 
 
 def partitioned_limits(
@@ -275,10 +310,9 @@ def weighted_values(
     """The value repaired for unequal completion, its worst and best, and the absent share.
 
     Each answer before the first gap of its class weighs (questions of the class)/(decided questions
-    of the class), so that every class weighs what it was asked. Worst and best have all unsure
-    verdicts against and for the system. With a class that nobody has answered there is no value,
-    only bounds: its share of the system's answers may be all wrong or all right. ``false_no`` and
-    ``false_yes`` are rates of wrong verdicts, as in ``label_cells``.
+    of the class). Worst and best have all unsure verdicts against and for the system. With a class
+    that nobody has answered there are only bounds: its share of the system's answers may be all
+    wrong or all right. Rates of wrong verdicts are as in ``label_cells``.
     """
     used = main.where(main.done & (main.place < opened[main.pool]))
     shares = answer_shares(main, answers, n_classes)
@@ -448,17 +482,12 @@ def corrected(
         return None
     detail = "the same for all classes, near misses too"
     one_rate = Assumption(name="one rate of wrong verdicts", detail=detail)
-    rests = (one_rate, *rates[0].guarantee.assumptions)
-    error = 1 - spec.confidence
-    return Estimate(
-        quantity="accuracy",
-        subject=name,
-        value=value,
-        low=0.0,
-        high=1.0,
-        confidence=spec.confidence,
+    rests, error = (one_rate, *rates[0].guarantee.assumptions), 1 - spec.confidence
+    method = "maximum likelihood, weighted by completion, with the rates of wrong verdicts seen"
+    found = make_estimate(spec, name, value, linear.Limits(0.0, 1.0), method, "")
+    return dataclasses.replace(
+        found,
         interval="none",
-        method="maximum likelihood, weighted by completion, with the rates of wrong verdicts seen",
         guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests),
         diagnostics={"false_no": no, "false_yes": yes},
         notes=("a sensitivity line: no interval is claimed",),
@@ -584,8 +613,11 @@ def judge_all_view(
     now = point(first, verdict)
     path = tuple(point(first[:end], first[:end]) for end in _ends(len(first), points))
     method = f"verdicts on all shown classes, weight K/{spec.shown}, clustered by item"
+    graded = spec.protocol == "grade"
+    method = "share of the answers graded right" if graded else method
     ends, reason = linear.Limits(now.low, now.high), "" if n else "no verdict about an answer yet"
-    estimate = make_estimate(spec, name, now.value, ends, method, reason, checks=checks)
+    how: Any = {"recorded": graded, "checks": checks}
+    estimate = make_estimate(spec, name, now.value, ends, method, reason, **how)
     worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
     path = (*path, now) if len(first) > 1 and points > 1 else ()
     return records.SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)

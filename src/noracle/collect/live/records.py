@@ -146,9 +146,9 @@ class Rows:
 
     ``value`` is the answer that counts: the first one, or where that was "unsure" the first that
     was not among the re-asks. ``unsure`` says that the first answer was "unsure". ``held`` marks a
-    question that somebody has seen and not answered. ``shown`` and ``verdicts`` (judge- all) have
-    one column a shown class. ``propensity`` is None where every class was asked with the same
-    chance.
+    question that somebody has seen and not answered. ``shown`` and ``verdicts`` (judge-all, grade)
+    have one column a shown class or answer. ``propensity`` is None where every class was asked with
+    the same chance.
     """
 
     item: Whole
@@ -242,7 +242,7 @@ def read_project(work: Work, project: int, *, now: float = math.inf) -> Project:
 def read_rows(work: Work, project: int, spec: ProjectSpec, recent: float = math.inf) -> Rows:
     """All questions of a project with the answers that count, final since the time ``recent``."""
     kind = " ".join(f"WHEN '{name}' THEN {i}" for i, name in enumerate(KINDS))
-    several = spec.protocol in ("judge-all", "pick-wrong")
+    several = spec.drawn
     place = f"((CAST(place AS BIGINT) * 1024 + pool) * 8 + CASE kind {kind} END) * 4 + status"
     packed = f"({place}) * 64 + CASE WHEN lease > 63 THEN 63 ELSE lease END"
     columns = ["id", "item_id", packed, *(["shown"] if several else [])]
@@ -258,7 +258,8 @@ def read_rows(work: Work, project: int, spec: ProjectSpec, recent: float = math.
     ids, items, code = map(_numbers, texts[:3])
     q = {"id": ids, "item": items, "place": code >> 21, "pool": (code >> 11) & 1023}
     q |= {"kind": (code >> 8) & 7, "status": (code >> 6) & 3, "lease": code & 63}
-    recorded = spec.protocol == "partitioned" and float(found.get("odd") or 0) > 1e-9
+    odd_ones = spec.protocol == "partitioned" and float(found.get("odd") or 0) > 1e-9
+    recorded = odd_ones or spec.protocol == "grade"
     chances = None
     if recorded:
         rows = work.all(SQL.propensities, project=project)
@@ -276,8 +277,8 @@ def _joined(
 ) -> Rows:
     n, ids = len(q["id"]), q["id"]
     value = np.full(n, UNANSWERED, dtype=np.int64)
-    width = spec.shown if spec.protocol in ("judge-all", "pick-wrong") else 0
-    verdicts = np.full((n, width), UNANSWERED) if spec.protocol == "judge-all" else None
+    width = spec.shown if spec.drawn else 0
+    verdicts = np.full((n, width), UNANSWERED) if spec.drawn and spec.judged else None
     if len(said["question"]):
         row_of = np.zeros(int(ids.max()) - int(ids.min()) + 1, dtype=np.int64)
         row_of[ids - ids.min()] = np.arange(n)
@@ -320,11 +321,11 @@ def _read_answers(work: Work, project: int, spec: ProjectSpec, recent: float) ->
     if spec.protocol == "partitioned":
         code = _packed(work, f"SELECT {_text(work, _PACKED)} AS packed {where}", **known)
         return {"question": code >> 2, "value": np.array([NO, YES, UNSURE, UNSURE])[code & 3]}
-    value = _text(work, "value" if spec.protocol == "judge-all" else _VALUE)
+    value = _text(work, "value" if spec.judged else _VALUE)
     sql = f"SELECT {_text(work, 'question_id')} AS question, {value} AS value {where}"
     found = work.one(sql, **known) or {}
     question, text = (str(found[name] or "") for name in ("question", "value"))
-    if spec.protocol != "judge-all":
+    if not spec.judged:
         return {"question": _numbers(question), "value": _numbers(text)}
     for word, code_ in (("unsure", str(UNSURE)), ("yes", str(YES)), ("no", str(NO)), ("|", " ")):
         text = text.replace(word, code_)

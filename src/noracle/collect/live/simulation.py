@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -285,17 +285,7 @@ def simulate_protocol_table(
     return tuple(table)
 
 
-class _SimulatedRun(NamedTuple):
-    complementary: float
-    ordinary: float
-    ml: float
-    shown: float
-    missed: float
-    found: float
-    yes_rate: float
-
-
-def _run(made: Simulated, tick: Callable[[], None] | None) -> _SimulatedRun:
+def _run(made: Simulated, tick: Callable[[], None] | None) -> list[float]:
     project, truth = made.project, made.accuracy
     view = view_of(project, now=0.0, points=0)
     estimate = view.systems[0].estimate
@@ -314,14 +304,16 @@ def _run(made: Simulated, tick: Callable[[], None] | None) -> _SimulatedRun:
     if tick is not None:
         tick()
     missed, alarm = not estimate.low <= truth <= estimate.high, bool(view.alarms)
-    shown = (estimate.value - truth, float(missed), float(alarm), rate)
-    return _SimulatedRun._make((*plain, *shown))
+    return [*plain, estimate.value - truth, float(missed), float(alarm), rate]
 
 
-def _row(what: str, runs: Sequence[_SimulatedRun], prevented: bool) -> ProtocolRow:
-    table = np.array(runs)
-    mean = dict(zip(_SimulatedRun._fields, table.mean(axis=0).tolist(), strict=True))
+_BIASES = ("complementary", "ordinary", "ml", "shown")
+
+
+def _row(what: str, runs: Sequence[Sequence[float]], prevented: bool) -> ProtocolRow:
+    table, names = np.array(runs), (*_BIASES, "missed", "found", "yes_rate")
+    mean = dict(zip(names, table.mean(axis=0).tolist(), strict=True))
     se = float(table[:, 3].std(ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else math.nan
-    for name in _SimulatedRun._fields[:4]:  # biases, in points
+    for name in _BIASES:  # in points
         mean[name] = round(100 * mean[name], 2) if math.isfinite(mean[name]) else math.nan
     return ProtocolRow(what=what, se=round(100 * se, 3), prevented=prevented, **mean)

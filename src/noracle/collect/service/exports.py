@@ -14,6 +14,7 @@ import json
 import re
 import string
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,10 @@ from noracle.collect.archive import (
 )
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import FORMULA, tasks_of
-from noracle.collect.model import ProjectSpec, SealedRoute, read_spec
+from noracle.collect.model import OTHER, ProjectSpec, SealedRoute, read_spec
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.answers import final_answers, recent
-from noracle.collect.service.projects import item_of
+from noracle.collect.service.projects import Reply, item_of
 from noracle.collect.store.base import SQL, Work
 
 _LETTERS = frozenset(string.ascii_letters + "_")
@@ -144,20 +145,13 @@ ESTIMATED = ("main", "reask")
 def judgements(
     work: Work, project: int, *, kinds: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """First answers as rows of the foundation's judgements table.
+    """Answers to questions of these ``kinds`` as rows of the foundation's judgements table, and
+    besides ``draw, kind, revision, question``.
 
-    Each row has ``item, class, verdict, rater, propensity, at`` and besides ``draw, kind, revision,
-    question``. One answer gives one row (partitioned) or one for each class shown (judge-all); a
-    class that was picked as wrong is a ``no``, without a propensity, because a person chose it
-    (pick-wrong); an answer that names no class gives none. Ordinary labels are :func:`ratings`.
+    One answer gives one row, or one for each class shown (judge-all); a class that was picked as
+    wrong is a ``no`` without a propensity, because a person chose it (pick-wrong); an answer that
+    names no class gives none. Ordinary labels are :func:`ratings`.
 
-    Parameters
-    ----------
-    kinds
-        Only answers to questions of these kinds, for instance :data:`ESTIMATED`. Default all.
-
-    Notes
-    -----
     The propensity is that of *one* judgement. Where d of K classes are asked, or m are shown, a
     class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
     answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
@@ -183,10 +177,10 @@ def judgements(
 
 
 def one_propensity(spec: ProjectSpec, question: Mapping[str, Any]) -> float | None:
-    """The chance of one judgement; None where a person chose the class."""
+    """The chance of one judgement (grade: of the question); None where a person chose the class."""
     if spec.protocol == "pick-wrong":
         return None
-    if question["kind"] not in ESTIMATED:
+    if question["kind"] not in ESTIMATED or spec.protocol == "grade":
         return float(question["propensity"])
     if spec.protocol == "judge-all":
         return 1.0 / spec.n_classes
@@ -201,12 +195,10 @@ def ratings(
     if read_spec(found["spec"]).protocol != "ordinary":
         return []
     return [
-        {
-            "item": row["item"],
-            "rater": row["rater"],
+        {key: row[key] for key in ("item", "rater", "kind")}
+        | {
             "label": None if row["value"] == "unsure" else int(row["value"]),
             "at": row["received_at"],
-            "kind": row["kind"],
         }
         for row in final_answers(work, found, kinds)
     ]
@@ -220,6 +212,8 @@ _JUDGEMENTS = {
     name: "whole" if name in _WHOLE else "number" if name in _NUMBER else "text"
     for name in _ORDER.split()
 }
+_GRADES = {("system" if name == "class" else name): kind for name, kind in _JUDGEMENTS.items()}
+_GRADES["system"] = "text"
 
 
 def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str, int | None]]:
@@ -265,24 +259,38 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
 
     ``answers`` (of items with main questions; ``after_answers`` is 1 for a system that came
     after the first answer, a column only where there is one), ``judgements`` (answers to main questions, and to
-    those that were asked again), ``items`` (with ``n_classes``), ``ratings`` (ordinary protocol),
-    ``quality`` (judgements of gold, panel and attention questions, with the expected verdict) and
-    ``classes`` (number and name). Before closing there are no judgements and no ratings, and
-    systems' answers are those about all items.
+    those that were asked again), ``grades`` instead of them where answers are graded, ``items``
+    (with ``n_classes``), ``ratings`` (ordinary protocol), ``quality`` (judgements of gold, panel and
+    attention questions, with the expected verdict) and ``classes`` (number and name). Before closing
+    there are no judgements, grades and ratings, and systems' answers are those about all items.
+
+    A grade stands once, with the first of the systems that share the answer and with the chance of
+    the question; where all different answers were asked about, once for each of the systems. A
+    system with answers that nobody was asked about, because it came after sealing, is left out.
     """
     row = project_of(work, project)
     spec, closed = read_spec(row["spec"]), row["state"] == "closed"
     truths = {g["name"]: int(g["truth"]) for g in work.all(SQL.gold, project=project)}
     said = [(tuple(j[c] for c in _JUDGEMENTS), j) for j in judgements(work, project) if closed]
     estimated = [cells for cells, j in said if j["kind"] in ESTIMATED]
-    quality = [(*cells, _expected(j, truths)) for cells, j in said if j["kind"] not in ESTIMATED]
+    quality = [
+        (*cells, None if (t := truths.get(j["item"])) is None else spec.expected(j["class"], t))
+        for cells, j in said
+        if j["kind"] not in ESTIMATED
+    ]
     told = ratings(work, project) if closed else []
     rated = [(r["item"], r["rater"], r["label"], r["at"]) for r in told]
     late = {s["name"]: s["late"] for s in work.all(SQL.systems, project=project)}
     marked = any(late.values())
+    given_by = _predictions(work, project, main=closed)
+    grade, graded = spec.protocol == "grade", list[tuple[Any, ...]]()
+    if grade:
+        given_by = {name: by for name, by in given_by.items() if OTHER not in by.values()}
+        graded = _grades(work, project, estimated, given_by)
+        estimated = []
     answers = [
         (item, system, answer, *((late[system],) if marked else ()))
-        for system, said_by in _predictions(work, project, main=closed).items()
+        for system, said_by in given_by.items()
         for item, answer in said_by.items()
     ]
     text, whole = "text", "whole"
@@ -293,26 +301,39 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     return {
         "answers": ExportTable(columns=given, rows=answers),
         "judgements": ExportTable(columns=_JUDGEMENTS, rows=estimated),
-        "items": _items(work, project, spec.n_classes, texts=texts),
+        "grades": ExportTable(columns=_GRADES, rows=graded),
+        "items": _items(work, project, None if grade else spec.n_classes, texts=texts),
         "ratings": ExportTable(columns=columns, rows=rated),
         "quality": ExportTable(columns={**_JUDGEMENTS, "expected": text}, rows=quality),
         "classes": ExportTable(columns={"class": whole, "class_name": text}, rows=classes),
     }
 
 
-def _expected(judgement: Mapping[str, Any], truths: Mapping[str, int]) -> str | None:
-    truth = truths.get(judgement["item"])
-    return None if truth is None else "yes" if truth == judgement["class"] else "no"
+def _grades(
+    work: Work,
+    project: int,
+    judged: Sequence[tuple[Any, ...]],
+    given: Mapping[str, Mapping[str, Reply]],
+) -> list[tuple[Any, ...]]:
+    """Judgements of answers as grades of the systems that gave them."""
+    routes = [q for q in work.all(SQL.routes, project=project) if q["kind"] == "main"]
+    drawn, partly = Counter(q["item"] for q in routes), any(q["propensity"] < 1 for q in routes)
+    rows: list[tuple[Any, ...]] = []
+    for item, answer, verdict, rater, propensity, *rest in judged:
+        shared = [name for name, said in given.items() if said.get(item) == answer]
+        chance = propensity / drawn[item] if partly else None
+        rows += [(item, s, verdict, rater, chance, *rest) for s in shared[: 1 if partly else None]]
+    return rows
 
 
-def _items(work: Work, project: int, n_classes: int, *, texts: bool) -> ExportTable:
-    columns = {"item": "text", "n_classes": "whole", "sha256": "text"}
+def _items(work: Work, project: int, n_classes: int | None, *, texts: bool) -> ExportTable:
+    columns = {"item": "text", **({"n_classes": "whole"} if n_classes else {}), "sha256": "text"}
     rows: list[tuple[Any, ...]] = []
     for row in work.all(SQL.items, project=project):
         content = json.loads(row["content"]) if texts else {}
         body = content.get("markdown") or content.get("text")
         more = (body, content.get("options"), content.get("image")) if texts else ()
-        rows.append((row["name"], n_classes, row["sha256"], *more))
+        rows.append((row["name"], *([n_classes] if n_classes else []), row["sha256"], *more))
     if texts:
         columns |= {"text": "text", "options": "list", "image": "text"}
     return ExportTable(columns=columns, rows=rows)
@@ -323,7 +344,8 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
     found, items = project_of(work, project), []
     for row in work.all(SQL.items, project=project):
         content = json.loads(row["content"]) if texts else {}
-        content.pop("attention", None)
+        for hidden in ("attention", "answers"):
+            content.pop(hidden, None)
         items.append({"name": row["name"], "content": content})
     answers = [
         {

@@ -472,7 +472,8 @@ def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
         taken.setdefault(alias, []).append(float(row["received_at"]) - float(row["shown_at"]))
         said = verdicts(spec, json.loads(row["shown"]), row["value"])
         if row["kind"] in ("gold", "attention") and item in truth:
-            right = [(k == truth[item]) == (v == "yes") for k, v in said if v in ("yes", "no")]
+            known = [(k or 0, v) for k, v in said if v in ("yes", "no")]
+            right = [spec.expected(k, truth[item]) == v for k, v in known]
             gold.setdefault(alias, []).extend(right)
         elif row["kind"] == "panel":
             panel.setdefault(item, []).append((alias, row["value"]))

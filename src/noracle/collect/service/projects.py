@@ -1,6 +1,6 @@
 """Projects from draft to closed.
 
-    draft    specification and items may change; nothing is drawn
+    draft    specification and items may change; nothing is drawn. Systems whose answers are graded come now
     sealed   everything random is drawn and committed to; systems may be added or committed to
     open     questions are put and answered; a system that comes after the first answer is late
     closed   the seed is revealed; anybody can draw everything again
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from noracle.collect.chain import answers_hash, canonical, content_hash, digest, salted_hash
 from noracle.collect.errors import CollectError, Conflict, NotFound, Refused, refused
-from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec
+from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec, reply_number
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.people import join
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
@@ -31,7 +31,6 @@ from noracle.errors import ArgumentError, EvidenceError
 
 if TYPE_CHECKING:
     from noracle.collect.content import Picture
-    from noracle.collect.protocols import Sealed
 
 LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
@@ -39,12 +38,15 @@ _AT_A_TIME = 500
 _BUSY_SECONDS = 60.0
 _LEFTOVERS = (
     SQL.some_questions,
+    SQL.some_predictions,
     SQL.some_draws,
     SQL.some_gold,
     SQL.some_items,
     SQL.some_imports,
 )
-Answers = Mapping[str, int | None]
+Reply = int | str | None
+Answers = Mapping[str, Reply]
+Chances = Mapping[str, Sequence[float]] | None
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
@@ -117,21 +119,21 @@ class _Steps:
 
     def insert(self, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Many rows, some at a time."""
-        rows = iter(rows)
-        while some := list(itertools.islice(rows, _AT_A_TIME)):
+        for some in _some(rows):
             self.write(lambda work, some=some: work.many(sql, some))  # type: ignore[misc]
 
 
 def check_item(item: Item, spec: ProjectSpec) -> None:
     """Refuse an item that breaks a rule; the message names the item and never quotes its text."""
     name, content, k = item.name, item.content, spec.n_classes
+    known = _KEYS | ({"answers"} if spec.protocol == "grade" else set())
     short = isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME
     if not short or not name.isprintable() or name != name.strip():
         rule = f"must be named by 1 to {LONGEST_NAME} printable characters"
         raise refused("item", rule, repr(str(name)[:40]))
-    if unknown := sorted(set(content) - _KEYS):
+    if unknown := sorted(set(content) - known):
         came = ", ".join(map(str, unknown[:5]))
-        raise refused("content", f"must hold {', '.join(sorted(_KEYS))} only", came, name)
+        raise refused("content", f"must hold {', '.join(sorted(known))} only", came, name)
     if not any(content.get(key) for key in ("text", "markdown", "image")):
         raise refused("content", "must hold a text, Markdown or an image", "none of them", name)
     for key in ("text", "markdown"):
@@ -144,13 +146,17 @@ def check_item(item: Item, spec: ProjectSpec) -> None:
         raise refused("attention", "must be true or false", repr(content["attention"])[:40], name)
     if options is not None:
         listed = isinstance(options, list | tuple)
-        if not listed or len(options) != k:
+        if not listed or (len(options) != k and not spec.texts):
             came = f"{len(options)}" if listed else type(options).__name__
             raise refused("options", f"must be a list of {k}, one for each class", came, name)
         for option in options:
             _check_text(option, "options", LONGEST_OPTION, name)
     if not _is_class(item.truth, k):
         raise refused("truth", f"must be a class in [0, {k})", repr(item.truth)[:40], name)
+    replies = content.get("answers", {})
+    if not isinstance(replies, dict) or not all(_title(system) == system for system in replies):
+        raise refused("answers", "must be answers by the name of the system", "others", name)
+    _check_answers(spec, {f"{name} ({system})": reply for system, reply in replies.items()})
 
 
 def _check_text(text: object, key: str, longest: int, name: str) -> None:
@@ -222,6 +228,8 @@ def _checked(
     for item in items:
         check_item(item, spec)
         name, content = item.name, dict(item.content)
+        if "answers" in content:
+            raise refused("content", "must hold no answers; they come by system", "some", name)
         if name in names:
             rule, remedy = "must be named only once in the project", "Rename or drop it."
             raise refused("item", rule, repr(name), remedy=remedy)
@@ -274,9 +282,13 @@ def keep_upload(work: Work, member: Member, file: tuple[str, bytes] | None, *, n
 
 
 def _insert(work: Work, sql: str, rows: Iterable[Mapping[str, object]]) -> None:
-    rows = iter(rows)
-    while some := list(itertools.islice(rows, _AT_A_TIME)):
+    for some in _some(rows):
         work.many(sql, some)
+
+
+def _some(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
+    rows = iter(rows)
+    yield from iter(lambda: list(itertools.islice(rows, _AT_A_TIME)), [])
 
 
 def _item_ids(work: Work, project: int) -> dict[str, int]:
@@ -387,9 +399,7 @@ def _people_by_pool(work: Work, project: int) -> dict[int, int]:
     return {int(r["pool"]): int(r["n"]) for r in work.all(SQL.pools_with_people, project=project)}
 
 
-def preview_seal(
-    work: Work, project: int, *, propensities: Mapping[str, Sequence[float]] | None = None
-) -> SealPreview:
+def preview_seal(work: Work, project: int, *, propensities: Chances = None) -> SealPreview:
     """What sealing would draw, from a seed that is thrown away; changes nothing."""
     from noracle.collect.protocols import draw_routes, new_seed
 
@@ -419,57 +429,43 @@ def seal_project(
     *,
     actor: str,
     now: float,
-    propensities: Mapping[str, Sequence[float]] | None = None,
+    propensities: Chances = None,
     seed: bytes | None = None,
 ) -> str:
-    """Draw everything random from a new seed and commit to it; returns the root of the routes.
-
-    Parameters
-    ----------
-    propensities
-        For targeted routing: the chance of each class, by item
-        (:func:`noracle.accuracy.route_items`). Default uniform.
-    seed
-        32 bytes, for tests alone.
+    """Draw everything random from a new seed (or ``seed``, in tests) and commit to it; returns the
+    root of the routes. ``propensities`` are chances of each class by item, for targeted routing
+    (:func:`noracle.accuracy.route_items`); default uniform.
     """
     hold(work, project, "draft")
-    sealed, drawn = _drawn(work, project, propensities, seed)
+    root, drawn, finish = _drawn(work, project, propensities, seed)
     for sql, rows in drawn:
         _insert(work, sql, rows)
-    _seal(work, project, sealed, actor=actor, now=now)
-    return sealed.root
+    finish(work, actor, now)
+    return root
 
 
-def seal_in_steps(
-    store: Store,
-    project: int,
-    *,
-    actor: str,
-    propensities: Mapping[str, Sequence[float]] | None = None,
-) -> str:
+def seal_in_steps(store: Store, project: int, *, actor: str, propensities: Chances = None) -> str:
     """As :func:`seal_project`, while others go on writing: the project is a draft until the last,
     short step, whatever happens before.
     """
     with _Steps(store, project) as steps:
-        sealed, drawn = store.read_now(lambda work: _drawn(work, project, propensities, None))
+        root, drawn, finish = store.read_now(lambda w: _drawn(w, project, propensities, None))
         for sql, rows in drawn:
             steps.insert(sql, rows)
-        steps.finish(lambda work: _seal(work, project, sealed, actor=actor, now=time.time()))
-    return sealed.root
+        steps.finish(lambda work: finish(work, actor, time.time()))
+    return root
 
 
 def _drawn(
-    work: Work,
-    project: int,
-    propensities: Mapping[str, Sequence[float]] | None,
-    seed: bytes | None,
-) -> tuple[Sealed, list[tuple[str, Iterator[dict[str, object]]]]]:
-    """Everything random, and the rows in which it is kept, by statement."""
+    work: Work, project: int, propensities: Chances, seed: bytes | None
+) -> tuple[str, list[tuple[str, Iterator[dict[str, object]]]], Callable[[Work, str, float], None]]:
+    """The root of everything random, the rows in which it is kept, by statement, and the last step."""
     from noracle.collect.protocols import seal
 
     spec, ids = read_spec(project_of(work, project)["spec"]), _item_ids(work, project)
+    items = items_of(work, project)
     try:
-        sealed = seal(spec, items_of(work, project), seed=seed, propensities=propensities)
+        sealed = seal(spec, items, seed=seed, propensities=propensities)
     except (ArgumentError, EvidenceError) as error:
         raise Refused(str(error)) from error
     places = ((r._asdict(), ids[r.item], canonical(list(r.shown))) for r in sealed.routes)
@@ -479,14 +475,44 @@ def _drawn(
     given = {name: chances for name, chances in (propensities or {}).items() if name in ids}
     written = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
     chances: Iterator[dict[str, object]] = ({"id": i, "chances": text} for i, text in written)
-    statements = (SQL.add_question, SQL.set_options, SQL.set_chances)
-    return sealed, list(zip(statements, (questions, options, chances), strict=True))
+    systems: dict[tuple[int, str], Answers] = {
+        (int(system["id"]), name): {
+            item.name: reply_number(item.replies, item.content["answers"][name])
+            for item in items
+            if name in item.content.get("answers", {})
+        }
+        for system in systems_of(work, project)
+        for name in (str(system["name"]),)
+    }
+    predictions: Iterator[dict[str, object]] = (
+        {"system": system, "item": ids[name], "answer": answer}
+        for (system, _), said in systems.items()
+        for name, answer in said.items()
+    )
+    statements = (SQL.add_question, SQL.set_options, SQL.set_chances, SQL.add_prediction)
+    rows = (questions, options, chances, predictions)
+
+    def finish(work: Work, actor: str, now: float) -> None:
+        about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
+        at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
+        work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
+        for system, said in systems.items():
+            _place_system(work, project, *system, said, actor=actor, now=now)
+
+    return sealed.root, list(zip(statements, rows, strict=True)), finish
 
 
-def _seal(work: Work, project: int, sealed: Sealed, *, actor: str, now: float) -> None:
-    about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
-    at = work.log(project, "sealed", sealed.payload, actor=actor, at=now)
-    work.run(SQL.seal, n=len(sealed.routes), now=at, project=project, **about)
+def _place_system(
+    work: Work, project: int, system: int, name: str, answers: Answers, **about: Any
+) -> None:
+    """Log what a system answered, with whatever else is known of it; it is late if it comes after
+    an answer.
+    """
+    actor, now, sha256 = about.pop("actor"), about.pop("now"), answers_hash(answers)
+    payload = {"name": name, "sha256": sha256, "n": len(answers), **about}
+    at = work.log(project, "system-added", payload, actor=actor, at=now)
+    placed = {"project": project, "system": system, "sha256": sha256, "at": at}
+    work.run(SQL.place_system, **placed)  # answers are held back now
 
 
 def open_project(work: Work, project: int, *, actor: str, now: float) -> None:
@@ -525,14 +551,16 @@ def commit_system(
     """Commit to a system's answers (:func:`noracle.collect.chain.salted_hash`) before there is any
     answer; :func:`add_system` reveals them at any time.
     """
-    hold(work, project, "sealed", "open")
+    spec = read_spec(hold(work, project, "sealed", "open")["spec"])
+    late = spec.protocol == "grade"
+    Conflict.unless(not late, "Answers that are graded must be there when the project is sealed.")
     title, rule = _title(name), "commitment must be a SHA-256 in hexadecimal, 64 small letters"
     Refused.unless(re.fullmatch(r"[0-9a-f]{64}", commitment), f"{rule} and digits.")
     payload = {"name": title, "commitment": commitment}
     at = work.log(project, "system-committed", payload, actor=actor, at=now)
-    late = work.one(SQL.any_answer, project=project)  # after the log, which holds answers back
+    first = work.one(SQL.any_answer, project=project)  # after the log, which holds answers back
     rule = "A commitment must come before the first answer; there is one. Add the answers instead"
-    Conflict.unless(late is None, f"{rule}: the system will be shown as uploaded after answers.")
+    Conflict.unless(first is None, f"{rule}: the system will be shown as uploaded after answers.")
     names = {row["name"] for row in systems_of(work, project)}
     kept = work.one(SQL.commit_system, project=project, at=at, **payload)
     if kept is None or title in names:
@@ -554,8 +582,14 @@ def add_system(
     Only after sealing, so that they cannot steer the draw. A system that comes after the first
     answer is *late*: it may have been made from the verdicts. Not so one that was committed to
     before, whose answers are revealed with their ``salt``.
+
+    Answers that are to be graded come before sealing, which draws them with the questions, and may
+    be sent again until then; of a system that comes later only those count that others gave too.
     """
-    spec = read_spec(hold(work, project, "sealed", "open", "closed")["spec"])
+    row = project_of(work, project)
+    spec = read_spec(row["spec"])
+    states: tuple[State, ...] = ("sealed", "open", "closed")
+    row = hold(work, project, *states, *(("draft",) if spec.protocol == "grade" else ()))
     title, ids = _title(name), _item_ids(work, project)
     told = {row["name"]: row["commitment"] for row in work.all(SQL.committed, project=project)}
     commitment = told.get(title)
@@ -570,23 +604,48 @@ def add_system(
         came = "no answers" if not answers else repr(unknown[0])[:60]
         rule = "must be about items of the project"
         raise refused("answers", rule, came, *unknown[:5], total=len(unknown))
+    _check_answers(spec, answers)
+    promise = {} if commitment is None else {"commitment": commitment, "salt": salt}
+    kept = {"commitment": None, "salt": None, **promise, "sha256": answers_hash(answers)}
+    made = work.one(SQL.add_system, project=project, name=title, now=now, **kept)
+    if row["state"] == "draft":
+        _insert(work, SQL.set_content, _with_answers(work, project, title, answers))
+        told = {"name": title, "n": len(answers)}
+        work.log(project, "answers-imported", told, actor=actor, at=now)
+        return next(int(row["id"]) for row in systems_of(work, project) if row["name"] == title)
+    if made is None:
+        raise Conflict(f"name must be new; the project has a system {title!r}.")
+    system = int(made["id"])
+    if spec.protocol == "grade":
+        replies = {item.name: item.replies for item in items_of(work, project)}
+        answers = {item: reply_number(replies[item], a) for item, a in answers.items()}
+    given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
+    work.many(SQL.add_prediction, given)
+    _place_system(work, project, system, title, answers, actor=actor, now=now, **promise)
+    return system
+
+
+def _with_answers(work: Work, project: int, system: str, answers: Answers) -> Iterator[Any]:
+    """The items of a draft with what a system answered, in the place of what it answered before."""
+    for row in work.all(SQL.items, project=project):
+        content, name = json.loads(row["content"]), row["name"]
+        said = {key: a for key, a in content.pop("answers", {}).items() if key != system}
+        said |= {system: answers[name]} if name in answers else {}
+        content |= {"answers": said} if said else {}
+        sha256 = content_hash(content)
+        yield {"id": row["id"], "content": canonical(content), "sha256": sha256}
+
+
+def _check_answers(spec: ProjectSpec, answers: Answers) -> None:
+    """Refuse what a system cannot have answered, by item."""
+    if spec.texts:
+        for item, answer in answers.items():
+            _check_text("…" if answer is None else answer, "answer", LONGEST_OPTION, item)
+        return
     wrong = [item for item, answer in answers.items() if not _is_class(answer, spec.n_classes)]
     if wrong:
         rule, came = f"must be a class in [0, {spec.n_classes}) or nothing", repr(answers[wrong[0]])
         raise refused("answer", rule, came[:40], *wrong[:5], total=len(wrong))
-    sha256 = answers_hash(answers)
-    promise = {} if commitment is None else {"commitment": commitment, "salt": salt}
-    kept = {"commitment": None, "salt": None, **promise}
-    row = work.one(SQL.add_system, project=project, name=title, sha256=sha256, now=now, **kept)
-    if row is None:
-        raise Conflict(f"name must be new; the project has a system {title!r}.")
-    system = int(row["id"])
-    given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
-    work.many(SQL.add_prediction, given)
-    payload = {"name": title, "sha256": sha256, "n": len(answers), **promise}
-    at = work.log(project, "system-added", payload, actor=actor, at=now)
-    work.run(SQL.place_system, project=project, system=system, at=at)  # answers are held back now
-    return system
 
 
 def _is_class(value: object, n_classes: int) -> bool:

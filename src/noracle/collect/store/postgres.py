@@ -415,7 +415,7 @@ class PostgresStore(Store):
         ms, want = given["client_ms"], given["want_next"]
         hot.check_form(key, value, shown_at, now, question=question, client_ms=ms)
         spec = self._spec(project)
-        known = spec and (spec.protocol, spec.trap, spec.reasks, spec.lease_seconds)
+        known = spec and (hot.form_of(spec), spec.trap, spec.reasks, spec.lease_seconds)
         sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
         rules = (*(known or ("", False, 0, 0.0)), hot.new_key())
         number, revision, again, *row = self._call(_ANSWER, *sent, *rules)[0]
@@ -427,7 +427,7 @@ class PostgresStore(Store):
     ) -> Answered:
         hot.check_form(key, value, now, question=answer)
         spec = self._spec(project)
-        rules = (spec.protocol, spec.trap) if spec else ("", False)
+        rules = (hot.form_of(spec), spec.trap) if spec else ("", False)
         sent = (token_hash, project, answer, key, value, float(now))
         number, question, revision, again = self._call(_AMEND, *sent, *rules)[0]
         return Answered(answer=number, question=question, revision=revision, again=again)

@@ -33,6 +33,8 @@ INSERT INTO item (project_id, name, content, sha256, import_id) VALUES (:project
 INSERT INTO gold (item_id, truth) SELECT id, :truth FROM item WHERE project_id = :project AND name = :name
 -- name: gold
 SELECT g.item_id, i.name, g.truth FROM gold g JOIN item i ON i.id = g.item_id WHERE i.project_id = :project
+-- name: set_content
+UPDATE item SET content = :content, sha256 = :sha256 WHERE id = :id
 -- name: set_options
 UPDATE item SET options = :options WHERE id = :id
 -- name: set_chances
@@ -133,7 +135,7 @@ SELECT id, name, sha256, uploaded_at, late, commitment, salt FROM system WHERE p
 INSERT INTO system (project_id, name, sha256, uploaded_at, commitment, salt)
 VALUES (:project, :name, :sha256, :now, :commitment, :salt) ON CONFLICT DO NOTHING RETURNING id
 -- name: place_system
-UPDATE system SET uploaded_at = :at, late = CASE WHEN commitment IS NULL
+UPDATE system SET uploaded_at = :at, sha256 = :sha256, late = CASE WHEN commitment IS NULL
 AND EXISTS (SELECT 1 FROM answer WHERE project_id = :project) THEN 1 ELSE 0 END WHERE id = :system
 -- name: any_answer
 SELECT id FROM answer WHERE project_id = :project LIMIT 1
@@ -243,6 +245,9 @@ DELETE FROM question WHERE id IN (SELECT id FROM question WHERE project_id = :pr
 -- name: some_draws
 UPDATE item SET options = NULL, chances = NULL WHERE id IN (SELECT id FROM item
 WHERE project_id = :project AND (options IS NOT NULL OR chances IS NOT NULL) LIMIT :n)
+-- name: some_predictions
+DELETE FROM prediction WHERE item_id IN (SELECT p.item_id FROM prediction p JOIN system s ON s.id = p.system_id
+WHERE s.project_id = :project LIMIT :n)
 -- name: some_gold
 DELETE FROM gold WHERE item_id IN (SELECT g.item_id FROM gold g JOIN item i ON i.id = g.item_id JOIN project j ON j.id = i.project_id
 WHERE j.id = :project AND i.id > j.busy_from LIMIT :n)

@@ -42,6 +42,7 @@ from noracle.collect.model import (
     ProjectSpec,
     fits,
     read_spec,
+    replies_in,
 )
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
@@ -214,6 +215,10 @@ def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -
     question, item, shown, lease, text, options = row[:6]
     content = json.loads(text)
     content.pop("attention", None)  # that an item tests their attention is not for their eyes
+    if "answers" in content:  # nor whose answer it is
+        replies, number = replies_in(content), _numbers(shown)[0]
+        content["reply"] = number if number in replies else replies[number]
+        del content["answers"]
     return HeldQuestion(
         question=question,
         project=project,
@@ -226,6 +231,11 @@ def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -
         done=done,
         key=key,
     )
+
+
+def form_of(spec: ProjectSpec) -> str:
+    """The protocol whose answers have the same form, by which PostgreSQL tells whether one fits."""
+    return "partitioned" if spec.protocol == "grade" else spec.protocol
 
 
 def check_form(

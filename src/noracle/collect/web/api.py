@@ -53,6 +53,7 @@ Whole = Annotated[int, Field(ge=0, le=2**53)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_clean)]
 Email = Annotated[str, Field(max_length=254), AfterValidator(_clean)]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_clean)]
+Reply = Annotated[str, Field(max_length=projects.LONGEST_OPTION), AfterValidator(_clean)]
 AnyJson = Annotated[dict[str, Any], AfterValidator(_clean_json)]
 
 
@@ -154,13 +155,13 @@ class NewComment(Strict):
 
 
 class NewSystem(Strict):
-    """Answers of a system by item name: the class, or null. Or a ``commitment`` to them before the
+    """Answers of a system by item name: the class, null, or the text to grade. Or a ``commitment`` to them before the
     first answer: the SHA-256 of a salt (32 hexadecimal digits or more) and the answers in canonical
     JSON, which are sent later with the ``salt``.
     """
 
     name: Line
-    answers: Annotated[dict[Line, Whole | None], Field(max_length=1_000_000)] | None = None
+    answers: Annotated[dict[Line, Whole | Reply | None], Field(max_length=1_000_000)] | None = None
     commitment: Line | None = None
     salt: Line | None = None
 
@@ -369,7 +370,8 @@ _ITEM = _object("name content", name=_STRING, content={"type": "object"}, truth=
 _LIST = {"type": "array", "items": _ITEM}
 _FEW_ITEMS = {**_object("items", items=_LIST), "additionalProperties": False}
 _LINE = {**_STRING, "maxLength": 200}
-_BY_ITEM = {"type": "object", "additionalProperties": {**_ONE_OR_NONE, "minimum": 0}}
+_ANSWER = {"type": ["integer", "string", "null"], "minimum": 0}
+_BY_ITEM = {"type": "object", "additionalProperties": _ANSWER}
 _ANSWERS_OF = {
     **_object("name", name=_LINE, answers=_BY_ITEM, commitment=_LINE, salt=_LINE),
     "additionalProperties": False,
@@ -575,7 +577,7 @@ async def add_system(slug: str, request: Request, session: Session, web: OurWeb)
     return {"name": name, "commitment": told}
 
 
-def adding(name: str, answers: Mapping[str, int | None], salt: str | None = None) -> Change[bool]:
+def adding(name: str, answers: projects.Answers, salt: str | None = None) -> Change[bool]:
     """The change that adds a system to a project; says whether it is late."""
 
     def op(work: Work, member: Member, now: float) -> bool:

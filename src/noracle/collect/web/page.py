@@ -122,7 +122,7 @@ def state_name(state: str, _: Say) -> str:
 
 def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
     """A pool in words: the class whose experts it holds, or the place in the design."""
-    if pool is None or spec.protocol in ("judge-all", "pick-wrong"):
+    if pool is None or spec.drawn:
         return ""
     if spec.protocol == "partitioned" and 0 <= pool < spec.n_classes:
         return _("Class: %(name)s", name=spec.classes[pool].name)

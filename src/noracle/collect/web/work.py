@@ -58,6 +58,7 @@ class ShownQuestion(NamedTuple):
     rich: bool
     image: str
     options: tuple[str, ...]
+    reply: Markup
     choices: tuple[Choice, ...]
     groups: tuple[Group, ...]
     guidelines: tuple[tuple[str, Markup], ...]
@@ -69,15 +70,17 @@ def show(
     """Lay a question out; ``chosen`` is the answer that is to be changed."""
     names, places, item = _names(asked, spec), _places(asked), asked.content
     rich, several, image = "markdown" in item, spec.protocol == "judge-all", item.get("image")
-    plain = escape(str(item.get("text", "")))
-    classes = [spec.classes[k] for k in asked.shown[:50]]
+    drawn, reply = content.render_markdown, item.get("reply", "")
+    text = reply if isinstance(reply, str) else names[reply]
+    classes = spec.classes if spec.texts else [spec.classes[k] for k in asked.shown[:50]]
     guided = [(c.name, content.render_markdown(c.guideline)) for c in classes if c.guideline]
     return ShownQuestion(
         id=asked.question,
         key=asked.key,
         shown_at=now,
         asked=_asked(spec, asked.shown, names, words),
-        body=content.render_markdown(str(item["markdown"])) if rich else plain,
+        body=drawn(str(item["markdown"])) if rich else escape(str(item.get("text", ""))),
+        reply=drawn(text) if rich else escape(text),
         rich=rich,
         image=f"/p/{slug}/image/{image}" if isinstance(image, str) and image.isalnum() else "",
         options=tuple(str(item["options"][k]) for k in places),
@@ -88,8 +91,11 @@ def show(
 
 
 def visible(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator may know of an item: not whether it is there to test their attention."""
-    return {key: content[key] for key in ("text", "markdown", "image", "options") if key in content}
+    """What an annotator may know of an item: neither whether it tests their attention, nor whose
+    answer it shows.
+    """
+    keys = ("text", "markdown", "image", "options", "reply")
+    return {key: content[key] for key in keys if key in content}
 
 
 def _places(asked: HeldQuestion) -> tuple[int, ...]:
@@ -123,7 +129,10 @@ def _letter(place: int) -> str:
 def _asked(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> str:
     _ = words.say
     if spec.question:
-        return spec.question.replace("{class}", names[shown[0]]) if shown else spec.question
+        name = names.get(shown[0], "…") if shown and not spec.texts else "{class}"
+        return spec.question.replace("{class}", name)
+    if spec.protocol == "grade":
+        return _("Is this answer right?")
     if spec.protocol == "partitioned":
         return _("Is this “%(name)s”?", name=names[shown[0]])
     if spec.protocol == "judge-all":
@@ -131,17 +140,18 @@ def _asked(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> str
     return _("Which of these is it not?") if spec.protocol == "pick-wrong" else _("What is it?")
 
 
-def _verdicts(words: Words) -> tuple[Choice, ...]:
+def _verdicts(words: Words, *, grade: bool = False) -> tuple[Choice, ...]:
     _ = words.say
-    said = {"yes": _("Yes"), "no": _("No"), "unsure": _("Not sure")}
+    yes, no = (_("Right"), _("Wrong")) if grade else (_("Yes"), _("No"))
+    said = {"yes": yes, "no": no, "unsure": _("Not sure")}
     return tuple(Choice(value, text, str(i)) for i, (value, text) in enumerate(said.items(), 1))
 
 
 def _choices(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> tuple[Choice, ...]:
     _ = words.say
-    if spec.protocol == "partitioned":
-        verdicts = _verdicts(words)
-        if spec.question and "{class}" not in spec.question:
+    if spec.judged:
+        verdicts = _verdicts(words, grade=spec.protocol == "grade")
+        if spec.protocol == "partitioned" and spec.question and "{class}" not in spec.question:
             yes = _("Yes, it is “%(name)s”", name=names[shown[0]])
             return (Choice("yes", yes, "1"), *verdicts[1:])
         return verdicts
@@ -158,11 +168,11 @@ def _groups(shown: Classes, names: Names, words: Words, chosen: str) -> tuple[Gr
     return tuple(Group(i, names[k], _verdicts(words), before[i]) for i, k in enumerate(shown))
 
 
-def value_of(form: Mapping[str, Any], shown: int | None = None) -> str:
+def value_of(form: Mapping[str, Any]) -> str:
     """The answer in a sent form: its value, or the verdicts of its groups joined by "|"."""
     if isinstance(form.get("value"), str):
         return str(form["value"])[:2000]
-    verdicts = [form.get(f"value-{i}") for i in range(shown or 100)]
+    verdicts = [form.get(f"value-{i}") for i in range(100)]
     return "|".join(str(v) for v in verdicts if isinstance(v, str))[:2000]
 
 
