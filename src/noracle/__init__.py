@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from noracle.accuracy import (
         AccuracyStream,
         Race,
+        certify_panel,
         check_clusters,
         check_grading,
         check_hits,
+        check_judge,
         check_label_rates,
         check_missing,
         check_overlap,
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
         compare_systems,
         estimate_accuracies,
         estimate_accuracy,
+        estimate_with_judges,
         label_checks,
         race_systems,
         range_unsure,
         route_items,
+        route_judged,
     )
     from noracle.counts import (
         AccuracyCounts,
@@ -135,12 +139,14 @@ __all__ = [
     "Spec",
     "__version__",
     "aggregate_labels",
+    "certify_panel",
     "certify_published",
     "certify_superhuman",
     "check_assumptions",
     "check_clusters",
     "check_grading",
     "check_hits",
+    "check_judge",
     "check_label_rates",
     "check_missing",
     "check_overlap",
@@ -160,6 +166,7 @@ __all__ = [
     "estimate_agreement",
     "estimate_ceiling",
     "estimate_mean",
+    "estimate_with_judges",
     "label_checks",
     "plan_accuracy",
     "plan_budget",
@@ -177,6 +184,7 @@ __all__ = [
     "range_violators",
     "read_result",
     "route_items",
+    "route_judged",
 ]
 
 

@@ -572,8 +572,9 @@ def sample_of(
     scored: bool,
     whole: bool,
     beyond: bool,
+    stratified: bool = False,
 ) -> Sample:
-    """The parts that the design forces, and no others.
+    """The parts that the design forces, and no others; all strata where it is ``stratified``.
 
     Numbers of classes are ``apart`` where a label's law depends on them: a uniform question is
     answered yes with probability 1/K. Strata are apart where they were labelled at different rates;
@@ -583,7 +584,8 @@ def sample_of(
     """
     several = len({s.n_classes for s in strata if s.n()}) > 1
     sizes = [(s.items if beyond else s.answered, s.usable(unanswered=beyond)) for s in strata]
-    unequal = rates_p_value(sizes) < DIFFERENT_BELOW or (apart and several and method in VERDICT_OF)
+    unequal = stratified or rates_p_value(sizes) < DIFFERENT_BELOW
+    unequal = unequal or (apart and several and method in VERDICT_OF)
     groups: dict[tuple[str, int, float], list[Stratum]] = defaultdict(list)
     for s in strata:
         weight = 0.0 if scored and not unequal else s.weight

@@ -1,0 +1,900 @@
+"""A judge that graded everything, people who graded some: accuracy with its help, how good it is,
+and what to grade next.
+
+The judge's verdict divides the answers into two parts with known shares q₁ and q₀, "called right"
+and the rest. People grade a random sample of each part, A_s is the share of right answers in it:
+
+    accuracy      q₁·A₁ + q₀·A₀
+    agreement     q₁·A₁ + q₀·(1 - A₀)
+    sensitivity   q₁·A₁/(q₁·A₁ + q₀·A₀)
+    specificity   q₀·(1 - A₀)/(q₀·(1 - A₀) + q₁·(1 - A₁))
+
+The first two are sums of two rates with known shares (:mod:`noracle.bounds.parts`). A sensitivity s
+is possible just where (1 - s)·q₁·A₁ + s·q₀·(1 - A₀) = s·q₀, which is such a sum too. Nothing is
+supposed about the judge: its errors may be of any kind, and go with those of the system.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from noracle.accuracy.check import label_checks, sum_of_hypergeometrics_p
+from noracle.accuracy.estimate import GRADED, estimate_accuracy
+from noracle.accuracy.score import DIFFERENT_BELOW, rates_p_value, require_type
+from noracle.bounds.betting import Score, fixed_interval
+from noracle.bounds.binomial import (
+    BinomialCell,
+    Limits,
+    clopper_pearson,
+    find_root,
+    last_kept,
+)
+from noracle.bounds.paired import sign_test
+from noracle.bounds.parts import Part, sum_limits
+from noracle.counts import AccuracyCounts
+from noracle.counts.count import CONTRADICTORY
+from noracle.counts.tally import Label
+from noracle.errors import EvidenceError, known_names, raise_faults, require, require_evidence
+from noracle.evidence import Evidence
+from noracle.evidence.labels import faults_of_table
+from noracle.evidence.tables import NO, TABLES, UNSURE, VERDICTS, YES
+from noracle.results import (
+    Assumption,
+    Check,
+    Estimate,
+    Routing,
+    Side,
+    choose,
+    tails,
+)
+from noracle.results.base import check_confidence, holm
+
+Names = str | Sequence[str] | None
+ALMOST_ALL = 0.9
+"""Who graded at least this share of the answers may be a judge that is not named."""
+FEWEST = 10
+"""Labels expected in the smaller part; with fewer the parts may cost more than a useless judge
+should.
+"""
+RIGHT, REST = "called right", "not called right"
+_DOUBT = {RIGHT: 0.3, REST: 0.4}
+"""Standard deviations of a grade where nothing else is known: rates of .9 and .2."""
+BLIND = Assumption(
+    name="judge blind to the people",
+    detail="the judge's verdicts were made without those of the people",
+)
+SAME_RATE = "methods without parts need people's grades at one rate in all parts"
+_ALONE = "Add a column rater that tells the judge and the people apart."
+
+
+class Answer(NamedTuple):
+    """One answer, what the judges said of it (None: nothing) and what the people said."""
+
+    item: Any
+    given: bool
+    judged: tuple[int | None, ...]
+    people: int | None
+    guess: float
+    stratum: str
+    weight: float
+    length: float | None
+    swapped: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def called(self) -> str:
+        """The part of the items that it belongs to: most judges call it right, or not."""
+        return RIGHT if 2 * self.judged.count(YES) > len(self.judged) else REST
+
+    @property
+    def right(self) -> bool | None:
+        """Whether people call it right; None where nobody says."""
+        return {YES: True, NO: False}.get(-1 if self.people is None else self.people)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswers:
+    """The answers of each system with what judges and people said of them."""
+
+    judges: tuple[str, ...]
+    people: tuple[str, ...]
+    answers: Mapping[str, tuple[Answer, ...]]
+    unused: Mapping[str, int]
+
+    def chosen(self, systems: Names) -> tuple[str, ...]:
+        """The systems that were asked for; by default all."""
+        names = (systems,) if isinstance(systems, str) else systems or tuple(self.answers)
+        for name in names:
+            known = known_names(name, self.answers)
+            rule = "must be graded by people or judge"
+            require_evidence(name in self.answers, "systems", rule, repr(name), remedy=known)
+        return tuple(dict.fromkeys(names))
+
+
+def judges_in(evidence: Evidence) -> tuple[str, ...]:
+    """The raters that graded (almost) every answer beside others that did not; none without both.
+
+    Examples
+    --------
+    >>> grades = {"item": [1, 2, 1], "system": ["a"] * 3, "verdict": ["yes", "no", "yes"], "rater": ["model", "model", "ann"]}
+    >>> judges_in(Evidence.from_tables(grades=grades))
+    ('model',)
+    """
+    if evidence.grades is None or "rater" not in evidence.grades.columns:
+        return ()
+    rows = set(evidence.rows("grades", "item", "system", "rater"))
+    n = max(len(_asked(evidence)), len({row[:2] for row in rows}))
+    graded = Counter(rater for *_, rater in rows if rater is not None)
+    found = tuple(sorted(name for name, k in graded.items() if k >= ALMOST_ALL * n))
+    return found if any(row[2] not in found for row in rows) else ()
+
+
+def _asked(evidence: Evidence) -> dict[tuple[Any, str], bool]:
+    """The answers that there are to grade: item and system, and whether there is an answer."""
+    if evidence.answers is not None:
+        once = evidence.repeats is None
+        rule = "must hold one answer for each item and system"
+        require_evidence(once, "answers", rule, "repeats", remedy="Choose one run.")
+        rows = evidence.rows("answers", "item", "system", "answer")
+        return {(item, system): answer is not None for item, system, answer in rows}
+    graded = evidence.rows("grades", "item", "system")
+    if evidence.open_ended or evidence.items is None:
+        return dict.fromkeys(graded, True)
+    systems = {system for _, system in graded}
+    return {(item, s): True for (item,) in evidence.rows("items", "item") for s in systems}
+
+
+def judged_answers(
+    evidence: Evidence, *, judge: Names = None, people: Names = None
+) -> JudgedAnswers:
+    """The grades sorted into what judges and what people said.
+
+    Parameters
+    ----------
+    evidence
+        Grades with a column ``rater``, of all answers by the judge and of some by people.
+    judge, people
+        Raters; by default judges are those that graded (almost) everything, people all others.
+    """
+    require_type(evidence, Evidence)
+    if evidence.grades is None:
+        raise EvidenceError.of("evidence", "must have grades", "none", remedy=_ALONE)
+    columns = evidence.grades.columns
+    require_evidence(
+        "rater" in columns, "grades", "must have a column rater", "none", remedy=_ALONE
+    )
+    raise_faults(faults_of_table(evidence.grades, TABLES["grades"]))
+    more = ("guess", "length", "position", "propensity")
+    names = ("item", "system", "said", "rater", *(c for c in more if c in columns))
+    rows = [dict(zip(names, row, strict=True)) for row in evidence.rows("grades", *names)]
+    raters = sorted({row["rater"] or "" for row in rows})
+    alike = judges_in(evidence)
+    judges = _named("judge", judge, raters) or alike
+    remedy = f"Name the judge, as in judge={raters[0]!r}."
+    rule = "must have one rater that graded every answer, and others that graded some"
+    require_evidence(judges, "grades", rule, f"raters {raters[:8]}", remedy=remedy)
+    others = tuple(r for r in raters if r not in judges)
+    told = _named("people", people, raters) or tuple(r for r in others if r not in alike) or others
+    both = sorted({*judges} & {*told})
+    require(not both, f"judge and people must differ; got {both} as both.")
+    said: dict[tuple[Any, str], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        said[row["item"], row["system"]][row["rater"] or ""].append(row)
+    n_said = sum(bool({*by} & {*told}) for by in said.values())
+    remedy = "Let people grade a random part of the answers."
+    require_evidence(n_said, "grades", "must have grades by people", "none", remedy=remedy)
+    asked, place = _asked(evidence), _places(evidence)
+    answers, unused, odd = defaultdict(list), Counter[str](), []
+    for (item, system), given in asked.items():
+        by = said.pop((item, system), {})
+        mine = [row for name in told for row in by.get(name, ())]
+        drawn = any(row.get("propensity") is not None for row in mine)
+        rule = "must be without a propensity, as people's grades are a random part of each verdict's answers"
+        require_evidence(not drawn, "grades", rule, "some with one")
+        verdicts = {row["said"] for row in mine}
+        grade = min(verdicts - {UNSURE}, default=UNSURE if verdicts else None)
+        own = [by.get(name, ()) for name in judges]
+        if {YES, NO} <= verdicts or any(_wavers(each) for each in own):
+            odd.append(item)
+            grade = grade if not {YES, NO} <= verdicts else None
+        stratum, weight = place.get(item, ("", 1.0))
+        length = next((row["length"] for each in own for row in each if row.get("length")), None)
+        answer = Answer(
+            item,
+            given,
+            tuple(map(_verdict, own)),
+            grade,
+            float(np.mean([_guess(each) for each in own])),
+            stratum or "",
+            1.0 if weight is None else float(weight),
+            length if isinstance(length, (int, float)) else None,
+            tuple(map(_swapped, own)),
+        )
+        answers[system].append(answer)
+    if odd and evidence.conflicts != "drop":
+        rule, came = "must not contradict each other", f"{len(odd)} answers called right and wrong"
+        remedy = "Keep one row for each answer and person (or position), or pass conflicts='drop'."
+        raise EvidenceError.of("grades", rule, came, where=odd, total=len(odd), remedy=remedy)
+    unused = {CONTRADICTORY: len(odd), "grades of answers that are not there": len(said)}
+    return JudgedAnswers(
+        judges=judges,
+        people=told,
+        answers={name: tuple(answers[name]) for name in sorted(answers)},
+        unused={name: n for name, n in unused.items() if n},
+    )
+
+
+def _named(argument: str, names: Names, raters: Sequence[str]) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names or ())
+    for name in found:
+        remedy = known_names(name, raters)
+        require_evidence(
+            name in raters, argument, "must be a rater of the grades", repr(name), remedy=remedy
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _places(evidence: Evidence) -> dict[Any, tuple[str, float]]:
+    """Stratum and weight of each item."""
+    there = () if evidence.items is None else evidence.items.columns
+    names = [c for c in ("stratum", "weight") if c in there]
+    rows = evidence.rows("items", "item", *names) if names else ()
+    told = {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+    return {i: (str(d.get("stratum") or ""), d.get("weight", 1.0)) for i, d in told.items()}
+
+
+def _by_position(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, set[int]]]:
+    """The verdicts of one judge on one answer at each position, in order."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        found[str(row.get("position") or "")].add(row["said"])
+    return sorted(found.items())
+
+
+def _wavers(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a judge said different things of one answer at one position."""
+    return any(len(said) > 1 for _, said in _by_position(rows))
+
+
+def _verdict(rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """What counts of a judge: its verdict at the first position; nothing where it wavers."""
+    said = _by_position(rows)[0][1] if rows else set()
+    return next(iter(said)) if len(said) == 1 else None
+
+
+def _swapped(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    """The verdicts at the first and at the last position."""
+    told = [next(iter(said)) for _, said in _by_position(rows) if len(said) == 1]
+    return (told[0], told[-1]) if len(told) > 1 else None
+
+
+def _guess(rows: Sequence[Mapping[str, Any]]) -> float:
+    """How sure a judge is that the answer is right; its verdict where it does not say."""
+    told = [float(row["guess"]) for row in rows if row.get("guess") is not None]
+    verdict = _verdict(rows)
+    said = {YES: 1.0, NO: 0.0}.get(-1 if verdict is None else verdict, 0.5)
+    return min(1.0, max(0.0, sum(told) / len(told))) if told else said
+
+
+# counts
+
+
+def judged_counts(
+    answers: Sequence[Answer], system: str, *, unused: Mapping[str, int] | None = None
+) -> AccuracyCounts:
+    """People's grades of one system, with the judge's verdict as the stratum.
+
+    Strata of the items are kept apart inside a verdict only where people graded them at different
+    rates.
+    """
+    sizes: dict[str, Counter[str]] = {RIGHT: Counter(), REST: Counter()}
+    labels: dict[str, Counter[str]] = {RIGHT: Counter(), REST: Counter()}
+    for a in answers:
+        if a.given:
+            sizes[a.called][a.stratum] += 1
+            labels[a.called][a.stratum] += a.right is not None
+    p_values = [
+        rates_p_value([(n, labels[c][s]) for s, n in of.items()]) for c, of in sizes.items()
+    ]
+    several = min(p_values) < DIFFERENT_BELOW
+    items, answered, tallies = Counter[Any](), Counter[Any](), Counter[Any]()
+    for a in answers:
+        name = f"{a.called}, {a.stratum}" if several and a.stratum else a.called
+        label = Label.grade(VERDICTS.get(UNSURE if a.people is None else a.people, "unsure"))  # type: ignore[arg-type]
+        label = label._replace(stratum=name, weight=a.weight)
+        cell = label.place._replace(system=system)
+        items[cell] += 1
+        answered[cell] += a.given
+        if a.people is not None:
+            tallies[label.meet(a.item if a.given else None, system=system)] += 1
+    return AccuracyCounts(tallies=tallies, items=items, answered=answered, unused=unused or {})
+
+
+def _together(counts: AccuracyCounts) -> AccuracyCounts:
+    """The same counts without the judge."""
+
+    def plain(table: Mapping[Any, int]) -> Counter[Any]:
+        found: Counter[Any] = Counter()
+        for key, n in table.items():
+            found[key._replace(stratum="")] += n
+        return found
+
+    same = {name: plain(getattr(counts, name)) for name in ("tallies", "items", "answered")}
+    return dataclasses.replace(counts, **same)
+
+
+def _rates(counts: AccuracyCounts) -> list[tuple[int, int]]:
+    """Answers and people's grades of them in each part."""
+    n = Counter({c.stratum: k for c, k in counts.answered.items()})
+    of: Counter[str] = Counter()
+    for t, k in counts.tallies.items():
+        of[t.stratum] += k * (t.answered and t.verdict != "unsure")
+    return [(k, of[name]) for name, k in n.items()]
+
+
+def worth_parts(rates: Sequence[tuple[int, int]]) -> bool:
+    """Whether to divide by the judge's verdict, from (answers, grades) of each part: by the design,
+    which is the number of grades and the judge's verdicts, never by what people said.
+
+    Where a random sample of all is expected to have fewer than 10 labels in the smaller part, the
+    parts cost more than they can gain. Samples drawn at other rates must be divided.
+
+    Examples
+    --------
+    >>> worth_parts([(700, 70), (300, 30)]), worth_parts([(980, 98), (20, 2)]), worth_parts([(980, 60), (20, 20)])
+    (True, False, True)
+    """
+    total, n = (sum(column) for column in zip(*rates, strict=True))
+    least = min((size for size, _ in rates), default=0)
+    return rates_p_value(rates) < DIFFERENT_BELOW or n * least >= FEWEST * total
+
+
+def estimate_with_judges(
+    evidence: Evidence,
+    *,
+    judge: Names = None,
+    people: Names = None,
+    systems: Sequence[str] | None = None,
+    method: Literal["post-stratified", "ppi"] = "post-stratified",
+    weight: float = 1.0,
+    half_width: float | None = None,
+    population: Literal["answers", "beyond"] = "answers",
+    confidence: float = 0.95,
+    side: Side = "two-sided",
+    strict: bool = False,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Estimate accuracies from people's grades of some answers, with the help of a judge that
+    graded all.
+
+    A = q₁·A₁ + q₀·A₀: the judge's verdicts divide the answers into two parts whose shares q are
+    known, people's grades tell the rates A. The judge is never believed; one that is wrong half of
+    the time costs nothing, one that is mostly right, or mostly wrong, saves labels.
+
+    Parameters
+    ----------
+    evidence
+        Grades with a column ``rater``; answers and items where they are there.
+    judge, people
+        Raters of the grades. By default the judges are those that graded (almost) every answer, and
+        people those that did not. Of several judges the majority counts.
+    systems
+        Which systems; by default all.
+    method
+        ``post-stratified`` divides by the verdict. ``ppi`` takes the mean of the judge's ``guess``
+        (a column of the grades, in [0, 1]; 1 or 0 for a verdict without one) over all answers and
+        corrects it by people's grades: A = mean(λ·guess) + mean of (grade - λ·guess) over graded
+        answers.
+    weight
+        λ of ``ppi``, fixed before the grades are seen.
+    half_width
+        A wanted half-width: ``diagnostics["judge"]`` says how many grades it takes with and without
+        the judge.
+    population, confidence, side, strict, seed
+        As in :func:`estimate_accuracy`.
+
+    Returns
+    -------
+    dict
+        The name of each system with its :class:`Estimate`; ``diagnostics["judge"]`` holds what
+        people alone would give and how many labels the judge saves.
+
+    Notes
+    -----
+    Which answers are divided is fixed by numbers of grades and the judge's verdicts: a sample of
+    all answers with fewer than 10 grades expected in the smaller part is taken undivided. The
+    limits for two parts are exact (:func:`noracle.bounds.parts.sum_limits`).
+
+    Assumes that people graded a random sample of the answers in each part, whatever the rates, that
+    the judge did not see their grades, and that people are right.
+
+    References
+    ----------
+    Berger and Boos (1994), JASA 89, 1012-1016; Holt and Smith (1979), J. Roy. Statist. Soc. A 142,
+    33-46 (post-stratification); Angelopoulos et al. (2023), Science 382, 669-674 (PPI).
+
+    Examples
+    --------
+    >>> from noracle import Evidence, estimate_with_judges
+    >>> items = list(range(1000))  # 700 right answers; the judge errs on every tenth; people grade every third
+    >>> right = [i % 10 < 7 for i in items]
+    >>> judged = [r != (i // 10 % 10 == 0) for i, r in zip(items, right)]
+    >>> grades = {"item": items + items[::3], "system": ["a"] * 1334, "verdict": judged + right[::3]}
+    >>> grades["rater"] = ["model"] * 1000 + ["ann"] * 334
+    >>> estimate = estimate_with_judges(Evidence.from_tables(grades=grades))["a"]
+    >>> alone = estimate.diagnostics["judge"]["alone"]
+    >>> round(estimate.low, 3), round(estimate.high, 3), round(alone["low"], 3), round(alone["high"], 3)
+    (0.673, 0.732, 0.658, 0.74)
+    """
+    choose("method", method, ("post-stratified", "ppi"))
+    require(0 <= weight <= 1, f"weight must be in [0, 1]; got {weight}.")
+    wanted = half_width is None or 0 < half_width < 0.5
+    require(wanted, f"half_width must be in (0, 0.5); got {half_width}.")
+    told = judged_answers(evidence, judge=judge, people=people)
+    about: dict[str, Any] = {"confidence": confidence, "side": side, "population": population}
+    about |= {"strict": strict, "seed": seed}
+    found = {}
+    for system in told.chosen(systems):
+        rows = told.answers[system]
+        counts, checked = judged_counts(rows, system, unused=told.unused), _grading(told, system)
+        rates = _rates(counts)
+        checks = (*label_checks(counts, systems=[system], seed=seed), *checked)
+        pooled = rates_p_value(rates) >= DIFFERENT_BELOW
+        parts = method == "post-stratified" and worth_parts(rates)
+        require(
+            pooled or method != "ppi", f"{SAME_RATE}; got {rates}. Use method='post-stratified'."
+        )
+        used, strata = (counts, "apart") if parts else (_together(counts), "auto")
+        estimate = estimate_accuracy(used, strata=strata, checks=checks, **about)  # type: ignore[arg-type]
+        alone = estimate_accuracy(_together(counts), checks="none", **about) if pooled else None
+        if method == "ppi":
+            estimate = _ppi(estimate, rows, weight, seed)
+        elif parts and estimate.interval == "parts" and len(rates) == 2:
+            estimate = dataclasses.replace(estimate, interval="two parts")
+        found[system] = _with_judge(estimate, alone, told, rates, method, parts, half_width)
+    return found
+
+
+def _ppi(estimate: Estimate, rows: Sequence[Answer], weight: float, seed: int) -> Estimate:
+    """Bets on grade - λ·(guess - mean guess of all answers)."""
+    given = [a for a in rows if a.given]
+    graded = Counter((bool(a.right), a.guess) for a in given if a.right is not None)
+    if not graded:
+        return estimate
+    require(len({a.weight for a in given}) == 1, "method 'ppi' must have items of one weight.")
+    mean = math.fsum(a.guess for a in given) / len(given)
+    low, high = -weight * (1 - mean), 1 + weight * mean
+    scores = [Score(y - weight * (f - mean), low, high, n) for (y, f), n in sorted(graded.items())]
+    value = math.fsum(s.value * s.n for s in scores) / graded.total()
+    share = len(given) / len(rows)
+    limits = fixed_interval(scores, *tails(estimate.confidence, estimate.side), seed=seed)
+    about: dict[str, Any] = {"low": share * limits[0], "high": share * limits[1], "method": "ppi"}
+    return dataclasses.replace(
+        estimate, value=share * value, se=math.nan, interval="fixed-n", **about
+    )
+
+
+def _with_judge(
+    estimate: Estimate,
+    alone: Estimate | None,
+    told: JudgedAnswers,
+    rates: Sequence[tuple[int, int]],
+    method: str,
+    parts: bool,
+    half_width: float | None,
+) -> Estimate:
+    """The estimate with what the judge did for it."""
+    n = sum(k for _, k in rates)
+    about: dict[str, Any] = {"judges": list(told.judges), "people": list(told.people), "grades": n}
+    notes = []
+    if alone is not None and alone.width > 0:
+        ratio = (estimate.width / alone.width) ** 2
+        about["alone"] = {k: getattr(alone, k) for k in ("value", "low", "high")}
+        about |= {"labels_ratio": ratio, "grades_alone": round(n / ratio) if ratio else None}
+        saved = (
+            f"{n} grades say with the judge what about {n / ratio:.0f} would say alone"
+            if ratio
+            else ""
+        )
+        notes.append(f"people alone {alone.value:.3f} [{alone.low:.3f}, {alone.high:.3f}]; {saved}")
+        if half_width is not None:
+            need = _needed(alone.value, half_width, 1 - estimate.confidence)
+            about["wanted"] = {
+                "half_width": half_width,
+                "alone": need,
+                "with": math.ceil(ratio * need),
+            }
+            notes.append(
+                f"± {half_width:g} takes about {math.ceil(ratio * need)} grades with the judge, {need} without"
+            )
+    elif alone is None:
+        notes.append(
+            "people graded the two verdicts at different rates: alone they are no random sample"
+        )
+    if not parts and method == "post-stratified":
+        notes.append("too few grades of one verdict: the judge's verdicts are not used")
+    if len(told.judges) > 1:
+        notes.append(f"{len(told.judges)} judges: the verdict of the majority counts")
+    kept = tuple(note for note in estimate.notes if "have labels of different kinds" not in note)
+    detail = "among answers with the same verdict of the judge " if parts else ""
+    graded = dataclasses.replace(GRADED, detail=f"{detail}{GRADED.detail}")
+    rests = tuple(
+        dataclasses.replace(a, detail=graded.detail) if a == GRADED else a
+        for a in estimate.guarantee.assumptions
+    )
+    return dataclasses.replace(
+        estimate,
+        method=method,
+        guarantee=dataclasses.replace(estimate.guarantee, assumptions=(*rests, BLIND)),
+        diagnostics={**estimate.diagnostics, "judge": about},
+        notes=(*kept, *notes),
+    )
+
+
+def _needed(value: float, half_width: float, error: float) -> int:
+    """Ordinary labels for this half-width at this value, by Clopper–Pearson."""
+
+    def half(n: float) -> float:
+        low, high = clopper_pearson(value * n, n, error / 2, error / 2)
+        return (high - low) / 2
+
+    most = 1.0
+    while half(most) > half_width:
+        most *= 2
+    return math.ceil(last_kept(lambda n: half(n) <= half_width, most, most / 2, steps=40) + 1e-6)
+
+
+def _grading(told: JudgedAnswers, system: str) -> list[Check]:
+    """Do graded answers look like the others of their part, in the eyes of each judge?"""
+    parts = []
+    for j, name in enumerate(told.judges if len(told.judges) > 1 else ()):
+        tables, seen = [], 0
+        for part in (RIGHT, REST):
+            rows = [a for a in told.answers[system] if a.given and a.called == part]
+            graded = [a for a in rows if a.people is not None]
+            marked = sum(a.judged[j] == YES for a in rows)
+            tables.append((len(rows), marked, len(graded)))
+            seen += sum(a.judged[j] == YES for a in graded)
+        p = sum_of_hypergeometrics_p([t for t in tables if t[0]], seen)
+        what = f"{system}: {name} calls {seen} of the graded answers right"
+        if not math.isnan(p):
+            parts.append(
+                {"system": system, "n": sum(t[2] for t in tables), "p_value": p, "what": what}
+            )
+    if not parts:
+        return []
+    worst = min(parts, key=lambda part: float(part["p_value"]))
+    p_value = min(1.0, len(parts) * float(worst["p_value"]))
+    return [
+        Check(
+            name="grading",
+            assumption=GRADED.name,
+            p_value=p_value,
+            statistic=float(worst["n"]),
+            finding=str(worst["what"]),
+            method="exact conditional test",
+            refutes_only=True,
+            parts=({**worst, "p_value": p_value, "statistic": float(worst["n"])},),
+        )
+    ]
+
+
+# how good is the judge?
+
+
+def check_judge(
+    evidence: Evidence,
+    *,
+    judge: str | None = None,
+    people: Names = None,
+    systems: Sequence[str] | None = None,
+    own: Sequence[str] = (),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Check:
+    """Check a judge against people: how often it is right, and whether it is swayed by what should
+    not matter.
+
+    Sensitivity is P(judge says right | answer is right), specificity P(judge does not say right |
+    answer is wrong), agreement the share of answers on which it is right; each for each system, with
+    exact limits. The tests of bias are exact and paired, adjusted together by Holm's method.
+
+    Parameters
+    ----------
+    evidence
+        Grades with a column ``rater``, as in :func:`estimate_with_judges`. Columns that allow tests
+        of bias are ``position`` (the order in which an answer was shown; the judge graded it in
+        two) and ``length`` of the answer.
+    judge, people
+        The judge that is checked, and the raters that it is held against.
+    systems
+        Which systems; by default all.
+    own
+        Systems of the judge's own family; one of the judge's name is always among them.
+    confidence
+        Of each interval; bias is found at 1 - ``confidence``.
+    seed
+        Which two systems of an item are held against each other.
+
+    Notes
+    -----
+    With q the share of answers that the judge calls right, A₁ and A₀ the rates of right answers
+    among these and the others, sensitivity = q·A₁/(q·A₁ + (1 - q)·A₀).
+
+    Position: of the answers graded at two positions, those whose verdict differs. Length and own
+    family: of each item two systems, drawn before the verdicts are looked at, that people grade
+    alike; those on which the judge's verdicts differ. If it is not swayed, each of the two is
+    favoured with probability 1/2 (sign test).
+
+    Assumes that people graded a random sample of the answers in each part, independent items, and
+    that people are right. A judge that fails is as useful as before to
+    :func:`estimate_with_judges`, which never believes it; it is no fair referee between systems.
+
+    References
+    ----------
+    Clopper and Pearson (1934), Biometrika 26, 404-413; McNemar (1947), Psychometrika 12, 153-157;
+    Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
+
+    Examples
+    --------
+    >>> from noracle import Evidence, check_judge
+    >>> items = list(range(100))
+    >>> grades = {"item": items * 2, "system": ["a"] * 200, "rater": ["model"] * 100 + ["ann"] * 100}
+    >>> grades["verdict"] = ["right"] * 80 + ["wrong"] * 20 + ["right"] * 70 + ["wrong"] * 30
+    >>> check = check_judge(Evidence.from_tables(grades=grades), judge="model")
+    >>> [(part["what"], round(part["value"], 2), round(part["low"], 2)) for part in check.parts]
+    [('sensitivity', 1.0, 1.0), ('specificity', 0.67, 0.67), ('agreement', 0.9, 0.9)]
+    """
+    told = judged_answers(evidence, judge=judge, people=people)
+    one = len(told.judges) == 1
+    require(one, f"judge must be named, one of {list(told.judges)}; got None.")
+    error, names = 1 - check_confidence(confidence), told.chosen(systems)
+    parts = [
+        {"system": system, **row} for system in names for row in _skill(told.answers[system], error)
+    ]
+    family = {*own} & {*told.answers} | ({told.judges[0]} & {*told.answers})
+    tests = [t for t in _biases(told, names, family, np.random.default_rng(seed)) if t["n"]]
+    adjusted = holm([float(t["p_value"]) for t in tests])
+    for test, p in zip(tests, adjusted, strict=True):
+        test["p_value"] = p
+    worst = min(tests, key=lambda t: float(t["p_value"]), default=None)
+    first = [
+        f"{row['what']} {row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        for row in parts[:3]
+    ]
+    skill = f"{parts[0]['system']}: {', '.join(first)}" if parts else "no grades"
+    bias = "no test of bias applies" if worst is None else str(worst["finding"])
+    return Check(
+        name="judge",
+        assumption="the judge is not swayed",
+        p_value=math.nan if worst is None else float(worst["p_value"]),
+        statistic=math.nan if worst is None else float(worst["value"]),
+        finding=f"{skill}; {bias}",
+        method="exact limits for two parts; sign tests, by Holm's method",
+        threshold=error,
+        parts=(*parts, *tests),
+        counts={"systems": len(names), "grades": sum(int(row["n"]) for row in parts[::3])},
+        diagnostics={"judge": told.judges[0], "people": list(told.people), "seed": seed},
+        notes=() if tests else ("tests of bias need columns position or length, or own systems",),
+        reason="" if worst is not None else "no test of bias applies",
+    )
+
+
+def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
+    """Sensitivity, specificity and agreement of the judge on the answers of one system."""
+    given = [a for a in answers if a.given]
+    n, cells, share = {}, {}, {}
+    for part in (RIGHT, REST):
+        rows = [a for a in given if a.called == part]
+        graded = [a.right for a in rows if a.right is not None]
+        n[part], share[part] = len(rows), len(rows) / max(len(given), 1)
+        cells[part] = BinomialCell(len(graded), sum(graded))
+    wrong = {p: dataclasses.replace(c, successes=c.n - c.successes) for p, c in cells.items()}
+
+    def part_of(name: str, cell: BinomialCell, weight: float = 1.0) -> Part:
+        return Part(weight * share[name], (cell,) if cell.n else (), n[name])
+
+    def rate(
+        name: str, other: str, good: Mapping[str, BinomialCell], bad: Mapping[str, BinomialCell]
+    ) -> Limits:
+        """Limits for q·A/(q·A + r·B), A and B the rates of ``good`` in the two parts."""
+
+        def room(s: float, *, upper: bool) -> float:
+            """Positive where it is proved that the rate is above s, or below it."""
+            parts = [part_of(name, good[name], 1 - s), part_of(other, bad[other], s)]
+            tails = (0.0, error / 2) if upper else (error / 2, 0.0)
+            found = sum_limits([p for p in parts if p.share > 0], *tails)
+            end = s * share[other]
+            return end - found.high if upper else found.low - end
+
+        low = _last_proved(lambda s: room(s, upper=False), 0.0, 1.0)
+        high = _last_proved(lambda s: room(s, upper=True), 1.0, 0.0)
+        return Limits(min(low, high), max(low, high))
+
+    def value(name: str, other: str, good: Mapping[str, BinomialCell]) -> float:
+        mine, theirs = (
+            share[k] * good[k].successes / good[k].n if good[k].n else math.nan
+            for k in (name, other)
+        )
+        mine, theirs = (0.0 if not share[k] else v for k, v in ((name, mine), (other, theirs)))
+        return mine / (mine + theirs) if mine + theirs else math.nan
+
+    both = sum_limits(
+        [part_of(RIGHT, cells[RIGHT]), part_of(REST, wrong[REST])], error / 2, error / 2
+    )
+    halves = [cells[RIGHT], wrong[REST]]
+    agree = math.fsum(
+        s * c.successes / c.n
+        for s, c in zip((share[RIGHT], share[REST]), halves, strict=True)
+        if c.n
+    )
+    rows = (
+        ("sensitivity", value(RIGHT, REST, cells), rate(RIGHT, REST, cells, wrong)),
+        ("specificity", value(REST, RIGHT, wrong), rate(REST, RIGHT, wrong, cells)),
+        ("agreement", agree, both),
+    )
+    graded = cells[RIGHT].n + cells[REST].n
+    return [
+        {"what": what, "value": v, "low": found.low, "high": found.high, "n": graded}
+        for what, v, found in rows
+    ]
+
+
+def _last_proved(room: Callable[[float], float], first: float, last: float) -> float:
+    """The last place on the way to ``last`` that has room; ``first`` if hardly any has."""
+    near, step = first + (last - first) * 1e-6, math.copysign(1e-4, first - last)
+    if room(near) <= 0:
+        return first
+    if room(last) > 0:
+        return last
+    root = find_root(room, near, last, xtol=1e-4)
+    found = (root + k * step for k in (0, 1, 3, 10, 30, 100, 300))
+    return next((s for s in found if 0 < s < 1 and room(s) > 0), first)
+
+
+def _biases(
+    told: JudgedAnswers, names: Sequence[str], family: set[str], rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Sign tests: how often the judge favours the one and the other of two that should be alike."""
+    shown: Counter[int] = Counter()
+    by_item: dict[Any, list[tuple[str, Answer]]] = defaultdict(list)
+    for name in names:
+        for a in told.answers[name]:
+            by_item[a.item].append((name, a))
+            if a.swapped[0] is not None:
+                shown[(a.swapped[0][0] == YES) - (a.swapped[0][1] == YES)] += 1
+    longer: Counter[int] = Counter()
+    mine: Counter[int] = Counter()
+    for item in sorted(by_item, key=str):
+        rows = [(s, a) for s, a in by_item[item] if a.given and a.right is not None]
+        pairs = [
+            (one, two)
+            for i, one in enumerate(rows)
+            for two in rows[i + 1 :]
+            if one[1].right == two[1].right
+        ]
+        kinds: tuple[tuple[Counter[int], Callable[[tuple[str, Answer]], float]], ...] = (
+            (longer, lambda row: math.nan if row[1].length is None else float(row[1].length)),
+            (mine, lambda row: float(row[0] in family)),
+        )
+        for counter, size in kinds:
+            apart = [(one, two) for one, two in pairs if abs(size(one) - size(two)) > 0]
+            if apart:
+                one, two = apart[int(rng.integers(len(apart)))]
+                more, less = (one, two) if size(one) > size(two) else (two, one)
+                counter[(more[1].judged[0] == YES) - (less[1].judged[0] == YES)] += 1
+    kinds_said = (
+        ("position", shown, "the position shown first"),
+        ("length", longer, "the longer answer"),
+        ("own family", mine, "its own family"),
+    )
+    return [
+        {
+            "what": f"{what} bias",
+            "value": counter[1] / max(counter[1] + counter[-1], 1),
+            "n": counter[1] + counter[-1],
+            "p_value": sign_test(counter[1], counter[-1]),
+            "finding": f"{favoured} is favoured in {counter[1]} of {counter[1] + counter[-1]} verdicts that differ",
+        }
+        for what, counter, favoured in kinds_said
+    ]
+
+
+# what to grade next
+
+
+def route_judged(
+    evidence: Evidence,
+    *,
+    n: int,
+    judge: Names = None,
+    people: Names = None,
+    systems: Sequence[str] | None = None,
+    seed: int | None = None,
+) -> Routing:
+    """Draw the answers that people should grade next: more where the judge's verdict says less.
+
+    In each part the answers are drawn at random among those without a grade, so that
+    :func:`estimate_with_judges` holds. The numbers go with q·σ (Neyman): σ is √(mean guess·(1 -
+    guess)) where the judge says how sure it is, else that of rates .9 and .2. What people said so
+    far has no part in it.
+
+    Parameters
+    ----------
+    evidence, judge, people, systems
+        As in :func:`estimate_with_judges`.
+    n
+        How many answers, shared equally by the systems.
+    seed
+        Makes the routing reproducible. Drawn and recorded when left out.
+
+    Notes
+    -----
+    n_s proportional to q_s·σ_s minimises Σ q_s²·σ_s²/n_s, the variance of the estimate. Assumes
+    that the grades so far are a random sample of each part.
+
+    References
+    ----------
+    Neyman (1934), J. Roy. Statist. Soc. 97, 558-625.
+
+    Examples
+    --------
+    >>> from noracle import Evidence
+    >>> items = list(range(100))
+    >>> grades = {"item": [*items, 0], "system": ["a"] * 101, "rater": ["model"] * 100 + ["ann"]}
+    >>> grades["verdict"] = ["right"] * 60 + ["wrong"] * 40 + ["right"]
+    >>> route_judged(Evidence.from_tables(grades=grades), n=20, seed=1).counts["called right"]
+    10
+    """
+    told = judged_answers(evidence, judge=judge, people=people)
+    names, seed = told.chosen(systems), secrets.randbits(32) if seed is None else seed
+    rng, rows, drawn = np.random.default_rng(seed), [], Counter[str]()
+    left = sum(a.given and a.people is None for s in names for a in told.answers[s])
+    require(0 < n <= left, f"n must be in [1, {left}], the answers without a grade; got {n}.")
+    for i, system in enumerate(names):
+        share = n // len(names) + (i < n % len(names))
+        of = {
+            part: [a for a in told.answers[system] if a.given and a.called == part]
+            for part in _DOUBT
+        }
+        open_ = {
+            part: sorted((a.item for a in of[part] if a.people is None), key=str) for part in of
+        }
+        for part, k in _allocated(of, open_, share).items():
+            rows += [(open_[part][j], system, None) for j in rng.permutation(len(open_[part]))[:k]]
+            drawn[part] += k
+    return Routing(
+        rows=tuple(rows[i] for i in rng.permutation(len(rows))),
+        design="grades",
+        epsilon=1.0,
+        seed=seed,
+        systems=names,
+        counts={"items": len({row[0] for row in rows}), "questions": len(rows), **drawn},
+    )
+
+
+def _allocated(
+    of: Mapping[str, Sequence[Answer]], open_: Mapping[str, Sequence[Any]], n: int
+) -> dict[str, int]:
+    """How many of ``n`` new grades each part gets, so that all grades together go with q·σ."""
+    sure = {p: math.fsum(a.guess * (1 - a.guess) for a in rows) for p, rows in of.items()}
+    told = all(sure[part] > 0 for part, rows in of.items() if rows)
+    doubt = {
+        p: math.sqrt(sure[p] / len(rows)) if told and rows else _DOUBT[p] for p, rows in of.items()
+    }
+    need = {part: len(rows) * doubt[part] for part, rows in of.items()}
+    before = {part: len(of[part]) - len(open_[part]) for part in of}
+    total = n + sum(before.values())
+    scale = total / (math.fsum(need.values()) or 1.0)
+    first = min(
+        max(round(scale * need[RIGHT]) - before[RIGHT], n - len(open_[REST]), 0),
+        n,
+        len(open_[RIGHT]),
+    )
+    return {RIGHT: first, REST: min(n - first, len(open_[REST]))}
