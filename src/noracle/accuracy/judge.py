@@ -662,7 +662,9 @@ def check_judge(
     tests = [t for t in _biases(told, names, family, np.random.default_rng(seed)) if t["n"]]
     adjusted = holm([float(t["p_value"]) for t in tests])
     for test, p in zip(tests, adjusted, strict=True):
-        test["p_value"] = p
+        n, favoured = test["n"], round(test["value"] * test["n"])
+        limits = clopper_pearson(favoured, n, error / 2, error / 2)
+        test |= {"p_value": p, "low": limits[0], "high": limits[1]}
     worst = min(tests, key=lambda t: float(t["p_value"]), default=None)
     first = [
         f"{row['what']} {row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
@@ -741,7 +743,7 @@ def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     )
     graded = cells[RIGHT].n + cells[REST].n
     return [
-        {"what": what, "value": v, "low": found.low, "high": found.high, "n": graded}
+        {"what": what, "value": v, "low": found.low, "high": found.high, "n": graded, "finding": ""}
         for what, v, found in rows
     ]
 
@@ -796,6 +798,7 @@ def _biases(
     )
     return [
         {
+            "system": "all",
             "what": f"{what} bias",
             "value": counter[1] / max(counter[1] + counter[-1], 1),
             "n": counter[1] + counter[-1],

@@ -25,6 +25,7 @@ def certify_panel(
     *,
     panel: Sequence[str] | None = None,
     people: Names = None,
+    system: str | None = None,
     at_most: float = 0.05,
     confidence: float = 0.95,
 ) -> Certificate:
@@ -42,8 +43,9 @@ def certify_panel(
     panel
         Systems, or judges that are raters of the grades; by default the judges where at least two
         graded everything, else all systems.
-    people
-        For a panel of judges: the raters that they are held against; by default all others.
+    people, system
+        For a panel of judges: the raters that they are held against, by default all others; and
+        whose answers they graded, which may be left out where there is one system.
     at_most
         The share that is claimed not to be exceeded.
     confidence
@@ -83,12 +85,20 @@ def certify_panel(
     (True, 0.024, True)
     """
     require(0 < at_most < 1, f"at_most must be in (0, 1); got {at_most}.")
-    error = 1 - check_confidence(confidence)
+    check_confidence(confidence)
     require_type(evidence, Evidence)
-    names, rows, of = _panel_of(evidence, panel, people)
+    names, rows, of = _panel_of(evidence, panel, people, system)
     rule = "must name at least two that answered or graded the same items"
     require_evidence(len(names) > 1, "panel", rule, list(names))
     require_evidence(rows, "panel", rule, "no item that all of them answered or graded")
+    return panel_certificate(rows, names, of=of, at_most=at_most, confidence=confidence)
+
+
+def panel_certificate(
+    rows: Sequence[Voted], names: Sequence[str], *, of: str, at_most: float, confidence: float
+) -> Certificate:
+    """The certificate of a panel from what is known of each item."""
+    error = 1 - confidence
     agreed = [row for row in rows if row.unanimous]
     told = [row.wrong for row in agreed if row.wrong is not None]
     size, n, wrong = len(agreed), len(told), sum(told)
@@ -141,7 +151,7 @@ def _attained(wrong: int, n: int, size: int, allowed: int) -> float:
     return max(0.0, 1 - float(np.exp(logs).sum()))
 
 
-class _Voted(NamedTuple):
+class Voted(NamedTuple):
     """Whether all agree; whether they are wrong then, and the errors of each, where it is known."""
 
     unanimous: bool
@@ -150,8 +160,8 @@ class _Voted(NamedTuple):
 
 
 def _panel_of(
-    evidence: Evidence, panel: Sequence[str] | None, people: Names
-) -> tuple[tuple[str, ...], list[_Voted], str]:
+    evidence: Evidence, panel: Sequence[str] | None, people: Names, system: str | None
+) -> tuple[tuple[str, ...], list[Voted], str]:
     """The panel, what is known of each item, and what the items are called."""
     judges = judges_in(evidence) if panel is None else tuple(panel)
     raters: set[str] = set()
@@ -159,8 +169,11 @@ def _panel_of(
         raters = {rater for (rater,) in evidence.rows("grades", "rater")}
     if len(judges) > 1 and {*judges} <= raters:
         told = judged_answers(evidence, judge=judges, people=people)
-        given = [a for of in told.answers.values() for a in of if a.given]
-        return judges, [_voted(a.judged, a.right) for a in given], "answers"
+        chosen = told.chosen(system)
+        rule = f"must be named, one of {list(chosen)}"
+        require_evidence(len(chosen) == 1, "system", rule, None)
+        given = [a for a in told.answers[chosen[0]] if a.given]
+        return judges, [_voted(a.judged, a.right) for a in given], f"answers of {chosen[0]!r}"
     if evidence.answers is None:
         rule = "must have answers of systems, or grades by two judges"
         raise EvidenceError.of("evidence", rule, "neither")
@@ -179,11 +192,11 @@ def _panel_of(
     return names, rows, "items"
 
 
-def _voted(said: Sequence[Any], right: bool | None) -> _Voted:
+def _voted(said: Sequence[Any], right: bool | None) -> Voted:
     """What several judges said of one answer that people call right, or not."""
     agree = len({*said}) == 1 and said[0] in (YES, NO)
     errors = None if right is None else tuple((v == YES) != right for v in said)
-    return _Voted(agree, errors[0] if agree and errors else None, errors)
+    return Voted(agree, errors[0] if agree and errors else None, errors)
 
 
 def _truths(
@@ -206,17 +219,17 @@ def _truths(
 
 def _judged(
     answers: Sequence[Any], item: Any, true: Mapping[Any, set[Any]], false: Mapping[Any, set[Any]]
-) -> _Voted:
+) -> Voted:
     """What is known of the answers of a panel to one item; no answer is wrong."""
     right, wrong = true.get(item, ()), false.get(item, ())
     labelled = item in true or item in false
     errors = tuple(a not in right for a in answers)
     known = labelled and all(a is None or a in right or a in wrong for a in answers)
     agree = answers[0] is not None and len({*answers}) == 1
-    return _Voted(agree, errors[0] if agree and known else None, errors if known else None)
+    return Voted(agree, errors[0] if agree and known else None, errors if known else None)
 
 
-def _votes(rows: Sequence[_Voted]) -> dict[str, float]:
+def _votes(rows: Sequence[Voted]) -> dict[str, float]:
     """The error correlation of the panel and its effective number of votes, parts by their shares;
     nothing where a part is without labels or a member never errs.
     """

@@ -43,6 +43,7 @@ How accurate?
     compare    Compare systems on the same labels; all differences hold together at --confidence.
     race       Drop systems that are certainly not the best, label by label, valid however often one looks.
     check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
+    judge      Say how good a judge is that graded everything, and how accurate systems are with its help.
     mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
 Better than people?
     certify    Certify that a system is more accurate than the average annotation, or say why not.
@@ -154,7 +155,7 @@ FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 _WITH_FILES = {
     *("estimate", "compare", "race", "check", "route", "certify", "ceiling", "agreement", "mean"),
-    *("alarm", "ranges", "conflict"),
+    *("alarm", "ranges", "conflict", "judge"),
 }
 """The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")

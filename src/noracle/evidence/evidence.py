@@ -162,7 +162,8 @@ class Evidence:
         grades
             ``item``, ``system``, ``verdict`` (is this system's answer to this item right? yes/no,
             true/false, 1/0, right/wrong, correct/incorrect, pass/fail, unsure) and optionally
-            ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``. They need neither answers nor
+            ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``; of a judge ``guess`` (how sure it is
+            that the answer is right), ``position`` and ``length``. They need neither answers nor
             classes, so that answers may be free text. A grade speaks of its own system; with a
             propensity (of a question about that answer, given the item) of all systems, as a
             question about that class.

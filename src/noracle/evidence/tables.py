@@ -2,7 +2,7 @@
 
     answers      item, system, answer, [guess, state, repeat, after_answers]
     judgements   item, class, verdict, [rater, propensity, cost, at]
-    grades       item, system, verdict, [rater, propensity, cost, at, cluster]
+    grades       item, system, verdict, [rater, propensity, cost, at, cluster, guess, position, length]
     items        item, [n_classes, stratum, cluster, weight, text, options, image]
     ratings      item, rater, label
     scores       item, rater, value
@@ -140,6 +140,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(name="verdict", kind="grade"),
         *_SAID,
         _optional("cluster", "name"),
+        *(_optional(name, "any") for name in ("guess", "position", "length")),
     ),
     "items": (
         Column(name="n_classes", kind="count", required=False),
