@@ -57,7 +57,7 @@ from noracle.results import (
 from noracle.results.base import check_confidence, holm
 
 Names = str | Sequence[str] | None
-ALMOST_ALL = 0.9
+ALMOST_ALL = 0.95
 """Who graded at least this share of the answers may be a judge that is not named."""
 FEWEST = 10
 """Labels expected in the smaller part; with fewer the parts may cost more than a useless judge
