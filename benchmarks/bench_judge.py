@@ -74,7 +74,7 @@ def real_judges(systems: int, redraws: int, items: int = 1000, graded: int = 200
 
 def panel(size: int, redraws: int, labels: int = 300) -> dict[str, Any]:
     """How often the bound of the best ``size`` models holds, and how far it is from the truth."""
-    from noracle.accuracy.panel import Voted, panel_certificate
+    from noracle.accuracy.panel import PanelItem, panel_certificate
 
     answers, key = answers_and_key()
     best = sorted(answers, key=lambda name: -float((answers[name] == key).mean()))[:size]
@@ -82,17 +82,19 @@ def panel(size: int, redraws: int, labels: int = 300) -> dict[str, Any]:
     agreed = (votes == votes[0]).all(axis=0) & (votes[0] >= 0)
     wrong = agreed & (votes[0] != key)
     truth, rng = float(wrong.mean()), np.random.default_rng(size)
-    others = [Voted(False, None, None)] * int((~agreed).sum())
+    others = [PanelItem(False, None, None)] * int((~agreed).sum())
     held, above = 0, []
     for _ in range(redraws):
         order = rng.permutation(np.flatnonzero(agreed))
-        told = [Voted(True, bool(wrong[i]), None) for i in order[:labels]]
-        rows = [*told, *[Voted(True, None, None)] * (len(order) - labels), *others]
+        told = [PanelItem(True, bool(wrong[i]), None) for i in order[:labels]]
+        rows = [*told, *[PanelItem(True, None, None)] * (len(order) - labels), *others]
         found = panel_certificate(rows, best, of="items", at_most=0.05, confidence=0.95)
         bound = found.diagnostics["bound"]
         held += bound >= truth - 1e-12
         above.append(bound - truth)
-    errors = [Voted(bool(a), None, tuple(e)) for a, e in zip(agreed, (votes != key).T, strict=True)]
+    errors = [
+        PanelItem(bool(a), None, tuple(e)) for a, e in zip(agreed, (votes != key).T, strict=True)
+    ]
     whole = panel_certificate(errors, best, of="items", at_most=0.05, confidence=0.95).diagnostics
     return {
         "models": size,

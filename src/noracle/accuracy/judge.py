@@ -23,12 +23,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from noracle.accuracy.check import label_checks, sum_of_hypergeometrics_p
 from noracle.accuracy.estimate import GRADED, estimate_accuracy
-from noracle.accuracy.score import DIFFERENT_BELOW, rates_p_value, require_type
-from noracle.bounds.betting import Score, fixed_interval
+from noracle.accuracy.score import DIFFERENT_BELOW, assisted_scores, rates_p_value, require_type
+from noracle.bounds.betting import fixed_interval
 from noracle.bounds.binomial import (
     BinomialCell,
     Limits,
@@ -43,7 +44,8 @@ from noracle.counts.count import CONTRADICTORY
 from noracle.counts.tally import Label
 from noracle.errors import EvidenceError, known_names, raise_faults, require, require_evidence
 from noracle.evidence import Evidence
-from noracle.evidence.labels import faults_of_table
+from noracle.evidence.frames import distinct, fetch
+from noracle.evidence.labels import count, faults_of_table
 from noracle.evidence.tables import NO, TABLES, UNSURE, VERDICTS, YES
 from noracle.results import (
     Assumption,
@@ -128,11 +130,14 @@ def judges_in(evidence: Evidence) -> tuple[str, ...]:
     """
     if evidence.grades is None or "rater" not in evidence.grades.columns:
         return ()
-    rows = set(evidence.rows("grades", "item", "system", "rater"))
-    n = max(len(_asked(evidence)), len({row[:2] for row in rows}))
-    graded = Counter(rater for *_, rater in rows if rater is not None)
-    found = tuple(sorted(name for name, k in graded.items() if k >= ALMOST_ALL * n))
-    return found if any(row[2] not in found for row in rows) else ()
+    rows = distinct(evidence.grades, "item", "system", "rater")
+    pairs = distinct(rows, "item", "system")
+    n = count(pairs if evidence.answers is None else evidence.answers)
+    if evidence.answers is None and evidence.items is not None and not evidence.open_ended:
+        n = count(evidence.items) * count(distinct(pairs, "system"))
+    graded = dict(fetch(rows.group_by("rater").agg(n=nw.len()).select("rater", "n")))
+    most = [name for name, k in graded.items() if name is not None and k >= ALMOST_ALL * n]
+    return tuple(sorted(most)) if len(graded) > len(most) else ()
 
 
 def _asked(evidence: Evidence) -> dict[tuple[Any, str], bool]:
@@ -469,8 +474,7 @@ def _ppi(estimate: Estimate, rows: Sequence[Answer], weight: float, seed: int) -
         return estimate
     require(len({a.weight for a in given}) == 1, "method 'ppi' must have items of one weight.")
     mean = math.fsum(a.guess for a in given) / len(given)
-    low, high = -weight * (1 - mean), 1 + weight * mean
-    scores = [Score(y - weight * (f - mean), low, high, n) for (y, f), n in sorted(graded.items())]
+    scores = assisted_scores(graded, mean=mean, weight=weight)
     value = math.fsum(s.value * s.n for s in scores) / graded.total()
     share = len(given) / len(rows)
     limits = fixed_interval(scores, *tails(estimate.confidence, estimate.side), seed=seed)

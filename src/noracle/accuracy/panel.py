@@ -95,7 +95,7 @@ def certify_panel(
 
 
 def panel_certificate(
-    rows: Sequence[Voted], names: Sequence[str], *, of: str, at_most: float, confidence: float
+    rows: Sequence[PanelItem], names: Sequence[str], *, of: str, at_most: float, confidence: float
 ) -> Certificate:
     """The certificate of a panel from what is known of each item."""
     error = 1 - confidence
@@ -151,7 +151,7 @@ def _attained(wrong: int, n: int, size: int, allowed: int) -> float:
     return max(0.0, 1 - float(np.exp(logs).sum()))
 
 
-class Voted(NamedTuple):
+class PanelItem(NamedTuple):
     """Whether all agree; whether they are wrong then, and the errors of each, where it is known."""
 
     unanimous: bool
@@ -161,7 +161,7 @@ class Voted(NamedTuple):
 
 def _panel_of(
     evidence: Evidence, panel: Sequence[str] | None, people: Names, system: str | None
-) -> tuple[tuple[str, ...], list[Voted], str]:
+) -> tuple[tuple[str, ...], list[PanelItem], str]:
     """The panel, what is known of each item, and what the items are called."""
     judges = judges_in(evidence) if panel is None else tuple(panel)
     raters: set[str] = set()
@@ -192,11 +192,11 @@ def _panel_of(
     return names, rows, "items"
 
 
-def _voted(said: Sequence[Any], right: bool | None) -> Voted:
+def _voted(said: Sequence[Any], right: bool | None) -> PanelItem:
     """What several judges said of one answer that people call right, or not."""
     agree = len({*said}) == 1 and said[0] in (YES, NO)
     errors = None if right is None else tuple((v == YES) != right for v in said)
-    return Voted(agree, errors[0] if agree and errors else None, errors)
+    return PanelItem(agree, errors[0] if agree and errors else None, errors)
 
 
 def _truths(
@@ -219,17 +219,17 @@ def _truths(
 
 def _judged(
     answers: Sequence[Any], item: Any, true: Mapping[Any, set[Any]], false: Mapping[Any, set[Any]]
-) -> Voted:
+) -> PanelItem:
     """What is known of the answers of a panel to one item; no answer is wrong."""
     right, wrong = true.get(item, ()), false.get(item, ())
     labelled = item in true or item in false
     errors = tuple(a not in right for a in answers)
     known = labelled and all(a is None or a in right or a in wrong for a in answers)
     agree = answers[0] is not None and len({*answers}) == 1
-    return Voted(agree, errors[0] if agree and known else None, errors if known else None)
+    return PanelItem(agree, errors[0] if agree and known else None, errors if known else None)
 
 
-def _votes(rows: Sequence[Voted]) -> dict[str, float]:
+def _votes(rows: Sequence[PanelItem]) -> dict[str, float]:
     """The error correlation of the panel and its effective number of votes, parts by their shares;
     nothing where a part is without labels or a member never errs.
     """

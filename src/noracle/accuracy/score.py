@@ -192,6 +192,22 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
     return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
 
 
+def assisted_scores(
+    graded: Mapping[tuple[bool, float], int], *, mean: float, weight: float
+) -> list[Score]:
+    """Scores of graded answers (right or not, a judge's guess) with the accuracy as their mean:
+    1{right} - λ·(guess - mean guess of all answers).
+
+    Examples
+    --------
+    >>> [s.value for s in assisted_scores({(True, 0.75): 2, (False, 0.25): 1}, mean=0.5, weight=1.0)]
+    [0.25, 0.75]
+    """
+    low, high = -weight * (1 - mean), 1 + weight * mean
+    rows = sorted(graded.items())
+    return [Score(y - weight * (f - mean), low, high, n) for (y, f), n in rows]
+
+
 def score_ends(
     verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answers: int = 1
 ) -> tuple[float, float]:

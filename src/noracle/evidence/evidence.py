@@ -421,6 +421,28 @@ class Evidence:
         kept = self._known("labels", "propensities")
         return dataclasses.replace(self, repeats_as=how, _kept=kept)
 
+    def of_raters(self, raters: Sequence[str]) -> Self:
+        """The same evidence with the judgements and grades of these raters alone; all items stay.
+
+        Examples
+        --------
+        >>> grades = {"item": [1, 2, 1], "system": ["a"] * 3, "verdict": ["yes", "no", "no"], "rater": ["model", "model", "ann"]}
+        >>> evidence = Evidence.from_tables(grades=grades).of_raters(["ann"])
+        >>> evidence.rows("grades", "item", "verdict"), sorted(evidence.rows("items", "item"))
+        ([(1, 'no')], [(1,), (2,)])
+        """
+        made: dict[str, Any] = {}
+        for name in ("judgements", "grades"):
+            frame = getattr(self, name)
+            if frame is not None and "rater" in frame.columns:
+                made[name] = frame.filter(nw.col("rater").is_in(list(raters)))
+        rule = f"must have a column rater with one of {list(raters)}"
+        there = any(has_rows(frame.select("item")) for frame in made.values())
+        require_evidence(there, "judgements and grades", rule, "none")
+        if self.open_ended:
+            made |= {"items": distinct(self.grades, "item"), "_listed": True}  # type: ignore[arg-type]
+        return dataclasses.replace(self, **made, _kept={}, _checked=[])
+
     @property
     def _about(self) -> tuple[Any, ...]:
         """What all that is kept depends on."""
