@@ -209,9 +209,11 @@ def judge(asking: Asking) -> StepOutcome | str:
 
 
 def judged_statements(loaded: Loaded) -> int:
-    """An accuracy and three rates for each judge and system, and a panel of each."""
-    m, n = (0, 0) if loaded.judged is None else (len(judges_in(loaded.judged)), len(loaded.systems))
-    return n * (1 + 3 * m + (m > 1))
+    """An accuracy of each system, and a panel where there are several judges; what the card of a
+    judge says holds one by one.
+    """
+    judged = loaded.judged
+    return 0 if judged is None else len(loaded.systems) * (1 + (len(judges_in(judged)) > 1))
 
 
 def needs_judgements(loaded: Loaded) -> str:
