@@ -180,7 +180,8 @@ CASES = (
     # judge
     Case("judge/all", "judge --grades judged/grades.csv --half-width 0.05 --at-most 0.1 --json"),
     Case("judge/one", "judge --grades judged/grades.csv --judge careful --own agent --systems agent --next 20 --seed 3 --out judged-next.csv --json", ("judged-next.csv",)),
-    Case("judge/ppi", "judge --grades judged/grades.csv --judge careful --people ann --method ppi --weight 0.8 --side lower --population beyond --json"),
+    Case("judge/ppi", "judge --grades judged/grades.csv --judge careful --people ann --method ppi --weight 0.8 --side lower --json"),
+    Case("judge/beyond", "judge --grades judged/grades.csv --judge careful --population beyond --systems other --json"),
     Case("judge/nobody", "judge --grades grades/grades.csv --json"),
     # compare
     Case("compare/grades", "compare --grades grades/grades.csv --json"),

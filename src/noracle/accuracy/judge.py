@@ -439,6 +439,10 @@ def estimate_with_judges(
     """
     choose("method", method, ("post-stratified", "ppi"))
     require(0 <= weight <= 1, f"weight must be in [0, 1]; got {weight}.")
+    rule = (
+        "method 'ppi' must come with population='answers', whose mean guess is known; got 'beyond'."
+    )
+    require(method != "ppi" or population == "answers", rule)
     wanted = half_width is None or 0 < half_width < 0.5
     require(wanted, f"half_width must be in (0, 0.5); got {half_width}.")
     told = judged_answers(evidence, judge=judge, people=people)
