@@ -121,7 +121,7 @@ def drawn_grades(
 @pytest.mark.parametrize(("n", "graded", "flip"), [(60, 20, 0.1), (300, 40, 0.5), (80, 60, 0.02)])
 def test_estimates_from_tables_cover(n: int, graded: int, flip: float) -> None:
     """Whole path, with the number of grades in each part left to chance."""
-    rng, missed, worlds = np.random.default_rng(3), 0, 400
+    rng, missed, worlds = np.random.default_rng(3), 0, 200
     for _ in range(worlds):
         grades = drawn_grades(n, graded, rng, flip)
         truth = grades.pop("truth")
@@ -133,7 +133,7 @@ def test_estimates_from_tables_cover(n: int, graded: int, flip: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_ppi_covers(noise: float) -> None:
-    rng, missed, worlds = np.random.default_rng(4), 0, 400
+    rng, missed, worlds = np.random.default_rng(4), 0, 150
     for _ in range(worlds):
         grades = drawn_grades(400, 80, rng)
         truth = grades.pop("truth")

@@ -56,7 +56,7 @@ from noracle.results import (
     choose,
     tails,
 )
-from noracle.results.base import check_confidence, holm
+from noracle.results.base import FAILED_BELOW, check_confidence, holm
 
 Names = str | Sequence[str] | None
 ALMOST_ALL = 0.95
@@ -457,7 +457,8 @@ def estimate_with_judges(
         pooled = rates_p_value(rates) >= DIFFERENT_BELOW
         parts = method == "post-stratified" and worth_parts(rates)
         require(
-            pooled or method != "ppi", f"{SAME_RATE}; got {rates}. Use method='post-stratified'."
+            rates_p_value(rates) >= FAILED_BELOW or method != "ppi",
+            f"{SAME_RATE}; got {rates}. Use method='post-stratified'.",
         )
         used, strata = (counts, "apart") if parts else (_together(counts), "auto")
         estimate = estimate_accuracy(used, strata=strata, checks=checks, **about)  # type: ignore[arg-type]
@@ -466,7 +467,16 @@ def estimate_with_judges(
             estimate = _ppi(estimate, rows, weight, seed)
         elif parts and estimate.interval == "parts" and len(rates) == 2:
             estimate = dataclasses.replace(estimate, interval="two parts")
-        found[system] = _with_judge(estimate, alone, told, rates, method, parts, half_width)
+        found[system] = _with_judge(
+            estimate,
+            alone,
+            told,
+            rates,
+            method,
+            half_width,
+            parts=parts,
+            beyond=population == "beyond",
+        )
     return found
 
 
@@ -494,37 +504,32 @@ def _with_judge(
     told: JudgedAnswers,
     rates: Sequence[tuple[int, int]],
     method: str,
-    parts: bool,
     half_width: float | None,
+    *,
+    parts: bool,
+    beyond: bool,
 ) -> Estimate:
     """The estimate with what the judge did for it."""
-    n = sum(k for _, k in rates)
+    n, size = sum(k for _, k in rates), sum(k for k, _ in rates)
     about: dict[str, Any] = {"judges": list(told.judges), "people": list(told.people), "grades": n}
-    notes = []
-    if alone is not None and alone.width > 0:
-        ratio = (estimate.width / alone.width) ** 2
+    notes = ["people graded the verdicts at two rates: alone they are no random sample"]
+    if alone is not None:
         about["alone"] = {k: getattr(alone, k) for k in ("value", "low", "high")}
-        about |= {"labels_ratio": ratio, "grades_alone": round(n / ratio) if ratio else None}
-        saved = (
-            f"{n} grades say with the judge what about {n / ratio:.0f} would say alone"
-            if ratio
-            else ""
-        )
-        notes.append(f"people alone {alone.value:.3f} [{alone.low:.3f}, {alone.high:.3f}]; {saved}")
+        notes = [f"people alone {alone.value:.3f} [{alone.low:.3f}, {alone.high:.3f}]"]
+    if alone is not None and _reach(alone) > 0 < _reach(estimate):
+        ratio = (_reach(estimate) / _reach(alone)) ** 2
+        left = 0.0 if beyond else 1 / size  # variances go with 1/n - 1/N
+        same = round(1 / (ratio * (1 / n - left) + left))
+        about |= {"labels_ratio": ratio, "grades_alone": same}
+        notes[0] += f"; {n} grades say with the judge what about {same} would say alone"
         if half_width is not None:
             need = _needed(alone.value, half_width, 1 - estimate.confidence)
-            about["wanted"] = {
-                "half_width": half_width,
-                "alone": need,
-                "with": math.ceil(ratio * need),
-            }
-            notes.append(
-                f"± {half_width:g} takes about {math.ceil(ratio * need)} grades with the judge, {need} without"
+            by_people, both = (math.ceil(1 / (1 / k + left)) for k in (need, ratio * need))
+            about["wanted"] = {"half_width": half_width, "alone": by_people, "with": both}
+            takes = (
+                f"± {half_width:g} takes about {both} grades with the judge, {by_people} without"
             )
-    elif alone is None:
-        notes.append(
-            "people graded the two verdicts at different rates: alone they are no random sample"
-        )
+            notes.append(takes)
     if not parts and method == "post-stratified":
         notes.append("too few grades of one verdict: the judge's verdicts are not used")
     if len(told.judges) > 1:
@@ -543,6 +548,13 @@ def _with_judge(
         diagnostics={**estimate.diagnostics, "judge": about},
         notes=(*kept, *notes),
     )
+
+
+def _reach(estimate: Estimate) -> float:
+    """How far the interval goes, on the side that was asked for."""
+    low = 2 * estimate.value - estimate.high if estimate.side == "upper" else estimate.low
+    high = 2 * estimate.value - estimate.low if estimate.side == "lower" else estimate.high
+    return high - low
 
 
 def _needed(value: float, half_width: float, error: float) -> int:
