@@ -32,7 +32,6 @@ from noracle.accuracy.score import DIFFERENT_BELOW, assisted_scores, rates_p_val
 from noracle.bounds.betting import fixed_interval
 from noracle.bounds.binomial import (
     BinomialCell,
-    Limits,
     clopper_pearson,
     find_root,
     last_kept,
@@ -87,7 +86,7 @@ class Answer(NamedTuple):
     stratum: str
     weight: float
     length: float | None
-    swapped: tuple[tuple[int, int] | None, ...]
+    swapped: tuple[int, int] | None
 
     @property
     def called(self) -> str:
@@ -194,44 +193,41 @@ def judged_answers(
     n_said = sum(bool({*by} & {*told}) for by in said.values())
     remedy = "Let people grade a random part of the answers."
     require_evidence(n_said, "grades", "must have grades by people", "none", remedy=remedy)
-    asked, place = _asked(evidence), _places(evidence)
-    answers, unused, odd = defaultdict(list), Counter[str](), []
-    for (item, system), given in asked.items():
-        by = said.pop((item, system), {})
+    place, odd = _places(evidence), []
+    answers: dict[str, list[Answer]] = defaultdict(list)
+    for (item, system), given in _asked(evidence).items():
+        by, here = said.pop((item, system), {}), place.get(item, {})
         mine = [row for name in told for row in by.get(name, ())]
         drawn = any(row.get("propensity") is not None for row in mine)
-        rule = "must be without a propensity, as people's grades are a random part of each verdict's answers"
+        rule = "must have no propensity, since people grade a random part of each verdict's answers"
         require_evidence(not drawn, "grades", rule, "some with one")
-        verdicts = {row["said"] for row in mine}
-        grade = min(verdicts - {UNSURE}, default=UNSURE if verdicts else None)
-        own = [by.get(name, ()) for name in judges]
-        if {YES, NO} <= verdicts or any(_wavers(each) for each in own):
+        verdicts, own = {row["said"] for row in mine}, [_said(by.get(j, ())) for j in judges]
+        clash = {YES, NO} <= verdicts
+        if clash or any(one.wavers for one in own):
             odd.append(item)
-            grade = grade if not {YES, NO} <= verdicts else None
-        stratum, weight = place.get(item, ("", 1.0))
-        length = next((row["length"] for each in own for row in each if row.get("length")), None)
+        grade = min(verdicts - {UNSURE}, default=UNSURE if verdicts else None)
         answer = Answer(
             item,
             given,
-            tuple(map(_verdict, own)),
-            grade,
-            float(np.mean([_guess(each) for each in own])),
-            stratum or "",
-            1.0 if weight is None else float(weight),
-            length if isinstance(length, (int, float)) else None,
-            tuple(map(_swapped, own)),
+            tuple(one.verdict for one in own),
+            None if clash else grade,
+            math.fsum(one.guess for one in own) / len(own),
+            str(here.get("stratum") or ""),
+            float(here.get("weight") or 1.0),
+            next((one.length for one in own if one.length is not None), None),
+            own[0].swapped,
         )
         answers[system].append(answer)
     if odd and evidence.conflicts != "drop":
         rule, came = "must not contradict each other", f"{len(odd)} answers called right and wrong"
         remedy = "Keep one row for each answer and person (or position), or pass conflicts='drop'."
         raise EvidenceError.of("grades", rule, came, where=odd, total=len(odd), remedy=remedy)
-    unused = {CONTRADICTORY: len(odd), "grades of answers that are not there": len(said)}
+    left = {CONTRADICTORY: len(odd), "grades of answers that are not there": len(said)}
     return JudgedAnswers(
         judges=judges,
         people=told,
         answers={name: tuple(answers[name]) for name in sorted(answers)},
-        unused={name: n for name, n in unused.items() if n},
+        unused={name: n for name, n in left.items() if n},
     )
 
 
@@ -245,46 +241,43 @@ def _named(argument: str, names: Names, raters: Sequence[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(found))
 
 
-def _places(evidence: Evidence) -> dict[Any, tuple[str, float]]:
+def _places(evidence: Evidence) -> dict[Any, dict[str, Any]]:
     """Stratum and weight of each item."""
     there = () if evidence.items is None else evidence.items.columns
     names = [c for c in ("stratum", "weight") if c in there]
     rows = evidence.rows("items", "item", *names) if names else ()
-    told = {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
-    return {i: (str(d.get("stratum") or ""), d.get("weight", 1.0)) for i, d in told.items()}
+    return {item: dict(zip(names, more, strict=True)) for item, *more in rows}
 
 
-def _by_position(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, set[int]]]:
-    """The verdicts of one judge on one answer at each position, in order."""
-    found: dict[str, set[int]] = defaultdict(set)
+class _Said(NamedTuple):
+    """What one judge said of one answer: the verdict at its first position and, where there are
+    two, both; whether it said different things at one; how sure it is; the answer's length.
+    """
+
+    verdict: int | None
+    swapped: tuple[int, int] | None
+    wavers: bool
+    guess: float
+    length: float | None
+
+
+def _said(rows: Sequence[Mapping[str, Any]]) -> _Said:
+    at: dict[str, set[int]] = defaultdict(set)
     for row in rows:
-        found[str(row.get("position") or "")].add(row["said"])
-    return sorted(found.items())
-
-
-def _wavers(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a judge said different things of one answer at one position."""
-    return any(len(said) > 1 for _, said in _by_position(rows))
-
-
-def _verdict(rows: Sequence[Mapping[str, Any]]) -> int | None:
-    """What counts of a judge: its verdict at the first position; nothing where it wavers."""
-    said = _by_position(rows)[0][1] if rows else set()
-    return next(iter(said)) if len(said) == 1 else None
-
-
-def _swapped(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
-    """The verdicts at the first and at the last position."""
-    told = [next(iter(said)) for _, said in _by_position(rows) if len(said) == 1]
-    return (told[0], told[-1]) if len(told) > 1 else None
-
-
-def _guess(rows: Sequence[Mapping[str, Any]]) -> float:
-    """How sure a judge is that the answer is right; its verdict where it does not say."""
-    told = [float(row["guess"]) for row in rows if row.get("guess") is not None]
-    verdict = _verdict(rows)
-    said = {YES: 1.0, NO: 0.0}.get(-1 if verdict is None else verdict, 0.5)
-    return min(1.0, max(0.0, sum(told) / len(told))) if told else said
+        at[str(row.get("position") or "")].add(row["said"])
+    order = sorted(at, key=lambda position: (len(position), position))
+    told = [min(at[position]) for position in order if len(at[position]) == 1]
+    verdict = told[0] if told else None
+    sure = [row["guess"] for row in rows if row.get("guess") is not None]
+    sure = sure or [{YES: 1.0, NO: 0.0}.get(-1 if verdict is None else verdict, 0.5)]
+    length = [x for row in rows if isinstance(x := row.get("length"), (int, float))]
+    return _Said(
+        verdict,
+        (told[0], told[-1]) if len(told) > 1 else None,
+        len(told) < len(at),
+        math.fsum(sure) / len(sure),
+        max(length, default=None),
+    )
 
 
 # counts
@@ -330,7 +323,8 @@ def _together(counts: AccuracyCounts) -> AccuracyCounts:
             found[key._replace(stratum="")] += n
         return found
 
-    same = {name: plain(getattr(counts, name)) for name in ("tallies", "items", "answered")}
+    named = ("tallies", "items", "answered")
+    same: dict[str, Any] = {name: plain(getattr(counts, name)) for name in named}
     return dataclasses.replace(counts, **same)
 
 
@@ -572,35 +566,33 @@ def _needed(value: float, half_width: float, error: float) -> int:
 
 def _grading(told: JudgedAnswers, system: str) -> list[Check]:
     """Do graded answers look like the others of their part, in the eyes of each judge?"""
-    parts = []
+    found: list[tuple[float, int, str]] = []
+    parts = [[a for a in told.answers[system] if a.given and a.called == p] for p in (RIGHT, REST)]
+    graded = [[a for a in rows if a.people is not None] for rows in parts]
+    n = sum(map(len, graded))
     for j, name in enumerate(told.judges if len(told.judges) > 1 else ()):
-        tables, seen = [], 0
-        for part in (RIGHT, REST):
-            rows = [a for a in told.answers[system] if a.given and a.called == part]
-            graded = [a for a in rows if a.people is not None]
-            marked = sum(a.judged[j] == YES for a in rows)
-            tables.append((len(rows), marked, len(graded)))
-            seen += sum(a.judged[j] == YES for a in graded)
-        p = sum_of_hypergeometrics_p([t for t in tables if t[0]], seen)
-        what = f"{system}: {name} calls {seen} of the graded answers right"
-        if not math.isnan(p):
-            parts.append(
-                {"system": system, "n": sum(t[2] for t in tables), "p_value": p, "what": what}
-            )
-    if not parts:
+        marked, seen = (
+            [sum(a.judged[j] == YES for a in rows) for rows in of] for of in (parts, graded)
+        )
+        tables = [(len(parts[i]), marked[i], len(graded[i])) for i in (0, 1) if parts[i]]
+        p = sum_of_hypergeometrics_p(tables, sum(seen))
+        what = (
+            f"{system}: {name} calls {sum(seen)} of {n} graded answers right, {sum(marked)} of all"
+        )
+        found += [] if math.isnan(p) else [(p, sum(seen), what)]
+    if not found:
         return []
-    worst = min(parts, key=lambda part: float(part["p_value"]))
-    p_value = min(1.0, len(parts) * float(worst["p_value"]))
+    p, statistic, what = min(found)
+    about: dict[str, Any] = {"p_value": min(1.0, p * len(found)), "statistic": float(statistic)}
     return [
         Check(
             name="grading",
             assumption=GRADED.name,
-            p_value=p_value,
-            statistic=float(worst["n"]),
-            finding=str(worst["what"]),
+            finding=what,
             method="exact conditional test",
             refutes_only=True,
-            parts=({**worst, "p_value": p_value, "statistic": float(worst["n"])},),
+            parts=({"system": system, "n": n, "what": what, **about},),
+            **about,
         )
     ]
 
@@ -647,10 +639,10 @@ def check_judge(
     With q the share of answers that the judge calls right, A₁ and A₀ the rates of right answers
     among these and the others, sensitivity = q·A₁/(q·A₁ + (1 - q)·A₀).
 
-    Position: of the answers graded at two positions, those whose verdict differs. Length and own
-    family: of each item two systems, drawn before the verdicts are looked at, that people grade
-    alike; those on which the judge's verdicts differ. If it is not swayed, each of the two is
-    favoured with probability 1/2 (sign test).
+    Position: of each item one answer that was graded at two positions. Length and own family: of
+    each item two systems, drawn before the verdicts are looked at, that people grade alike. Those on
+    which the judge's verdicts differ count. If it is not swayed, each of the two is favoured with
+    probability 1/2 (sign test).
 
     Assumes that people graded a random sample of the answers in each part, independent items, and
     that people are right. A judge that fails is as useful as before to
@@ -675,7 +667,7 @@ def check_judge(
     one = len(told.judges) == 1
     require(one, f"judge must be named, one of {list(told.judges)}; got None.")
     error, names = 1 - check_confidence(confidence), told.chosen(systems)
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"system": system, **row} for system in names for row in _skill(told.answers[system], error)
     ]
     family = {*own} & {*told.answers} | ({told.judges[0]} & {*told.answers})
@@ -711,61 +703,52 @@ def check_judge(
 def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     """Sensitivity, specificity and agreement of the judge on the answers of one system."""
     given = [a for a in answers if a.given]
-    n, cells, share = {}, {}, {}
-    for part in (RIGHT, REST):
-        rows = [a for a in given if a.called == part]
-        graded = [a.right for a in rows if a.right is not None]
-        n[part], share[part] = len(rows), len(rows) / max(len(given), 1)
-        cells[part] = BinomialCell(len(graded), sum(graded))
-    wrong = {p: dataclasses.replace(c, successes=c.n - c.successes) for p, c in cells.items()}
-
-    def part_of(name: str, cell: BinomialCell, weight: float = 1.0) -> Part:
-        return Part(weight * share[name], (cell,) if cell.n else (), n[name])
-
-    def rate(
-        name: str, other: str, good: Mapping[str, BinomialCell], bad: Mapping[str, BinomialCell]
-    ) -> Limits:
-        """Limits for q·A/(q·A + r·B), A and B the rates of ``good`` in the two parts."""
-
-        def room(s: float, *, upper: bool) -> float:
-            """Positive where it is proved that the rate is above s, or below it."""
-            parts = [part_of(name, good[name], 1 - s), part_of(other, bad[other], s)]
-            tails = (0.0, error / 2) if upper else (error / 2, 0.0)
-            found = sum_limits([p for p in parts if p.share > 0], *tails)
-            end = s * share[other]
-            return end - found.high if upper else found.low - end
-
-        low = _last_proved(lambda s: room(s, upper=False), 0.0, 1.0)
-        high = _last_proved(lambda s: room(s, upper=True), 1.0, 0.0)
-        return Limits(min(low, high), max(low, high))
-
-    def value(name: str, other: str, good: Mapping[str, BinomialCell]) -> float:
-        mine, theirs = (
-            share[k] * good[k].successes / good[k].n if good[k].n else math.nan
-            for k in (name, other)
+    halves = [[a for a in given if a.called == part] for part in (RIGHT, REST)]
+    seen = [[bool(a.right) for a in half if a.right is not None] for half in halves]
+    called, rest = (
+        Part(
+            len(half) / max(len(given), 1), (BinomialCell(len(s), sum(s)),) if s else (), len(half)
         )
-        mine, theirs = (0.0 if not share[k] else v for k, v in ((name, mine), (other, theirs)))
-        return mine / (mine + theirs) if mine + theirs else math.nan
-
-    both = sum_limits(
-        [part_of(RIGHT, cells[RIGHT]), part_of(REST, wrong[REST])], error / 2, error / 2
+        for half, s in zip(halves, seen, strict=True)
     )
-    halves = [cells[RIGHT], wrong[REST]]
-    agree = math.fsum(
-        s * c.successes / c.n
-        for s, c in zip((share[RIGHT], share[REST]), halves, strict=True)
-        if c.n
-    )
+    agreed = [called, _mirrored(rest)]
+    whole = sum_limits(agreed, error / 2, error / 2)
     rows = (
-        ("sensitivity", value(RIGHT, REST, cells), rate(RIGHT, REST, cells, wrong)),
-        ("specificity", value(REST, RIGHT, wrong), rate(REST, RIGHT, wrong, cells)),
-        ("agreement", agree, both),
+        ("sensitivity", *_odds(called, rest, error)),
+        ("specificity", *_odds(_mirrored(rest), _mirrored(called), error)),
+        ("agreement", sum(map(_mass, agreed)), whole.low, whole.high),
     )
-    graded = cells[RIGHT].n + cells[REST].n
-    return [
-        {"what": what, "value": v, "low": found.low, "high": found.high, "n": graded, "finding": ""}
-        for what, v, found in rows
-    ]
+    n = sum(map(len, seen))
+    names = ("what", "value", "low", "high")
+    return [{**dict(zip(names, row, strict=True)), "n": n, "finding": ""} for row in rows]
+
+
+def _mirrored(part: Part) -> Part:
+    """The same part with wrong answers for right ones."""
+    cells = tuple(BinomialCell(c.n, c.n - c.successes) for c in part.cells)
+    return dataclasses.replace(part, cells=cells)
+
+
+def _mass(part: Part) -> float:
+    """q·A; NaN where nobody graded a part that is not empty."""
+    (cell,) = part.cells or (BinomialCell(0, 0),)
+    return part.share * cell.successes / cell.n if cell.n else math.nan if part.share else 0.0
+
+
+def _odds(one: Part, two: Part, error: float) -> tuple[float, float, float]:
+    """Value and limits of q·A/(q·A + r·B), A and B the rates of two parts with shares q and r."""
+
+    def room(s: float, below: float, above: float) -> float:
+        """Positive where it is proved that it is above s, or below it."""
+        first = dataclasses.replace(one, share=(1 - s) * one.share)
+        second = dataclasses.replace(_mirrored(two), share=s * two.share)
+        found = sum_limits([p for p in (first, second) if p.share > 0], below, above)
+        return found.low - s * two.share if below else s * two.share - found.high
+
+    mine, theirs = _mass(one), _mass(two)
+    low = _last_proved(lambda s: room(s, error / 2, 0.0), 0.0, 1.0)
+    high = _last_proved(lambda s: room(s, 0.0, error / 2), 1.0, 0.0)
+    return mine / (mine + theirs) if mine + theirs else math.nan, min(low, high), max(low, high)
 
 
 def _last_proved(room: Callable[[float], float], first: float, last: float) -> float:
@@ -783,50 +766,43 @@ def _last_proved(room: Callable[[float], float], first: float, last: float) -> f
 def _biases(
     told: JudgedAnswers, names: Sequence[str], family: set[str], rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Sign tests: how often the judge favours the one and the other of two that should be alike."""
-    shown: Counter[int] = Counter()
-    by_item: dict[Any, list[tuple[str, Answer]]] = defaultdict(list)
+    """Sign tests: of each item two verdicts that should be alike; how often each is the better one."""
+    items: dict[Any, list[tuple[str, Answer]]] = defaultdict(list)
     for name in names:
         for a in told.answers[name]:
-            by_item[a.item].append((name, a))
-            if a.swapped[0] is not None:
-                shown[(a.swapped[0][0] == YES) - (a.swapped[0][1] == YES)] += 1
-    longer: Counter[int] = Counter()
-    mine: Counter[int] = Counter()
-    for item in sorted(by_item, key=str):
-        rows = [(s, a) for s, a in by_item[item] if a.given and a.right is not None]
-        pairs = [
-            (one, two)
-            for i, one in enumerate(rows)
-            for two in rows[i + 1 :]
-            if one[1].right == two[1].right
-        ]
-        kinds: tuple[tuple[Counter[int], Callable[[tuple[str, Answer]], float]], ...] = (
-            (longer, lambda row: math.nan if row[1].length is None else float(row[1].length)),
-            (mine, lambda row: float(row[0] in family)),
-        )
-        for counter, size in kinds:
-            apart = [(one, two) for one, two in pairs if abs(size(one) - size(two)) > 0]
+            items[a.item].append((name, a))
+    told_of: dict[str, Counter[int]] = {kind: Counter() for kind in _FAVOURED}
+    for item in sorted(items, key=str):
+        shown = [a.swapped for _, a in items[item] if a.swapped is not None]
+        if shown:
+            told_of["position"][_sign(*shown[int(rng.integers(len(shown)))])] += 1
+        rows = [(s, a) for s, a in items[item] if a.given and a.right is not None]
+        pairs = [(x, y) for x in rows for y in rows if x[1].right == y[1].right]
+        longer = [(x, y) for x, y in pairs if (x[1].length or 0) > (y[1].length or math.inf)]
+        own = [(x, y) for x, y in pairs if x[0] in family and y[0] not in family]
+        for kind, apart in (("length", longer), ("own family", own)):
             if apart:
-                one, two = apart[int(rng.integers(len(apart)))]
-                more, less = (one, two) if size(one) > size(two) else (two, one)
-                counter[(more[1].judged[0] == YES) - (less[1].judged[0] == YES)] += 1
-    kinds_said = (
-        ("position", shown, "the position shown first"),
-        ("length", longer, "the longer answer"),
-        ("own family", mine, "its own family"),
-    )
-    return [
-        {
-            "system": "all",
-            "what": f"{what} bias",
-            "value": counter[1] / max(counter[1] + counter[-1], 1),
-            "n": counter[1] + counter[-1],
-            "p_value": sign_test(counter[1], counter[-1]),
-            "finding": f"{favoured} is favoured in {counter[1]} of {counter[1] + counter[-1]} verdicts that differ",
-        }
-        for what, counter, favoured in kinds_said
-    ]
+                (_, one), (_, two) = apart[int(rng.integers(len(apart)))]
+                told_of[kind][_sign(one.judged[0], two.judged[0])] += 1
+    found = []
+    for kind, counter in told_of.items():
+        wins, n = counter[1], counter[1] + counter[-1]
+        finding = f"{_FAVOURED[kind]} is favoured in {wins} of {n} verdicts that differ"
+        row = {"system": "all", "what": f"{kind} bias", "value": wins / max(n, 1), "n": n}
+        found.append({**row, "p_value": sign_test(wins, n - wins), "finding": finding})
+    return found
+
+
+_FAVOURED = {
+    "position": "the position shown first",
+    "length": "the longer answer",
+    "own family": "its own family",
+}
+
+
+def _sign(one: int | None, two: int | None) -> int:
+    """1 where only the first is called right, -1 where only the second is."""
+    return (one == YES) - (two == YES)
 
 
 # what to grade next

@@ -68,16 +68,11 @@ def command(
     require(own.out is None or own.next, "--out must go with --next; got no --next.")
     require(given.grades, "evidence must be given: --grades FILE with a column rater; got none.")
     systems, about = given.chosen, {"people": opt.names(own.people)}
+    how: dict[str, Any] = {**about, **{name: getattr(own, name) for name in _ESTIMATE}}
     with working("judging"):
         evidence = given.load()
         judges = judged_answers(evidence, judge=opt.names(own.judge), **about).judges
-        estimates = estimate_with_judges(
-            evidence,
-            judge=judges,
-            systems=systems,
-            **{k: getattr(own, k) for k in _ESTIMATE},
-            **about,
-        )
+        estimates = estimate_with_judges(evidence, judge=judges, systems=systems, **how)
         results: list[Result] = [*estimates.values()]
         sure: dict[str, Any] = {"confidence": own.confidence, **about}
         family = opt.names(own.own) or ()

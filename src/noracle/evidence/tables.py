@@ -140,7 +140,8 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(name="verdict", kind="grade"),
         *_SAID,
         _optional("cluster", "name"),
-        *(_optional(name, "any") for name in ("guess", "position", "length")),
+        _optional("guess", "number", low=0, high=1),
+        *(_optional(name, "any") for name in ("position", "length")),
     ),
     "items": (
         Column(name="n_classes", kind="count", required=False),

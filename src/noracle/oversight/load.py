@@ -230,7 +230,9 @@ class Loaded:
 
     def _leave_out_judges(self) -> None:
         """Keep the judges' grades for the one question that does not take them for the truth."""
-        self.judged, self.people, whole = None, (), self.evidence
+        self.judged: Evidence | None = None
+        self.people: tuple[str, ...] = ()
+        whole = self.evidence
         judges = () if whole is None or self.grades is None else judges_in(whole)
         if whole is None or not judges:
             return

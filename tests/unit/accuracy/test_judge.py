@@ -255,7 +255,7 @@ def test_names_that_are_not_there_are_answered_with_those_that_are() -> None:
 
 def test_people_with_propensities_are_refused() -> None:
     rows = [(*row, 0.5 if row[3] == "ann" else None) for row in world()]
-    with pytest.raises(EvidenceError, match="without a propensity"):
+    with pytest.raises(EvidenceError, match="must have no propensity"):
         estimate_with_judges(evidence(rows, "propensity"))
 
 
