@@ -15,9 +15,11 @@ from noracle._version import __version__ as __version__
 if TYPE_CHECKING:
     from noracle.accuracy import AccuracyStream as AccuracyStream
     from noracle.accuracy import Race as Race
+    from noracle.accuracy import certify_panel as certify_panel
     from noracle.accuracy import check_clusters as check_clusters
     from noracle.accuracy import check_grading as check_grading
     from noracle.accuracy import check_hits as check_hits
+    from noracle.accuracy import check_judge as check_judge
     from noracle.accuracy import check_label_rates as check_label_rates
     from noracle.accuracy import check_missing as check_missing
     from noracle.accuracy import check_overlap as check_overlap
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from noracle.accuracy import compare_systems as compare_systems
     from noracle.accuracy import estimate_accuracies as estimate_accuracies
     from noracle.accuracy import estimate_accuracy as estimate_accuracy
+    from noracle.accuracy import estimate_with_judges as estimate_with_judges
     from noracle.accuracy import label_checks as label_checks
     from noracle.accuracy import race_systems as race_systems
     from noracle.accuracy import range_unsure as range_unsure
     from noracle.accuracy import route_items as route_items
+    from noracle.accuracy import route_judged as route_judged
     from noracle.counts import AccuracyCounts as AccuracyCounts
     from noracle.counts import JudgementCounts as JudgementCounts
     from noracle.counts import PatternCounts as PatternCounts
@@ -98,10 +102,11 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "._version": "__version__",
-        ".accuracy": "AccuracyStream Race check_clusters check_grading check_hits "
-        "check_label_rates check_missing check_overlap check_questions check_routing "
+        ".accuracy": "AccuracyStream Race certify_panel check_clusters check_grading check_hits "
+        "check_judge check_label_rates check_missing check_overlap check_questions check_routing "
         "check_sensitivity check_yes_rate checks_for compare_systems estimate_accuracies "
-        "estimate_accuracy label_checks race_systems range_unsure route_items",
+        "estimate_accuracy estimate_with_judges label_checks race_systems range_unsure "
+        "route_items route_judged",
         ".counts": "AccuracyCounts JudgementCounts PatternCounts RatingCounts Sketch "
         "count_accuracy count_decisions count_judgements count_patterns count_ratings",
         ".errors": "ArgumentError AssumptionError EvidenceError EvidenceWarning GuaranteeWarning "

@@ -109,6 +109,19 @@ def _ratings(evidence: Evidence) -> dict[str, list[float | None]]:
     }
 
 
+def _judged(evidence: Evidence) -> Evidence:
+    """Grades of the answers of ``a``: by ``b``, who calls its own answer right, and by people."""
+    of: dict[str, dict[Any, Any]] = {"a": {}, "b": {}}
+    for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
+        of[system][item] = answer
+    told = {i: c for i, c in _known(evidence).items() if i in of["a"]}
+    rows = [(i, of["b"][i] is not None and of["b"][i] == a, "b") for i, a in of["a"].items()]
+    rows += [(i, of["a"][i] is not None and of["a"][i] == c, "ann") for i, c in told.items()]
+    columns = zip(*rows, strict=True)
+    grades = dict(zip(("item", "verdict", "rater"), map(list, columns), strict=True))
+    return Evidence.from_tables(grades={**grades, "system": ["a"] * len(rows)})
+
+
 def _unjudged(evidence: Evidence) -> Evidence:
     """Questions are drawn about items that nobody has judged."""
     return dataclasses.replace(evidence, judgements=None, _kept={}, _checked=[])
@@ -384,6 +397,34 @@ def _entries() -> list[Entry]:
             run=lambda e, c: noracle.route_items(
                 _unjudged(e), design="targeted", systems=["a"], seed=5, n=None
             ),
+        ),
+        *(
+            Entry(
+                function="estimate_with_judges",
+                how=method,
+                run=lambda e, c, m=method: noracle.estimate_with_judges(
+                    _judged(e), judge="b", method=m, confidence=c
+                )["a"],
+            )
+            for method in ("post-stratified", "ppi")
+        ),
+        Entry(
+            function="check_judge",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.check_judge(_judged(e), judge="b", confidence=c),
+        ),
+        Entry(
+            function="certify_panel",
+            how="",
+            run=lambda e, c: noracle.certify_panel(e, confidence=c),
+        ),
+        Entry(
+            function="route_judged",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.route_judged(_judged(e), judge="b", n=5, seed=5),
         ),
         Entry(
             function="check_routing",

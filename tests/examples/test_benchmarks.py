@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import bench_accuracy
+import bench_judge
 import make_results
 import pytest
 
@@ -74,3 +75,21 @@ def test_labels_and_robust_risks_cost_next_to_nothing() -> None:
     assert (
         bench_learn.risk_time(2, calls=20)["cpu_ms"] < 4
     )  # twice the claim: test machines are shared
+
+
+@pytest.mark.slow
+def test_other_models_as_judges_miss_no_more_than_promised(mmlu_pro_file: Path) -> None:
+    figures = bench_judge.real_judges(20, 50)
+    assert figures["redraws"] == 1000
+    assert figures["met"], figures
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("models", [3, 5, 7])
+def test_panels_of_real_models_are_bounded(mmlu_pro_file: Path, models: int) -> None:
+    figures = bench_judge.panel(models, 1000)
+    assert figures["held"] >= 0.95
+    assert figures["mean_above"] <= 0.025
+    if models == 7:
+        assert figures["effective_votes"] == pytest.approx(2.0, abs=0.2)
+        assert figures["error_correlation"] == pytest.approx(0.41, abs=0.01)

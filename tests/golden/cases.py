@@ -107,6 +107,7 @@ CASES = (
     Case("report/project", "report project --json"),
     Case("report/files", "report world/answers.csv world/judgements.csv world/items.csv --confidence 0.9 --seed 1 --json"),
     Case("report/grades", "report grades/answers.csv grades/grades.csv --json"),
+    Case("report/judged", "report judged --json"),
     Case("report/broken", "report broken --json"),
     Case("report/scores", "report scores/long.csv --target human --json"),
     Case("report/empty", "report wrong/columns.csv --json"),
@@ -175,6 +176,14 @@ CASES = (
     Case("compare/wald", f"compare {_WORLD} --interval wald --json"),
     Case("compare/betting", f"compare {_MIXED} --interval betting --systems a,c --json"),
     Case("compare/sets", f"compare {_SETS} --json"),
+    Case("estimate/raters", "estimate --grades judged/grades.csv --raters ann --json"),
+    # judge
+    Case("judge/all", "judge --grades judged/grades.csv --half-width 0.05 --at-most 0.1 --json"),
+    Case("judge/one", "judge --grades judged/grades.csv --judge careful --own agent --systems agent --next 20 --seed 3 --out judged-next.csv --json", ("judged-next.csv",)),
+    Case("judge/ppi", "judge --grades judged/grades.csv --judge careful --people ann --method ppi --weight 0.8 --side lower --json"),
+    Case("judge/beyond", "judge --grades judged/grades.csv --judge careful --population beyond --systems other --json"),
+    Case("judge/nobody", "judge --grades grades/grades.csv --json"),
+    # compare
     Case("compare/grades", "compare --grades grades/grades.csv --json"),
     Case("compare/grades-clusters", "compare --grades grades/grades.csv --items grades/items.csv --population beyond --json"),
     Case("compare/repeats", f"compare {_OFTEN} --repeats any --json"),

@@ -55,6 +55,7 @@ def make(folder: Path, command: Command) -> None:
         command(["-q", "simulate", *options.split(), "--out", name])
     _designs(folder)
     _grades(folder)
+    _judged(folder)
     _wide(folder)
     _ratings(folder)
     _graders(folder)
@@ -159,6 +160,26 @@ def _grades(folder: Path) -> None:
         ["item", "cluster", "stratum"],
         [(f"t{i}", f"c{i // 3}", "ab"[i % 2]) for i in range(240)],
     )
+
+
+def _judged(folder: Path) -> None:
+    """``judged/``: two models that graded everything, one of them in both orders, and a person."""
+    rng = random.Random(18)
+    rows = []
+    for i in range(150):
+        for system, rate in (("agent", 0.8), ("other", 0.6)):
+            right, length = rng.random() < rate, rng.randrange(20, 400)
+            for judge, error in (("careful", 0.08), ("hasty", 0.3)):
+                said = right != (rng.random() < error)
+                sure = round(0.15 + 0.7 * said + 0.1 * rng.random(), 3)
+                rows.append((i, system, "right" if said else "wrong", judge, 1, length, sure))
+                if judge == "hasty":
+                    again = said and rng.random() < 0.8
+                    rows.append((i, system, "right" if again else "wrong", judge, 2, length, ""))
+            if i % 3 == 0:
+                rows.append((i, system, "right" if right else "wrong", "ann", "", "", ""))
+    header = ["item", "system", "verdict", "rater", "position", "length", "guess"]
+    write(folder / "judged" / "grades.csv", header, rows)
 
 
 def _wide(folder: Path) -> None:

@@ -19,6 +19,8 @@ from noracle.accuracy.check import (
 from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
 from noracle.accuracy.estimate import estimate_accuracies, estimate_accuracy
+from noracle.accuracy.judge import check_judge, estimate_with_judges, route_judged
+from noracle.accuracy.panel import certify_panel
 from noracle.accuracy.route import route_items
 from noracle.accuracy.sensitivity import check_sensitivity, range_unsure
 from noracle.accuracy.stream import AccuracyStream
@@ -26,6 +28,10 @@ from noracle.accuracy.stream import AccuracyStream
 __all__ = [
     "estimate_accuracy",
     "estimate_accuracies",
+    "estimate_with_judges",
+    "check_judge",
+    "certify_panel",
+    "route_judged",
     "AccuracyStream",
     "compare_systems",
     "race_systems",

@@ -73,6 +73,7 @@ Interval = Literal[
     "theorem4",
 ]
 Rate = float | Mapping[Any, float]
+Strata = Literal["auto", "apart"]
 Checks = Sequence[Check] | Literal["auto", "none"]
 VACUOUS = "the interval is [0, 1]: these labels say nothing at this confidence"
 METHODS = ("ml", "ivw", "weighted", "complementary", "ordinary", "scores")
@@ -145,6 +146,7 @@ def estimate_accuracy(
     checks: Checks = "auto",
     protocol: Literal["question", "sets"] | None = None,
     clusters: Literal["auto", "ignore"] = "auto",
+    strata: Strata = "auto",
     repeats: Repeats | None = None,
     strict: bool = False,
     seed: int = 0,
@@ -201,6 +203,10 @@ def estimate_accuracy(
         takes the cluster as the unit where that matters: for items beyond these, and where whole
         clusters were labelled. The interval is then ``clusters`` (bets on one number per cluster),
         or ``cr2`` for ``wald``. ``ignore`` takes all items as independent.
+    strata
+        ``auto`` pools strata where the labels fall on them as on a random sample of all items.
+        ``apart`` makes each a part with a known share (post-stratification), which is narrower
+        where strata differ in accuracy. It must be chosen before the labels are seen.
     repeats
         Where items were answered more than once (column ``repeat``): ``mean``, the accuracy of one
         run; ``all``, the share of items that are right every time; ``any``, at least once. By
@@ -233,6 +239,7 @@ def estimate_accuracy(
     if isinstance(false_no, Estimate) or isinstance(false_yes, Estimate):
         return _with_estimated_rates(**given)
     choose("clusters", clusters, ("auto", "ignore"))
+    choose("strata", strata, ("auto", "apart"))
     evidence = taking_repeats(evidence, repeats)
     rates = ErrorRates(false_no, false_yes) if false_no or false_yes else None
     found = counts_of(
@@ -250,9 +257,9 @@ def estimate_accuracy(
         most = max(c.n_classes for c in found.items)
         found = dataclasses.replace(found, most_answers=dict.fromkeys(found.most_answers, most))
     counts = found.without_clusters()
-    strata = strata_of(counts)
+    stratified, groups = strata == "apart", strata_of(counts)
     settings = LimitSettings(
-        **_chosen(strata, method, interval, weight, transition, rates, guess, beyond=beyond),
+        **_chosen(groups, method, interval, weight, transition, rates, guess, beyond=beyond),
         weight=weight,
         inverse=None if transition is None else transition_scores(transition),
         classes=None if classes is None else tuple(classes),
@@ -264,14 +271,23 @@ def estimate_accuracy(
     grouped = found if together else None
 
     def limits(below: float, above: float) -> Whole:
-        return _whole(counts, strata, settings, below, above, beyond=beyond, grouped=grouped)
+        return _whole(
+            counts,
+            groups,
+            settings,
+            below,
+            above,
+            beyond=beyond,
+            grouped=grouped,
+            stratified=stratified,
+        )
 
     whole = limits(*tails(confidence, side))
-    if beyond and any(counts.items.values()) and not any(s.answered for s in strata):
+    if beyond and any(counts.items.values()) and not any(s.answered for s in groups):
         n = sum(counts.items.values())  # items beyond these may have an answer
         high = clopper_pearson(0, n, *tails(confidence, side))[1]
         whole = dataclasses.replace(whole, n=0, value=0.0, limits=Limits(0.0, high))
-    estimate = _told(counts, strata, whole, settings, confidence, side)
+    estimate = _told(counts, groups, whole, settings, confidence, side)
     kind, every_look, _ = _CLUSTERED.get(whole.interval) or INTERVALS.get(
         whole.interval, INTERVALS[settings.interval]
     )
@@ -282,7 +298,7 @@ def estimate_accuracy(
         kind=kind,
         error_rate=1 - confidence,
         anytime=every_look and not whole.fixed,
-        assumptions=_assumptions(counts, strata, settings, population, grouped, refuted, estimate),
+        assumptions=_assumptions(counts, groups, settings, population, grouped, refuted, estimate),
     )
     if settings.interval == "wald" and not _wald_is_sound(estimate):
         warnings.warn(
@@ -318,6 +334,7 @@ def estimate_accuracies(
     checks: Checks = "auto",
     protocol: Literal["question", "sets"] | None = None,
     clusters: Literal["auto", "ignore"] = "auto",
+    strata: Strata = "auto",
     repeats: Repeats | None = None,
     strict: bool = False,
     seed: int = 0,
@@ -336,7 +353,7 @@ def estimate_accuracies(
         Which systems, in this order; all by default, sorted by name.
     method, interval, confidence, side, weight, transition, classes, false_no, false_yes, guess
         As in :func:`estimate_accuracy`, the same for every system.
-    population, checks, protocol, clusters, repeats, strict, seed
+    population, checks, protocol, clusters, strata, repeats, strict, seed
         As in :func:`estimate_accuracy`. A check with one part per system bears on that system only.
 
     Returns
@@ -539,6 +556,7 @@ def _whole(
     *,
     beyond: bool,
     grouped: AccuracyCounts | None,
+    stratified: bool,
 ) -> Whole:
     """Value and limits over all items."""
     used = of_kind(strata, settings.method)
@@ -550,6 +568,7 @@ def _whole(
         scored=settings.scored,
         whole=counts.whole,
         beyond=beyond and (plain or settings.scored),
+        stratified=stratified,
     )
     require(
         not beyond or len({s.weight for s in strata if s.items}) <= 1,

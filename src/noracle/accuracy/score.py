@@ -192,6 +192,22 @@ def guessed_scores(t: Tally, guess: float | None = None) -> tuple[float, float]:
     return right + (1 - right) * yes - right * no, 1 - (wrong + (1 - wrong) * no - wrong * yes)
 
 
+def assisted_scores(
+    graded: Mapping[tuple[bool, float], int], *, mean: float, weight: float
+) -> list[Score]:
+    """Scores of graded answers (right or not, a judge's guess) with the accuracy as their mean:
+    1{right} - λ·(guess - mean guess of all answers).
+
+    Examples
+    --------
+    >>> [s.value for s in assisted_scores({(True, 0.75): 2, (False, 0.25): 1}, mean=0.5, weight=1.0)]
+    [0.25, 0.75]
+    """
+    low, high = -weight * (1 - mean), 1 + weight * mean
+    rows = sorted(graded.items())
+    return [Score(y - weight * (f - mean), low, high, n) for (y, f), n in rows]
+
+
 def score_ends(
     verdict: Verdict, n_classes: int, n_ruled_out: int = 1, most_answers: int = 1
 ) -> tuple[float, float]:
@@ -572,8 +588,9 @@ def sample_of(
     scored: bool,
     whole: bool,
     beyond: bool,
+    stratified: bool = False,
 ) -> Sample:
-    """The parts that the design forces, and no others.
+    """The parts that the design forces, and no others; all strata where it is ``stratified``.
 
     Numbers of classes are ``apart`` where a label's law depends on them: a uniform question is
     answered yes with probability 1/K. Strata are apart where they were labelled at different rates;
@@ -583,7 +600,8 @@ def sample_of(
     """
     several = len({s.n_classes for s in strata if s.n()}) > 1
     sizes = [(s.items if beyond else s.answered, s.usable(unanswered=beyond)) for s in strata]
-    unequal = rates_p_value(sizes) < DIFFERENT_BELOW or (apart and several and method in VERDICT_OF)
+    unequal = stratified or rates_p_value(sizes) < DIFFERENT_BELOW
+    unequal = unequal or (apart and several and method in VERDICT_OF)
     groups: dict[tuple[str, int, float], list[Stratum]] = defaultdict(list)
     for s in strata:
         weight = 0.0 if scored and not unequal else s.weight

@@ -44,6 +44,7 @@ How accurate?
     race       Drop systems that are certainly not the best, label by label, valid however often one looks.
     rank       Rank systems by preferences, with what being shown first is worth taken out.
     check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
+    judge      Say how good a judge is that graded everything, and how accurate systems are with its help.
     mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
 Better than people?
     certify    Certify that a system is more accurate than the average annotation, or say why not.
@@ -155,7 +156,7 @@ FINE, NO, BAD_INPUT, UNDECIDED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 _WITH_FILES = {
     *("estimate", "compare", "race", "check", "route", "certify", "ceiling", "agreement", "mean"),
-    *("alarm", "ranges", "conflict"),
+    *("alarm", "ranges", "conflict", "judge"),
 }
 """The verbs that take tables as options, in whose words their errors are said."""
 _GLOBAL = ("--debug", "-v", "-vv", "--verbose", "-q", "--quiet")

@@ -322,6 +322,7 @@ class Sources:
         "item, system, verdict (is this answer right? right, wrong, unsure); rater, propensity, at. Or results of promptfoo, "
         "DeepEval, Inspect, lm-eval, OpenTelemetry; FILE#METRIC chooses a metric."
     )
+    raters: Names = _evidence("Only the judgements and grades of these raters; default all.", "A,B")
     items: File = _evidence("item; n_classes, stratum, cluster, weight.")
     wide: bool = _evidence(
         "The answers have one row per item; needed only where their columns do not tell.",
@@ -405,6 +406,8 @@ class Sources:
             **{name: getattr(self, name) for name in same},
         ).with_repeats(self.repeats)
         settings.notes += evidence.inferred
+        if self.raters is not None:
+            evidence = evidence.of_raters(names(self.raters) or ())
         if labels and evidence.judgements is None and evidence.grades is None:
             tables = "--judgements (item, class, verdict) or --grades (item, system, verdict)"
             others = "--label or --ruled-out with a column of a wide --answers file, or --counts"

@@ -37,7 +37,7 @@ class _RouteOptions:
 
 
 _TAKEN = (
-    *("answers", "judgements", "grades", "items", "wide"),
+    *("answers", "judgements", "grades", "raters", "items", "wide"),
     *("columns", "no_answer", "invalid", "n_classes", "classes"),
 )
 

@@ -148,7 +148,8 @@ class Evidence:
         grades
             ``item``, ``system``, ``verdict`` (is this system's answer to this item right? yes/no,
             true/false, 1/0, right/wrong, correct/incorrect, pass/fail, unsure) and optionally
-            ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``. They need neither answers nor
+            ``rater``, ``propensity``, ``cost``, ``at``, ``cluster``; of a judge ``guess`` (how sure it is
+            that the answer is right), ``position`` and ``length``. They need neither answers nor
             classes, so that answers may be free text. A grade speaks of its own system; with a
             propensity (of a question about that answer, given the item) of all systems, as a
             question about that class.
@@ -405,6 +406,28 @@ class Evidence:
             return self
         kept = self._known("labels", "propensities")
         return dataclasses.replace(self, repeats_as=how, _kept=kept)
+
+    def of_raters(self, raters: Sequence[str]) -> Self:
+        """The same evidence with the judgements and grades of these raters alone; all items stay.
+
+        Examples
+        --------
+        >>> grades = {"item": [1, 2, 1], "system": ["a"] * 3, "verdict": ["yes", "no", "no"], "rater": ["model", "model", "ann"]}
+        >>> evidence = Evidence.from_tables(grades=grades).of_raters(["ann"])
+        >>> evidence.rows("grades", "item", "verdict"), sorted(evidence.rows("items", "item"))
+        ([(1, 'no')], [(1,), (2,)])
+        """
+        made: dict[str, Any] = {}
+        for name in ("judgements", "grades"):
+            frame = getattr(self, name)
+            if frame is not None and "rater" in frame.columns:
+                made[name] = frame.filter(nw.col("rater").is_in(list(raters)))
+        rule = f"must have a column rater with one of {list(raters)}"
+        there = any(has_rows(frame.select("item")) for frame in made.values())
+        require_evidence(there, "judgements and grades", rule, "none")
+        if self.open_ended:
+            made |= {"items": distinct(self.grades, "item"), "_listed": True}  # type: ignore[arg-type]
+        return dataclasses.replace(self, **made, _kept={}, _checked=[])
 
     @property
     def _about(self) -> tuple[Any, ...]:

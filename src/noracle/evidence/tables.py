@@ -2,7 +2,7 @@
 
     answers      item, system, answer, [guess, state, repeat, after_answers]
     judgements   item, class, verdict, [rater, propensity, cost, at]
-    grades       item, system, verdict, [rater, propensity, cost, at, cluster]
+    grades       item, system, verdict, [rater, propensity, cost, at, cluster, guess, position, length]
     items        item, [n_classes, stratum, cluster, weight, text, options, image]
     ratings      item, rater, label
     scores       item, rater, value
@@ -133,7 +133,14 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(name="verdict", kind="verdict"),
         *_SAID,
     ),
-    "grades": (_SYSTEM, Column(name="verdict", kind="grade"), *_SAID, _optional("cluster", "name")),
+    "grades": (
+        _SYSTEM,
+        Column(name="verdict", kind="grade"),
+        *_SAID,
+        _optional("cluster", "name"),
+        _optional("guess", "number", low=0, high=1),
+        *(_optional(name, "any") for name in ("position", "length")),
+    ),
     "items": (
         Column(name="n_classes", kind="count", required=False),
         _optional("stratum", "name"),

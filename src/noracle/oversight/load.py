@@ -21,11 +21,12 @@ from typing import Any, Literal, TypeVar
 import narwhals as nw
 
 from noracle import counts
+from noracle.accuracy.judge import judges_in
 from noracle.counts.totals import remember
 from noracle.errors import EvidenceError, EvidenceWarning, require_evidence
 from noracle.evidence import Evidence, Ratings
 from noracle.evidence.classes import no_answers
-from noracle.evidence.frames import fetch, open_frames
+from noracle.evidence.frames import distinct, fetch, open_frames
 from noracle.evidence.prices import Prices, read_prices
 from noracle.evidence.tables import TABLES, kind_of, shape_of
 from noracle.oversight.model import Inventory, Source
@@ -148,6 +149,8 @@ class Loaded:
         What was found, and what was set.
     evidence
         Answers, judgements and grades, or None where there are none of them.
+    judged, people
+        The evidence with the grades of judges, who graded everything; and the raters that are none.
     ratings
         Ratings, with the answers beside them where both are long tables; or None.
     scores
@@ -193,6 +196,7 @@ class Loaded:
             self.evidence = self._open_evidence()
             if self.evidence is not None:
                 self.evidence._meet()
+            self._leave_out_judges()
             self.ratings = self._open_ratings()
         said = [str(w.message) for w in heard if issubclass(w.category, EvidenceWarning)]
         opened = [part for part in (self.evidence, self.ratings) if part is not None]
@@ -200,6 +204,20 @@ class Loaded:
         self.notes += [line for line in read if not any(text.startswith(line) for text in said)]
         self.notes += said
         self.partitions = None if store is None else self._count_partitions(store, progress)
+
+    def _leave_out_judges(self) -> None:
+        """Keep the judges' grades for the one question that does not take them for the truth."""
+        self.judged: Evidence | None = None
+        self.people: tuple[str, ...] = ()
+        whole = self.evidence
+        judges = () if whole is None or self.grades is None else judges_in(whole)
+        if whole is None or not judges:
+            return
+        raters = {rater for (rater,) in fetch(distinct(whole.grades, "rater"))}  # type: ignore[arg-type]
+        self.judged, self.people = whole, tuple(sorted(raters - {None, *judges}))
+        if self.people:
+            self.evidence = whole.of_raters(self.people)
+            self.notes.append(f"grades by {', '.join(judges)} are a judge's: no label elsewhere")
 
     # The evidence as options of the command line, so that every figure can be made again.
 
@@ -246,9 +264,12 @@ class Loaded:
             words += flags(conflicts=None if conflicts == "error" else conflicts)
         return words + [w for path in self.stored_paths if stored for w in ("--counts", path)]
 
-    def table_words(self, *, systems: bool = True) -> list[str]:
-        """The tables, and how they are read; without ``systems`` columns tell themselves."""
+    def table_words(self, *, systems: bool = True, people: bool = True) -> list[str]:
+        """The tables, and how they are read; without ``systems`` columns tell themselves, and
+        without ``people`` judges are among the raters.
+        """
         words = [word for s in self._tables for word in (f"--{s.kind}", self.path(s))]
+        words += flags(raters=self.people if people and self.people else None)
         o, columns = self._wide_answers, {}
         if o and systems:
             words += flags(wide=True, systems=o.get("systems"), item=o.get("item"))

@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from noracle.accuracy import (
+    certify_panel,
+    check_judge,
     check_sensitivity,
     compare_systems,
     estimate_accuracies,
+    estimate_with_judges,
     range_unsure,
     route_items,
 )
 from noracle.accuracy.check import for_comparison, is_question, label_checks
+from noracle.accuracy.judge import judges_in
 from noracle.counts import Sketch
 from noracle.errors import ArgumentError, EvidenceWarning, GuaranteeWarning, NoracleError
 from noracle.evidence import Evidence
@@ -178,6 +182,38 @@ def comparison(asking: Asking) -> StepOutcome | str:
     result = compare_systems(patterns, confidence=asking.level, checks=checked)
     words = asking.loaded.evidence_words()
     return asking.outcome([result], "compare", words, "repeats", "protocol", "level", "seed")
+
+
+def needs_judge(loaded: Loaded) -> str:
+    """Grades of everything by a judge, and of some by people."""
+    if loaded.judged is not None and loaded.people:
+        return ""
+    return "No rater graded everything beside others that graded some. Let a model grade all answers, and name it in a column rater."
+
+
+def judge(asking: Asking) -> StepOutcome | str:
+    """The accuracy with the judge's help, how good each judge is, and panels of several."""
+    loaded = asking.loaded
+    if loaded.judged is None:
+        return needs_judge(loaded)
+    about: dict[str, Any] = {"confidence": asking.level, "seed": asking.seed}
+    judges = judges_in(loaded.judged)
+    results: list[Result] = [*estimate_with_judges(loaded.judged, judge=judges, **about).values()]
+    results += [check_judge(loaded.judged, judge=name, **about) for name in judges]
+    if len(judges) > 1:
+        sure: dict[str, Any] = {"panel": judges, "confidence": asking.level}
+        results += [certify_panel(loaded.judged, system=s, **sure) for s in loaded.systems]
+    words = loaded.table_words(people=False)
+    words += flags(conflicts=None if loaded.settings.conflicts == "error" else "drop")
+    return asking.outcome(results, "judge", words, "level", "seed")
+
+
+def judged_statements(loaded: Loaded) -> int:
+    """An accuracy of each system, and a panel where there are several judges; what the card of a
+    judge says holds one by one.
+    """
+    judged = loaded.judged
+    return 0 if judged is None else len(loaded.systems) * (1 + (len(judges_in(judged)) > 1))
 
 
 def needs_judgements(loaded: Loaded) -> str:
@@ -557,6 +593,13 @@ _QUESTIONS: tuple[tuple[Any, ...], ...] = (
     ("accuracy", "How accurate is each system?", needs_labels, accuracy, lambda x: len(x.systems)),
     ("comparison", "Which system is better?", needs_pairs, comparison, lambda _: 1),
     ("checks", "Were the labels collected fairly?", needs_judgements, checks, _UNSURE),
+    (
+        "judge",
+        "How good is the judge, and what does it save?",
+        needs_judge,
+        judge,
+        judged_statements,
+    ),
     ("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
     ("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),
     ("conflict", "Who cannot all be right?", needs_claim, conflict),

@@ -21,6 +21,8 @@ PLAIN: Mapping[str, str] = {
     "same label rate in all strata": "In every part of the items the same share of them was labelled.",
     "number of questions fixed beforehand": "How often an item was asked about does not depend on what was said of it.",
     "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",
+    "judge blind to the people": "The judge did not see what people said.",
+    "labels drawn where the panel agrees": "Where the panel agrees, the labelled items were drawn at random.",
     "verdicts missing at random": "Where nobody was sure, the answers are as good as elsewhere.",
     "recorded propensities": "Each question was asked with the chance that was written down for it.",
     "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",

@@ -18,6 +18,7 @@ TESTS = {
     "t": "Student's t on match minus share of the top label, item by item",
     "binomial": "exact tails of match rate and ceiling, apart",
     "exact": "exact tails of match rate and ceiling, apart",
+    "panel": "exact tail of draws without replacement, where the panel agrees",
     "paper-hms": "heuristic margin separation, as published",
     "paper-oms": "optimal margin separation, as published",
 }
@@ -35,6 +36,9 @@ def describe(result: Certificate) -> Content:
     limit = f"{words.percent(result.confidence)} lower limit {signed(result.low)}"
     verdict = "CERTIFIED" if result.certified else "NOT certified"
     difference = f"difference {signed(result.value)}, {limit}"
+    if result.test == "panel":
+        limit = f"{words.percent(result.confidence)} upper limit {words.number(1 - result.low, 4)}"
+        difference = f"unanimous and wrong {words.number(1 - result.value, 4)}, {limit}"
     p, attained = result.diagnostics.get("p_value"), ""
     if not math.isnan(result.attained):
         tail = f" ({words.p_value(p)})" if isinstance(p, float) else ""
@@ -59,7 +63,22 @@ def _ceilings(result: Certificate) -> dict[str, float]:
     return {name: _or_nan(value) for name, value in found.items()}
 
 
+_PANEL = {
+    "unanimous": "share of the items on which the panel agrees",
+    "bound": "unanimous and wrong, at most",
+    "error_correlation": "mean correlation of the errors of two members",
+    "all_wrong_if_independent": "share on which all would be wrong if each erred for itself",
+    "effective_votes": "independent votes that the mean vote of the panel is worth",
+}
+
+
 def _figures(result: Certificate) -> ContentTable:
+    if result.test == "panel":
+        told = [
+            (name.replace("_", " "), result.diagnostics.get(name), _PANEL[name]) for name in _PANEL
+        ]
+        panel = ((name, words.number(float(v), 4), said) for name, v, said in told if v is not None)
+        return table(f"Panel {result.subject}", ("figure", "value", ""), panel, text=(0, -1))
     rows = [("system matches the vote", _or_nan(result.diagnostics.get("match_rate")), "")]
     for name, value in _ceilings(result).items():
         used = ", used by the test" if len(rows) == 1 else ""
@@ -82,6 +101,14 @@ def draw(result: Certificate, ax: Axes | None = None) -> Axes:
     """
     from noracle.report.plots import BLUE, GREY, INK, ORANGE, mark, name_rows, new_axes, span
 
+    if result.test == "panel":
+        ax = new_axes(ax, 1)
+        span(ax, 0, 0.0, 1 - result.low, BLUE if result.certified else ORANGE)
+        mark(ax, (1 - result.value, 0), "o", INK, markersize=7)
+        ax.axvline(1 - result.margin, color=INK, linestyle="--", linewidth=1)
+        name_rows(ax, ["unanimous and wrong"])
+        ax.set_xlabel(f"share, bar to the {words.percent(result.confidence)} limit; dashed: claim")
+        return ax
     ceilings = _ceilings(result)
     used = next(iter(ceilings.values()))
     rate = _or_nan(result.diagnostics.get("match_rate"))

@@ -16,6 +16,8 @@ METHODS = {
     "ordinary": "ordinary labels",
     "scores": "mean of unbiased scores",
     "scel": "surrogate loss of ruled-out labels",
+    "post-stratified": "people's grades, divided by the judge's verdict",
+    "ppi": "mean of the judge's guesses, corrected by people's grades",
     "multippi": "best weights over all raters",
     "classical": "mean of the labels alone",
     "plurality": "share of the most frequent label (no assumption about annotators)",
@@ -30,6 +32,7 @@ MEASURES = {"scel": "surrogate loss"}
 INTERVALS = {
     "exact": "exact",
     "hypergeometric": "exact for a finite number of items (hypergeometric)",
+    "two parts": "exact for two parts",
     "parts": "one bound for the sum over parts (Chernoff)",
     "clusters": "betting on clusters, for this number of them",
     "anytime": "likelihood-mixture confidence sequence",

@@ -226,9 +226,40 @@ def verify_certificate(certificate: Certificate) -> bool:
     (True, False)
     """
     try:
+        if certificate.test == "panel":
+            return _panel_holds(certificate)
         return _Again(certificate).holds()
     except (KeyError, TypeError, ValueError, ArithmeticError, IndexError, AttributeError):
         return False
+
+
+def _panel_holds(said: Certificate) -> bool:
+    """Whether bound and verdict of a panel follow from its counts, in whole numbers."""
+    items, size, n, wrong = (
+        int(said.inputs[name]) for name in ("items", "unanimous", "labelled", "wrong")
+    )
+    at_most, error = float(said.inputs["at_most"]), 1 - float(said.inputs["confidence"])
+    if not (0 <= wrong <= n <= size <= items and 0 < at_most < 1 and 0 < error < 1):
+        return False
+
+    def tail(most: int) -> float:
+        """P(X <= wrong) with so many wrong ones among the unanimous."""
+        ways = (math.comb(most, x) * math.comb(size - most, n - x) for x in range(wrong + 1))
+        return float(Fraction(sum(ways), math.comb(size, n)))
+
+    a, b = wrong, size - (n - wrong)  # the largest number that is not refuted
+    while a < b:
+        middle = (a + b + 1) // 2
+        a, b = (middle, b) if tail(middle) > error else (a, middle - 1)
+    bound, allowed = a / items, math.floor(at_most * items + 1e-9)
+    attained = 1.0 if allowed + 1 > size - (n - wrong) else 0.0
+    if not attained and n and allowed + 1 >= wrong:
+        attained = 1 - tail(allowed + 1)
+    value = 1 - wrong * size / (n * items) if n else math.nan if size else 1.0
+    same = ((said.value, value), (said.low, 1 - bound), (said.attained, attained))
+    told = all(abs(x - y) < _CLOSE or (math.isnan(x) and math.isnan(y)) for x, y in same)
+    fits = abs(said.margin - (1 - at_most)) < _CLOSE and 1 - said.confidence == error
+    return told and fits and said.certified == (bound <= at_most + 1e-12)
 
 
 class _Again:

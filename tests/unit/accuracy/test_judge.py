@@ -1,0 +1,454 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, hypergeom
+
+from noracle import (
+    Certificate,
+    Evidence,
+    EvidenceError,
+    certify_panel,
+    check_judge,
+    estimate_accuracy,
+    estimate_with_judges,
+    read_result,
+    route_judged,
+)
+from noracle.accuracy.judge import REST, RIGHT, judged_answers, judges_in, worth_parts
+from noracle.errors import ArgumentError
+
+Rows = list[tuple[Any, ...]]
+
+
+def grades(rows: Rows, *more: str) -> dict[str, list[Any]]:
+    names = ("item", "system", "verdict", "rater", *more)
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def world(
+    n: int = 300, graded: int = 90, *, flip: float = 0.1, seed: int = 1, judges: int = 1
+) -> Rows:
+    """Judges that err now and then, and one person."""
+    rng = np.random.default_rng(seed)
+    right = rng.random(n) < 0.7
+    rows: Rows = []
+    for j in range(judges):
+        said = right ^ (rng.random(n) < flip)
+        rows += [(i, "a", "right" if said[i] else "wrong", f"model-{j}") for i in range(n)]
+    people = rng.permutation(n)[:graded].tolist()
+    return rows + [(i, "a", "right" if right[i] else "wrong", "ann") for i in people]
+
+
+def evidence(rows: Rows, *more: str, **options: Any) -> Evidence:
+    return Evidence.from_tables(grades=grades(rows, *more), **options)
+
+
+# accuracy
+
+
+def test_value_is_the_sum_over_the_parts() -> None:
+    rows = world()
+    said = {i: verdict for i, _, verdict, rater in rows if rater == "model-0"}
+    people = {i: verdict == "right" for i, _, verdict, rater in rows if rater == "ann"}
+    value = 0.0
+    for word in ("right", "wrong"):
+        part = [i for i, v in said.items() if v == word]
+        value += len(part) / 300 * np.mean([people[i] for i in part if i in people])
+    found = estimate_with_judges(evidence(rows))["a"]
+    assert found.value == pytest.approx(value)
+    assert found.low < value < found.high
+    assert (found.interval, found.method) == ("two parts", "post-stratified")
+    assert found.guarantee.kind.label == "finite-sample"
+
+
+def test_a_good_judge_is_narrower_than_people_alone_and_says_how_many_labels_it_saves() -> None:
+    rows = world(3000, 300)
+    found = estimate_with_judges(evidence(rows), half_width=0.03)["a"]
+    told = found.diagnostics["judge"]
+    assert found.width < 0.85 * (told["alone"]["high"] - told["alone"]["low"])
+    assert told["grades"] == 300 < told["grades_alone"]
+    assert told["labels_ratio"] < 0.75
+    assert told["wanted"]["with"] < told["wanted"]["alone"]
+    alone = evidence([row for row in rows if row[3] == "ann"], items={"item": list(range(3000))})
+    same = estimate_accuracy(alone)
+    assert (told["alone"]["low"], told["alone"]["high"]) == pytest.approx((same.low, same.high))
+
+
+def test_an_inverted_judge_is_as_good_as_a_right_one() -> None:
+    rows = world()
+    turned = [
+        (i, s, {"right": "wrong", "wrong": "right"}[v] if r != "ann" else v, r)
+        for i, s, v, r in rows
+    ]
+    one, two = (estimate_with_judges(evidence(r))["a"] for r in (rows, turned))
+    assert (one.low, one.high) == pytest.approx((two.low, two.high))
+
+
+def test_which_parts_are_made_does_not_depend_on_what_people_said() -> None:
+    assert worth_parts([(50, 10), (50, 10)])
+    assert not worth_parts([(99, 20), (1, 0)])
+    assert worth_parts([(500, 100), (500, 10)])  # drawn at two rates: together they are no sample
+    rare = [(i, "a", "right" if i else "wrong", "model") for i in range(100)]
+    rare += [(i, "a", "right" if i % 3 else "wrong", "ann") for i in range(0, 100, 4)]
+    found = estimate_with_judges(evidence(rare))["a"]
+    told = found.diagnostics["judge"]["alone"]
+    assert (found.low, found.high) == (told["low"], told["high"])
+    assert any("not used" in note for note in found.notes)
+
+
+def test_the_verdict_of_the_majority_counts() -> None:
+    rows = world(judges=3)
+    told = judged_answers(evidence(rows))
+    assert told.judges == ("model-0", "model-1", "model-2")
+    assert told.people == ("ann",)
+    by = {j: {i: v for i, _, v, r in rows if r == j} for j in told.judges}
+    for a in told.answers["a"]:
+        votes = sum(by[j][a.item] == "right" for j in told.judges)
+        assert a.called == (RIGHT if votes >= 2 else REST)
+
+
+def test_named_judge_leaves_the_others_out() -> None:
+    told = judged_answers(evidence(world(judges=2)), judge="model-1")
+    assert (told.judges, told.people) == (("model-1",), ("ann",))
+
+
+def test_ppi_is_the_corrected_mean() -> None:
+    rows = [(*row, 0.9 if row[2] == "right" else 0.2) for row in world(400, 100)]
+    by = {i: g for i, *_, rater, g in rows if rater != "ann"}
+    people = {i: v == "right" for i, _, v, rater, _ in rows if rater == "ann"}
+    found = estimate_with_judges(evidence(rows, "guess"), method="ppi", weight=0.5)["a"]
+    mean = np.mean(list(by.values()))
+    wanted = 0.5 * mean + np.mean([y - 0.5 * by[i] for i, y in people.items()])
+    assert found.value == pytest.approx(wanted)
+    assert found.low < wanted < found.high
+    assert found.width < 0.3
+
+
+def test_ppi_refuses_grades_at_two_rates() -> None:
+    rows = [(i, "a", "right" if i < 50 else "wrong", "model") for i in range(100)]
+    rows += [(i, "a", "right", "ann") for i in (*range(40), 60, 61)]
+    with pytest.raises(ArgumentError, match="at one rate"):
+        estimate_with_judges(evidence(rows), method="ppi")
+    found = estimate_with_judges(evidence(rows))["a"]
+    assert found.interval == "two parts"
+    assert "alone" not in found.diagnostics["judge"]
+
+
+def test_people_at_two_rates_in_the_strata_of_a_part_are_kept_apart() -> None:
+    items = {"item": list(range(400)), "stratum": ["easy", "hard"] * 200}
+    rows = [(i, "a", "right" if i % 4 < 2 else "wrong", "model") for i in range(400)]
+    easy = [i for i in range(400) if i % 2 == 0][:120]
+    rows += [(i, "a", "right" if i in easy else "wrong", "ann") for i in (*easy, *range(1, 40, 2))]
+    found = estimate_with_judges(evidence(rows, items=items))["a"]
+    assert len(found.diagnostics["parts"]) == 4
+    assert found.value == pytest.approx(0.5)
+
+
+def test_answers_that_are_not_there_are_wrong() -> None:
+    answers = {"item": list(range(100)), "system": ["a"] * 100, "answer": ["x"] * 80 + [None] * 20}
+    rows = [(i, "a", "right", "model") for i in range(80)]
+    rows += [(i, "a", "right", "ann") for i in range(80)]
+    found = estimate_with_judges(Evidence.from_tables(answers, grades=grades(rows)), judge="model")[
+        "a"
+    ]
+    assert (found.value, found.low, found.high) == (0.8, 0.8, 0.8)
+
+
+def test_more_than_one_system_and_json() -> None:
+    rows = world() + [(i, "b", *rest) for i, _, *rest in world(seed=2)]
+    found = estimate_with_judges(evidence(rows))
+    assert list(found) == ["a", "b"]
+    assert read_result(found["b"].to_dict()) == found["b"]
+    assert list(estimate_with_judges(evidence(rows), systems=["b"])) == ["b"]
+
+
+def test_graded_answers_that_other_judges_see_otherwise_fail_the_check() -> None:
+    rows = [(i, "a", "right", "m") for i in range(400)]
+    rows += [(i, "a", "right" if i < 200 else "wrong", "k") for i in range(400)]
+    rows += [(i, "a", "right", "l") for i in range(400)]
+    rows += [(i, "a", "right", "ann") for i in range(60)]  # only those that k calls right, too
+    found = estimate_with_judges(evidence(rows))["a"]
+    assert found.guarantee.kind.label == "heuristic"
+    assert "graded whatever the answer" in [
+        a.name for a in found.guarantee.assumptions if a.status == "failed"
+    ]
+
+
+# awkward tables
+
+
+def test_a_judge_that_graded_all_but_three_is_found() -> None:
+    rows = [row for row in world() if row[3] == "ann" or row[0] > 2]
+    assert judges_in(evidence(rows)) == ("model-0",)
+    told = judged_answers(evidence(rows, items={"item": list(range(300))}))
+    assert [a.called for a in told.answers["a"] if a.item < 3] == [REST] * 3
+
+
+def test_duplicates_change_nothing() -> None:
+    rows = world()
+    one, two = (estimate_with_judges(evidence(r))["a"] for r in (rows, rows * 2))
+    assert one == two
+
+
+def test_order_of_rows_changes_nothing() -> None:
+    rows = world(judges=2)
+    one, two = (estimate_with_judges(evidence(r))["a"] for r in (rows, rows[::-1]))
+    assert one == two
+    first, last = (check_judge(evidence(r), judge="model-0") for r in (rows, rows[::-1]))
+    assert first == last
+
+
+def test_people_who_disagree_are_an_error_or_left_out() -> None:
+    rows = world()
+    i = next(row[0] for row in rows if row[3] == "ann")
+    bad = [*rows, (i, "a", "right", "bob"), (i, "a", "wrong", "bob")]
+    with pytest.raises(EvidenceError, match=f"contradict each other; got 1 .* at item {i}"):
+        estimate_with_judges(evidence(bad))
+    found = estimate_with_judges(evidence(bad, conflicts="drop"))["a"]
+    assert found.guarantee.kind.label == "heuristic"  # some verdicts are wrong, and others may be
+    assert found.counts["unused"] == {"contradictory items": 1}
+
+
+def test_a_judge_of_two_minds_is_an_error() -> None:
+    with pytest.raises(EvidenceError, match="contradict"):
+        estimate_with_judges(
+            evidence([*world(), (0, "a", "right", "model-0"), (0, "a", "wrong", "model-0")])
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (world(graded=0), "raters"),
+        ([(i, "a", "maybe", "model") for i in range(9)], "must say right, wrong or unsure"),
+        ([*world(), (None, "a", "right", "ann")], "must not be null"),
+    ],
+)
+def test_faults_are_named(rows: Rows, message: str) -> None:
+    with pytest.raises(EvidenceError, match=message):
+        estimate_with_judges(evidence(rows))
+
+
+def test_grades_without_raters_and_no_grades_are_refused() -> None:
+    table = grades(world())
+    del table["rater"]
+    with pytest.raises(EvidenceError, match="column rater"):
+        estimate_with_judges(Evidence.from_tables(grades=table))
+    answers = Evidence.from_tables({"item": [1], "system": ["a"], "answer": [0]}, n_classes=2)
+    with pytest.raises(EvidenceError, match="must have grades"):
+        estimate_with_judges(answers)
+
+
+def test_names_that_are_not_there_are_answered_with_those_that_are() -> None:
+    with pytest.raises(EvidenceError, match="Known are model-0, ann"):
+        estimate_with_judges(evidence(world()), judge="model")
+    with pytest.raises(EvidenceError, match="Known are a"):
+        estimate_with_judges(evidence(world()), systems=["x"])
+    with pytest.raises(ArgumentError, match="must differ"):
+        estimate_with_judges(evidence(world()), judge="ann", people="ann")
+
+
+def test_people_with_propensities_are_refused() -> None:
+    rows = [(*row, 0.5 if row[3] == "ann" else None) for row in world()]
+    with pytest.raises(EvidenceError, match="must have no propensity"):
+        estimate_with_judges(evidence(rows, "propensity"))
+
+
+def test_all_grades_in_one_part_leave_the_other_open() -> None:
+    rows = [(i, "a", "right" if i < 60 else "wrong", "model") for i in range(100)]
+    rows += [(i, "a", "right", "ann") for i in range(40)]
+    found = estimate_with_judges(evidence(rows))["a"]
+    assert found.low < 0.6 <= found.high == 1.0
+    assert any("no label" in note for note in found.notes)
+
+
+def test_unsure_people_and_unsure_judges() -> None:
+    rows = world()
+    rows += [(i, "a", "unsure", "bob") for i in range(300)]
+    found = estimate_with_judges(evidence(rows), judge="model-0", people="ann")["a"]
+    assert found == estimate_with_judges(evidence(world()))["a"]
+    told = judged_answers(
+        evidence([(0, "a", "unsure", "m"), (1, "a", "yes", "m"), (1, "a", "yes", "p")])
+    )
+    assert [a.called for a in told.answers["a"]] == [REST, RIGHT]
+
+
+# the judge's card
+
+
+def test_skill_is_what_the_parts_say() -> None:
+    rows = [(i, "a", "right" if i < 60 else "wrong", "m") for i in range(100)]
+    rows += [(i, "a", "right" if i < 50 or i > 89 else "wrong", "p") for i in range(100)]
+    found = {p["what"]: p for p in check_judge(evidence(rows), judge="m").parts}
+    for name, value in (("sensitivity", 50 / 60), ("specificity", 30 / 40), ("agreement", 0.8)):
+        assert found[name]["value"] == pytest.approx(value)
+        assert found[name]["low"] == pytest.approx(value, abs=2e-3)  # every answer is graded
+        assert found[name]["high"] == pytest.approx(value, abs=2e-3)
+
+
+def test_position_bias_is_a_paired_test() -> None:
+    rows: Rows = [(i, "a", "right" if i < 60 else "wrong", "m", 1) for i in range(100)]
+    rows += [(i, "a", "right" if i < 40 else "wrong", "m", 2) for i in range(100)]
+    rows += [(i, "a", "right", "p", None) for i in range(10)]
+    found = check_judge(evidence(rows, "position"), judge="m")
+    assert not found.passed
+    assert found.p_value == pytest.approx(binomtest(20, 20).pvalue)
+    assert "first is favoured in 20 of 20" in found.finding
+
+
+def test_length_and_family_are_tested_together_by_holm() -> None:
+    rows: Rows = []
+    for i in range(60):
+        for system, length in (("m", 90), ("other", 10)):
+            said = "right" if system == "m" or i % 2 else "wrong"
+            rows += [(i, system, said, "m", length), (i, system, "wrong", "p", None)]
+    found = check_judge(evidence(rows, "length"), judge="m")
+    biases = {p["what"]: p for p in found.parts if "bias" in p["what"]}
+    assert set(biases) == {"length bias", "own family bias"}  # the judge is also a system
+    assert all(p["n"] == p["value"] * p["n"] == 30 for p in biases.values())
+    assert found.p_value == pytest.approx(2 * binomtest(30, 30).pvalue)
+    fair = check_judge(evidence([(*r[:2], "wrong", *r[3:]) for r in rows], "length"), judge="m")
+    assert fair.passed
+    assert math.isnan(fair.p_value)
+
+
+def test_several_judges_are_checked_one_by_one() -> None:
+    with pytest.raises(ArgumentError, match="must be named"):
+        check_judge(evidence(world(judges=2)))
+
+
+def test_check_is_written_and_read() -> None:
+    found = check_judge(evidence(world()))
+    assert read_result(found.to_dict()).to_dict() == found.to_dict()
+    assert "sensitivity" in str(found)
+
+
+# what to grade next
+
+
+def test_next_answers_are_ungraded_and_reproducible() -> None:
+    rows = world()
+    graded = {i for i, *_, rater in rows if rater == "ann"}
+    one, two = (route_judged(evidence(r), n=40, seed=5) for r in (rows, rows[::-1]))
+    assert one.rows == two.rows
+    assert len({i for i, *_ in one.rows}) == 40
+    assert not graded & {i for i, *_ in one.rows}
+    assert one.counts[RIGHT] + one.counts[REST] == 40
+    with pytest.raises(ArgumentError, match=r"n must be in \[1, 210\]"):
+        route_judged(evidence(rows), n=211)
+
+
+def test_more_is_asked_where_the_judge_is_in_doubt() -> None:
+    rows: Rows = [(i, "a", "right", "m", 0.99) for i in range(500)]
+    rows += [(i, "a", "wrong", "m", 0.45) for i in range(500, 1000)]
+    rows += [(0, "a", "right", "p", None)]
+    found = route_judged(evidence(rows, "guess"), n=100, seed=1).counts
+    assert found[REST] > 4 * found[RIGHT] > 0
+    found = route_judged(evidence(rows, "guess"), n=999, seed=1).counts
+    assert (found[RIGHT], found[REST]) == (499, 500)
+
+
+# panels
+
+
+def panel_of(n: int, agreed: int, wrong: int, graded: int) -> Evidence:
+    """Two systems that agree on the first items; labels on the first of these."""
+    answers = {
+        "item": [*range(n)] * 2,
+        "system": ["a"] * n + ["b"] * n,
+        "answer": [0] * n + [0] * agreed + [1] * (n - agreed),
+    }
+    said = ["no" if i < wrong else "yes" for i in range(graded)]
+    labels = {"item": [*range(graded)], "class": [0] * graded, "verdict": said}
+    return Evidence.from_tables(answers, labels if graded else None, n_classes=3)
+
+
+def test_bound_is_known_share_times_exact_limit() -> None:
+    found = certify_panel(panel_of(500, 300, 4, 100))
+    most = round(found.diagnostics["bound"] * 500)
+    assert hypergeom.cdf(4, 300, most, 100) > 0.05 >= hypergeom.cdf(4, 300, most + 1, 100)
+    assert found.value == pytest.approx(1 - 0.04 * 0.6)
+    assert found.diagnostics["unanimous"] == 0.6
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 5, 40])
+@pytest.mark.parametrize("at_most", [0.01, 0.05, 0.3])
+def test_certificate_is_verified_and_tampering_is_found(wrong: int, at_most: float) -> None:
+    found = certify_panel(panel_of(500, 300, wrong, 100), at_most=at_most)
+    assert found.verify()
+    assert found.certified == (found.attained >= 0.95)
+    assert Certificate.from_dict(found.to_dict()).verify()
+    fewer = {**found.inputs, "labelled": 300}
+    for change in (
+        {"low": found.low + 1e-3},
+        {"certified": not found.certified},
+        {"inputs": fewer},
+    ):
+        assert not dataclasses.replace(found, **change).verify()
+
+
+def test_no_label_certifies_nothing() -> None:
+    found = certify_panel(panel_of(50, 30, 0, 0))
+    assert not found.certified
+    assert found.diagnostics["bound"] == pytest.approx(0.6)
+    assert math.isnan(found.value)
+    assert found.verify()
+
+
+def test_all_labelled_is_known() -> None:
+    found = certify_panel(panel_of(50, 30, 2, 30), at_most=0.04)
+    assert (found.certified, found.low, found.value) == (True, 0.96, 0.96)
+
+
+def test_a_panel_that_never_agrees_is_certified_without_labels() -> None:
+    found = certify_panel(panel_of(50, 0, 0, 0), at_most=0.01)
+    assert (found.certified, found.low) == (True, 1.0)
+    assert found.verify()
+
+
+def test_effective_votes_of_judges() -> None:
+    """Copies are one vote; judges that err on other answers more than their number."""
+    rows = [(i, "a", "right" if i % 10 else "wrong", f"m{j}") for i in range(100) for j in range(3)]
+    rows += [(i, "a", "right", "p") for i in range(90)]
+    copies = certify_panel(evidence(rows)).diagnostics
+    assert copies["error_correlation"] == pytest.approx(1)
+    assert copies["effective_votes"] == pytest.approx(1)
+    rows = [
+        (i, "a", "right" if i % 10 != j else "wrong", f"m{j}") for i in range(100) for j in range(3)
+    ]
+    rows += [(i, "a", "right", "p") for i in range(90)]
+    apart = certify_panel(evidence(rows)).diagnostics
+    assert apart["error_correlation"] == pytest.approx(-1 / 9)
+    assert apart["effective_votes"] == pytest.approx(3 / (1 - 2 / 9))
+
+
+def test_labels_where_the_panel_disagrees_do_not_move_the_bound() -> None:
+    base = panel_of(500, 300, 4, 100)
+    labels = {"item": [*range(100), *range(400, 450)], "class": [0] * 150}
+    labels["verdict"] = ["no" if i < 4 or i >= 400 else "yes" for i in labels["item"]]  # type: ignore[assignment]
+    answers = {
+        c: [row[i] for row in base.rows("answers", "item", "system", "answer")]
+        for i, c in enumerate(("item", "system", "answer"))
+    }
+    more = Evidence.from_tables(answers, labels, n_classes=3)
+    assert certify_panel(more).low == certify_panel(base).low
+
+
+def test_panels_name_their_faults() -> None:
+    with pytest.raises(EvidenceError, match="at least two"):
+        certify_panel(panel_of(50, 30, 0, 30), panel=["a"])
+    with pytest.raises(EvidenceError, match="systems must be in answers"):
+        certify_panel(panel_of(50, 30, 0, 30), panel=["a", "x"])
+    with pytest.raises(ArgumentError, match="at_most"):
+        certify_panel(panel_of(50, 30, 0, 30), at_most=0)
+    with pytest.raises(EvidenceError, match="answers of systems, or grades by two judges"):
+        certify_panel(evidence(world()))
+    both = [(i, s, v, r) for i, _, v, r in world(judges=2) for s in ("a", "b")]
+    with pytest.raises(EvidenceError, match="system must be named"):
+        certify_panel(evidence(both))
+    assert certify_panel(evidence(both), system="b").verify()
