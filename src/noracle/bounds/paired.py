@@ -26,6 +26,24 @@ from noracle.bounds.binomial import (
 _TINY = 1e-12
 
 
+def sign_test(wins: int, losses: int) -> float:
+    """Exact two-sided p-value of "neither system is better".
+
+    Given B + C = d, B is Binomial(d, 1/2) if δ = 0: p = min(1, 2·P(Bin(d, 1/2) >= max(B, C))).
+    Assumes that items are independent.
+
+    References
+    ----------
+    McNemar (1947), Psychometrika 12, 153-157; the exact form is the sign test.
+
+    Examples
+    --------
+    >>> round(sign_test(15, 5), 4), sign_test(3, 3)
+    (0.0414, 1.0)
+    """
+    return min(1.0, 2 * at_most_as_good(max(wins, losses), min(wins, losses)))
+
+
 def at_most_as_good(wins: int, losses: int) -> float:
     """Exact p-value of "the first system is at most as good as the second" (δ <= 0).
 

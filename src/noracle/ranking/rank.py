@@ -11,6 +11,7 @@ import numpy as np
 
 from noracle.accuracy.compare import ranks_of
 from noracle.bounds.binomial import clopper_pearson
+from noracle.bounds.paired import sign_test
 from noracle.errors import require
 from noracle.evidence.preferences import FIRST, NEITHER, OUTCOMES, SECOND, Preferences
 from noracle.ranking.strength import Floats, Strengths, chances, fit_strengths
@@ -182,7 +183,7 @@ def check_position(preferences: Preferences) -> Check:
     """
     first, second, same = _mirrored(preferences)
     n = first + second
-    p_value = float(min(1.0, 2 * _tail(max(first, second), n))) if n else 1.0
+    p_value = sign_test(first, second)
     share = clopper_pearson(first, n, 0.025, 0.025) if n else None
     total = n + same
     finding = f"{n} of {total} pairs shown in both orders named the same place twice: first {first}, second {second}"
@@ -216,13 +217,6 @@ def _mirrored(p: Preferences) -> tuple[int, int, int]:
     first, second = both.count((FIRST, FIRST)), both.count((SECOND, SECOND))
     decided = sum(a in (FIRST, SECOND) and b in (FIRST, SECOND) for a, b in both)
     return first, second, decided - first - second
-
-
-def _tail(k: int, n: int) -> float:
-    """P(X ≥ k) for n fair coins."""
-    from scipy.special import bdtrc
-
-    return float(bdtrc(k - 1, n, 0.5)) if k else 1.0
 
 
 # the fit and what follows
