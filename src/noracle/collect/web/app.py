@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
 from noracle.collect.errors import SignedOut, Throttled, Unavailable
-from noracle.collect.service import webhooks
+from noracle.collect.service import access, webhooks
 from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
@@ -285,7 +285,8 @@ async def _reply(
         page = await Page.visit(web, request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)
         token, fresh = security.visitor(request, web.settings)
-        page = Page(web, request, token, fresh, None, words(language_of(request)))
+        session = access.token_hash(token)
+        page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
     title, shown = _in_words(status, page), ident if status >= 500 else ""
     about = {"title": title, "detail": detail, "request_id": shown}
