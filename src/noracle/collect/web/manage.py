@@ -328,8 +328,6 @@ def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
     charts = charts_of(view)
     each = {f"estimate-{i}": s.name for i, s in enumerate(view.systems[:_MOST_CHARTS])}
     named = {"intervals": _("Accuracy of each system"), **each} if view.systems else {}
-    named |= {"completion": _("Completion by group")} if view.classes else {}
-    named |= {"checks": _("Checks")} if view.checks else {}
     return [(caption, Markup(charts[name])) for name, caption in named.items()]  # noqa: S704
 
 
