@@ -73,24 +73,30 @@ def refused(
     return Refused(fault(argument, rule, came, where=where, total=total, remedy=remedy))
 
 
-class Throttled(CollectError):
-    """Too many attempts.
+class Later(CollectError):
+    """What may be asked again after ``wait`` seconds.
 
     Parameters
     ----------
     message
-        What was tried too often.
+        What was tried too often, or does not answer.
     wait
-        Seconds until the next attempt is heard.
+        Seconds until it is worth trying again.
     """
 
-    status = 429
+    usual: ClassVar[tuple[str, float]]
 
-    def __init__(
-        self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0
-    ) -> None:
-        self.wait = wait
-        super().__init__(message)
+    def __init__(self, message: str = "", *, wait: float | None = None) -> None:
+        words, seconds = self.usual
+        self.wait = seconds if wait is None else wait
+        super().__init__(message or words)
+
+
+class Throttled(Later):
+    """Too many attempts."""
+
+    status = 429
+    usual = ("Too many attempts; wait a little.", 60.0)
 
 
 class Damaged(CollectError):
@@ -99,22 +105,10 @@ class Damaged(CollectError):
     status = 503
 
 
-class Unavailable(CollectError):
+class Unavailable(Later):
     """The database does not answer now. Whether the last change was kept is not known: send it
     again, with the same key.
-
-    Parameters
-    ----------
-    message
-        What does not answer.
-    wait
-        Seconds until it is worth trying again.
     """
 
     status = 503
-
-    _words = "The database does not answer now; try again in a moment."
-
-    def __init__(self, message: str = _words, *, wait: float = 1.0) -> None:
-        self.wait = wait
-        super().__init__(message)
+    usual = ("The database does not answer now; try again in a moment.", 1.0)

@@ -337,15 +337,13 @@ class Web:
 
     async def accept(self, token: str, person: int) -> Member:
         """Join as somebody who is signed in."""
-        return await self._accept(token, lambda _work, _now: person)
+        return await self._accept(token, lambda _: person)
 
-    async def _accept(self, token: str, person: Callable[[Work, float], int]) -> Member:
-        hashed, now = access.token_hash(token), time.time()
-
-        def op(work: Work) -> Member:
-            return people.accept_invitation(work, hashed, person=person(work, now), now=now)
-
-        joined = await self.store.write(op)
+    async def _accept(self, token: str, person: Callable[[Work], int]) -> Member:
+        about: Any = {"token_hash": access.token_hash(token), "now": time.time()}
+        joined = await self.store.write(
+            lambda work: people.accept_invitation(work, person=person(work), **about)
+        )
         self.metrics.event("join")
         return joined
 
@@ -365,9 +363,8 @@ class Web:
             joined = await self.accept(token, int(found["id"]))
         else:
             hashed = await asyncio.to_thread(people.hash_password, password)
-            joined = await self._accept(
-                token, lambda w, now: people.add_person(w, password_hash=hashed, now=now, **account)
-            )
+            new: Any = {"password_hash": hashed, "now": time.time(), **account}
+            joined = await self._accept(token, lambda work: people.add_person(work, **new))
         email = people.email_key(account["email"])
         return await self.start(joined.person, caller, good, email), joined
 
