@@ -7,9 +7,10 @@ CollectError       400   everything that the service refuses on purpose
 ├── NotFound       404   no such thing, or one of another project
 ├── Conflict       409   the wrong state, a lease that is not yours, a name that is taken
 ├── Refused        422   a value that breaks a rule
-├── Throttled      429   too many attempts; ``wait`` says for how many seconds
 ├── Damaged        503   the database is not whole
-└── Unavailable    503   the database does not answer now; ``wait`` says when to ask again
+└── Later                what may be asked again; ``wait`` says in how many seconds
+    ├── Throttled    429   too many attempts
+    └── Unavailable  503   the database does not answer now
 """
 
 from __future__ import annotations
