@@ -320,7 +320,7 @@ def test_managers_add_and_remove_webhooks_of_their_own_project(
             )
         )
         with pytest.raises(NotFound):
-            site.store.write_now(lambda w: webhooks.changing(None, 1, ())(w, member, 0.0))
+            site.store.write_now(lambda w: webhooks.remove_webhook(w, member, 1, now=0.0))
         answer(rater)
         assert boss.post("/p/told/setup", {"do": "no-webhook", "id": "1"}).status == 303
         assert (site.count("webhook"), site.count("delivery")) == (0, 0)

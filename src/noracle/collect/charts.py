@@ -1,4 +1,5 @@
-"""Charts of a running project as SVG text: the same numbers stand in tables beside them.
+"""Charts of the estimates of a running project as SVG text: the same numbers stand in tables
+beside them.
 
 No script, no inline style: colours are attributes (fine under a strict content policy), and a style
 sheet may change them through the classes ``chart-…``, as that of our own pages does for dark ones.
@@ -8,26 +9,19 @@ Colours are of Okabe and Ito, and shape or text always says the same as colour.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from html import escape
 
-from noracle.collect.live.records import ClassProgress, LiveView, Point, SystemView
+from noracle.collect.live.records import LiveView, Point, SystemView
 from noracle.results import Check, Estimate, Kind
 
-_BLUE, _GREEN, _RED, _ORANGE = "#0072b2", "#009e73", "#d55e00", "#b06f00"
+_BLUE, _ORANGE = "#0072b2", "#b06f00"
 _GREY, _INK, _PALE = "#767676", "#1b1b1b", "#d9d9d9"
-_STATES = {
-    None: ("open", "·", _GREY, "nothing to check yet"),
-    True: ("good", "✓", _GREEN, "passed"),
-    False: ("bad", "✗", _RED, "ALARM"),
-}
 _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
     'role="img" aria-labelledby="{name}-title {name}-desc">'
 )
 _FONT = 'font-family="sans-serif" font-size="13"'
-_LETTER = 8.0  # how wide a letter of a wide font is on average
 _ROOM = 8  # between the lowest value and the axis below it, so that a line at 0 % is seen
 _MARGIN = 1.0  # percentage points between the band and the edge of its chart
 
@@ -170,26 +164,6 @@ def intervals_chart(systems: Sequence[SystemView], *, state: str = "open", width
     return _svg("intervals", width, height, "Intervals of all systems", words, body)
 
 
-def completion_chart(classes: Sequence[ClassProgress], *, width: int = 640, most: int = 40) -> str:
-    """One bar per class: the share of its questions that are answered."""
-    left, row, top = 150, 24, 8
-    rows = list(classes)[:most]
-    height = top + row * max(1, len(rows)) + 8
-    span = width - left - 70
-    body = []
-    for i, c in enumerate(rows):
-        y, wide = top + row * i, span * c.completion
-        body += [
-            _text(left - 10, y + 16, _short(c.name), anchor="end"),
-            _mark("rect", "rest", x=left, y=y + 4, width=span, height=16, fill=_PALE),
-            _mark("rect", "bar", x=left, y=y + 4, width=wide, height=16, fill=_BLUE),
-            _text(left + span + 8, y + 16, f"{c.completion:.0%}"),
-        ]
-    words = ", ".join(f"{c.name} {c.answered} of {c.asked}" for c in rows) or "no classes"
-    more = f", and {len(classes) - len(rows)} more" if len(classes) > len(rows) else ""
-    return _svg("completion", width, height, "Answered questions by class", words + more, body)
-
-
 def outcome_of(check: Check) -> bool | None:
     """Whether a check passed; None where there is nothing to check yet."""
     seen = [
@@ -198,45 +172,7 @@ def outcome_of(check: Check) -> bool | None:
     return None if math.isnan(check.p_value) or 0 in seen else check.passed
 
 
-def checks_chart(checks: Sequence[Check], *, width: int = 640) -> str:
-    """One cell per check: passed (tick), alarm (cross), or nothing to check yet (dot)."""
-    columns = max(1, width // 200)
-    cell, height = (width - 8) / columns - 8, 46
-    rows = max(1, math.ceil(len(checks) / columns))
-    body, words = [], []
-    for i, c in enumerate(checks):
-        x, y = 4 + (i % columns) * (cell + 8), 4 + (i // columns) * (height + 8)
-        state, sign, colour, said = _STATES[outcome_of(c)]
-        frame = {"rx": "4", "fill": colour, "fill_opacity": "0.25", "stroke": colour}
-        body.append(_mark("rect", state, x=x, y=y, width=cell, height=height, **frame))
-        lines = _lines(c.name, int((cell - 36) / _LETTER))
-        first = y + height / 2 + 5 - 8 * (len(lines) - 1)
-        body.append(_text(x + 10, y + height / 2 + 5, sign))
-        # The inner picture cuts what is wider than any usual name.
-        body.append(f'<svg width="{_n(x + cell)}" height="{y + height}">')
-        body += [*(_text(x + 28, first + 16 * j, line) for j, line in enumerate(lines)), "</svg>"]
-        words.append(f"{c.name}: {said}")
-    title, told = "Checks of the protocol", "; ".join(words) or "no checks yet"
-    return _svg("checks", width, (height + 8) * rows + 8, title, told, body)
-
-
-def _lines(words: str, most: int) -> list[str]:
-    """At most two lines of at most so many letters, broken between words where that is possible.
-
-    Examples
-    --------
-    >>> _lines("chance hits of large-eye", 20), _lines("a" * 50, 20)[1]
-    (['chance hits of', 'large-eye'], 'aaaaaaaaaaaaaaaaaaa…')
-    """
-    lines = textwrap.wrap(words, most, break_on_hyphens=False) or [""]
-    return lines if len(lines) <= 2 else [lines[0], lines[1][: most - 1].rstrip() + "…"]
-
-
 def charts_of(view: LiveView) -> dict[str, str]:
-    """``intervals``, ``completion``, ``checks``, and ``estimate-i`` for the i-th system."""
-    return {
-        "intervals": intervals_chart(view.systems, state=view.state),
-        "completion": completion_chart(view.classes),
-        "checks": checks_chart(view.checks),
-        **{f"estimate-{i}": estimate_chart(s, number=i) for i, s in enumerate(view.systems)},
-    }
+    """``intervals``, and ``estimate-i`` for the i-th system."""
+    each = {f"estimate-{i}": estimate_chart(s, number=i) for i, s in enumerate(view.systems)}
+    return {"intervals": intervals_chart(view.systems, state=view.state), **each}

@@ -124,9 +124,9 @@ def refusal(reply: httpx.Response) -> errors.CollectError:
         problem = {}
     told = problem if isinstance(problem, dict) else {}
     text = str(told.get("detail") or told.get("title") or f"the server answered {status}")
-    for kind, usual in ((errors.Throttled, 60.0), (errors.Unavailable, 1.0)):
+    for kind in (errors.Throttled, errors.Unavailable):
         if status == kind.status:
-            return kind(text, wait=_wait(reply, usual))
+            return kind(text, wait=_wait(reply, kind.usual[1]))
     return _BY_STATUS.get(status, errors.CollectError)(text)
 
 

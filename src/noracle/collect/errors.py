@@ -7,9 +7,10 @@ CollectError       400   everything that the service refuses on purpose
 ├── NotFound       404   no such thing, or one of another project
 ├── Conflict       409   the wrong state, a lease that is not yours, a name that is taken
 ├── Refused        422   a value that breaks a rule
-├── Throttled      429   too many attempts; ``wait`` says for how many seconds
 ├── Damaged        503   the database is not whole
-└── Unavailable    503   the database does not answer now; ``wait`` says when to ask again
+└── Later                what may be asked again; ``wait`` says in how many seconds
+    ├── Throttled    429   too many attempts
+    └── Unavailable  503   the database does not answer now
 """
 
 from __future__ import annotations
@@ -73,24 +74,30 @@ def refused(
     return Refused(fault(argument, rule, came, where=where, total=total, remedy=remedy))
 
 
-class Throttled(CollectError):
-    """Too many attempts.
+class Later(CollectError):
+    """What may be asked again after ``wait`` seconds.
 
     Parameters
     ----------
     message
-        What was tried too often.
+        What was tried too often, or does not answer.
     wait
-        Seconds until the next attempt is heard.
+        Seconds until it is worth trying again.
     """
 
-    status = 429
+    usual: ClassVar[tuple[str, float]]
 
-    def __init__(
-        self, message: str = "Too many attempts; wait a little.", *, wait: float = 60.0
-    ) -> None:
-        self.wait = wait
-        super().__init__(message)
+    def __init__(self, message: str = "", *, wait: float | None = None) -> None:
+        words, seconds = self.usual
+        self.wait = seconds if wait is None else wait
+        super().__init__(message or words)
+
+
+class Throttled(Later):
+    """Too many attempts."""
+
+    status = 429
+    usual = ("Too many attempts; wait a little.", 60.0)
 
 
 class Damaged(CollectError):
@@ -99,22 +106,10 @@ class Damaged(CollectError):
     status = 503
 
 
-class Unavailable(CollectError):
+class Unavailable(Later):
     """The database does not answer now. Whether the last change was kept is not known: send it
     again, with the same key.
-
-    Parameters
-    ----------
-    message
-        What does not answer.
-    wait
-        Seconds until it is worth trying again.
     """
 
     status = 503
-
-    _words = "The database does not answer now; try again in a moment."
-
-    def __init__(self, message: str = _words, *, wait: float = 1.0) -> None:
-        self.wait = wait
-        super().__init__(message)
+    usual = ("The database does not answer now; try again in a moment.", 1.0)

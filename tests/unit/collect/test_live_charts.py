@@ -17,8 +17,6 @@ from noracle.collect import charts
 from noracle.collect.charts import (
     _window,
     charts_of,
-    checks_chart,
-    completion_chart,
     estimate_chart,
     intervals_chart,
 )
@@ -67,14 +65,7 @@ def test_names_are_escaped() -> None:
     made = view()
     evil = '"><script>alert(1)</script>'
     system = dataclasses.replace(made.systems[0], name=evil)
-    classes = (dataclasses.replace(made.classes[0], name=evil),)
-    check = dataclasses.replace(made.checks[0], name=evil)
-    for text in (
-        estimate_chart(system),
-        intervals_chart([system]),
-        completion_chart(classes),
-        checks_chart([check]),
-    ):
+    for text in (estimate_chart(system), intervals_chart([system])):
         ET.fromstring(text)
         assert "<script" not in text
 
@@ -90,27 +81,11 @@ def test_numbers_of_the_chart_are_those_of_the_view() -> None:
 def test_empty_views_have_charts_too() -> None:
     made = view(faults=Faults(speeds=(0.0,) * 10))
     assert "not enough answers yet" in estimate_chart(made.systems[0])
-    for text in (intervals_chart([]), completion_chart([]), checks_chart([])):
-        ET.fromstring(text)
+    ET.fromstring(intervals_chart([]))
     shown = view_of(
         simulate_shown(np.random.default_rng(0), protocol="judge-all", n_items=100).project, now=0.0
     )
     ET.fromstring(estimate_chart(shown.systems[0]))
-
-
-def test_a_check_says_its_state_in_words_and_signs() -> None:
-    base = Check(
-        name="a", assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01
-    )
-    text = checks_chart(
-        [
-            base,
-            dataclasses.replace(base, name="c", p_value=0.001),
-            dataclasses.replace(base, name="d", p_value=math.nan),
-        ]
-    )
-    assert "a: passed; c: ALARM; d: nothing to check yet" in text
-    assert re.findall(r">([✓✗·])<", text) == ["✓", "✗", "·"]
 
 
 def test_dark_pages_change_every_class_of_a_shape() -> None:
@@ -162,47 +137,6 @@ def test_the_axis_covers_the_band_and_every_point_with_a_margin(
     assert len(set(ys)) == len({round(14 + 214 * (high - v) / (high - low), 1) for v in ends}), (
         "nothing is cut to the edge"
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "chance hits of large-eye",
-        "overlap of a-system-with-a-very-long-name-indeed",
-        "gold",
-        "yes rate",
-        "W" * 35,
-        "",
-        "chance hits of the second version of the large system of the third team",
-    ],
-)
-def test_names_of_checks_stay_in_their_boxes(name: str) -> None:
-    from matplotlib.textpath import TextPath
-
-    base = Check(
-        name=name, assumption="b", p_value=0.5, statistic=0.0, finding="", method="", threshold=0.01
-    )
-    root = ET.fromstring(checks_chart([base] * 7))
-    frame = float(str(root.get("width")))
-    boxes = [
-        [float(str(r.get(a))) for a in ("x", "y", "width", "height")]
-        for r in root.findall(f"{SVG}rect")
-    ]
-    cuts = root.findall(f"{SVG}svg")
-    assert len(cuts) == len(boxes) == 7
-    for (x, y, width, height), cut in zip(boxes, cuts, strict=True):
-        assert x + width <= frame
-        assert y + height <= float(str(root.get("height")))
-        assert float(str(cut.get("width"))) <= x + width
-        for text in cut.findall(f"{SVG}text"):
-            left, base_line = float(str(text.get("x"))), float(str(text.get("y")))
-            assert x < left
-            assert y + 13 <= base_line <= y + height - 4
-            wide = (
-                TextPath((0, 0), str(text.text or "-"), size=13).get_extents().width
-            )  # DejaVu Sans, wider than most
-            assert left + wide <= x + width or name.startswith("W"), text.text
-    assert name in str(root.find(f"{SVG}desc").text)  # type: ignore[union-attr]
 
 
 def test_a_check_without_evidence_has_no_tick() -> None:

@@ -40,6 +40,7 @@ def test_every_error_names_its_status() -> None:
         "NotFound": 404,
         "Conflict": 409,
         "Refused": 422,
+        "Later": 400,  # never raised itself
         "Throttled": 429,
         "Damaged": 503,
         "Unavailable": 503,

@@ -149,17 +149,12 @@ def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
     """Count an attempt under ``key``. After ``free`` attempts in a day, each must wait twice as
     long as the one before, up to ``most`` seconds; one that comes too early is not counted.
     """
-    hashed = token_hash(key)
-    if work.dialect == "postgresql":
-        work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
-    count = "SELECT COUNT(*) AS n, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old"
-    row = work.one(count, key=hashed, old=now - 86400) or {"n": 0, "last": None}
-    over = int(row["n"]) - free
-    if over >= 0:
-        wait = min(float(row["last"]), now) + min(most, 2.0 ** min(over + 2, 20)) - now
+    n, _, last = _tries(work, key, now - 86400)
+    if n >= free:
+        wait = min(last, now) + min(most, 2.0 ** min(n - free + 2, 20)) - now
         if wait > 0:
             raise Throttled(wait=wait)
-    work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)
+    work.run(_TRIED, key=token_hash(key), now=now)
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
@@ -169,12 +164,20 @@ def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> No
     succeed or not. The key is stored hashed, because it may hold an e-mail address or an IP
     address; :func:`noracle.collect.service.people.start_session` sweeps old ones away.
     """
+    n, first, _ = _tries(work, key, now - seconds)
+    if n >= limit:
+        raise Throttled(wait=max(1.0, first + seconds - now))
+    work.run(_TRIED, key=token_hash(key), now=now)
+
+
+_TRIED = "INSERT INTO throttle (key, at) VALUES (:key, :now)"
+_TRIES = "SELECT COUNT(*) AS n, MIN(at) AS first, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old"
+
+
+def _tries(work: Work, key: str, since: float) -> tuple[int, float, float]:
+    """How many attempts there were, and when the first and the last; nobody else counts meanwhile."""
     hashed = token_hash(key)
     if work.dialect == "postgresql":
         work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
-    work.run("DELETE FROM throttle WHERE key = :key AND at <= :old", key=hashed, old=now - seconds)
-    count = "SELECT COUNT(*) AS n, MIN(at) AS first FROM throttle WHERE key = :key"
-    row = work.one(count, key=hashed)
-    if row is not None and int(row["n"]) >= limit:
-        raise Throttled(wait=max(1.0, float(row["first"] or now) + seconds - now))
-    work.run("INSERT INTO throttle (key, at) VALUES (:key, :now)", key=hashed, now=now)
+    row = work.one(_TRIES, key=hashed, old=since) or {"n": 0, "first": None, "last": None}
+    return int(row["n"]), float(row["first"] or 0), float(row["last"] or 0)

@@ -23,7 +23,7 @@ import re
 import socket
 import time
 import urllib.parse
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from noracle.collect.chain import canonical
@@ -90,30 +90,25 @@ def webhooks_of(work: Work, project: int) -> list[Row]:
     return work.all(SQL.webhooks, project=project)
 
 
-def changing(
-    url: object, number: object, trusted: Collection[str]
-) -> Callable[[Work, Member, float], Row]:
-    """The change that adds a webhook, or takes away the one with this number."""
-    address = check_url(url, trusted) if number is None else ""
+def add_webhook(work: Work, member: Member, url: str, *, now: float) -> Row:
+    """Call an address that :func:`check_url` took."""
+    project = member.project
+    few = len(webhooks_of(work, project)) < 10
+    Conflict.unless(few, "A project has at most 10 webhooks; take one away first.")
+    row = work.one(SQL.add_webhook, project=project, url=url, now=now)
+    if row is None:
+        raise Conflict("url must be new; the project calls it already.")
+    number = int(row["id"])
+    work.log(project, "webhook-added", {"webhook": number}, actor=member.alias, at=now)
+    return {"id": number, "url": url, "at": now, "fault": ""}
 
-    def op(work: Work, member: Member, now: float) -> Row:
-        project, by = member.project, {"actor": member.alias}
-        if number is not None:
-            which = int(str(number)) if re.fullmatch(r"[0-9]{1,15}", str(number)) else 0
-            work.run(SQL.drop_deliveries, id=which, project=project)
-            gone = work.run(SQL.drop_webhook, id=which, project=project)
-            NotFound.unless(gone == 1, "There is no such webhook in this project.")
-            work.log(project, "webhook-removed", {"webhook": which}, **by, at=now)
-            return {"id": which}
-        few = len(webhooks_of(work, project)) < 10
-        Conflict.unless(few, "A project has at most 10 webhooks; take one away first.")
-        row = work.one(SQL.add_webhook, project=project, url=address, now=now)
-        if row is None:
-            raise Conflict("url must be new; the project calls it already.")
-        work.log(project, "webhook-added", {"webhook": int(row["id"])}, **by, at=now)
-        return {"id": int(row["id"]), "url": address, "at": now, "fault": ""}
 
-    return op
+def remove_webhook(work: Work, member: Member, number: int, *, now: float) -> None:
+    """Take a webhook away, and what waits for it."""
+    work.run(SQL.drop_deliveries, id=number, project=member.project)
+    gone = work.run(SQL.drop_webhook, id=number, project=member.project)
+    NotFound.unless(gone == 1, "There is no such webhook in this project.")
+    work.log(member.project, "webhook-removed", {"webhook": number}, actor=member.alias, at=now)
 
 
 def secret_of(key: bytes, webhook: Row) -> str:

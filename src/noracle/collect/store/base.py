@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, Unpack
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, Unpack
 
 from noracle.collect.errors import Unavailable
 from noracle.collect.model import Answered, Given, HeldQuestion
@@ -25,6 +25,7 @@ Dialect = Literal["sqlite", "postgresql"]
 Row = Mapping[str, Any]
 Payload = Mapping[str, object]
 Value = TypeVar("Value")
+Sent = ParamSpec("Sent")
 CLOSED = "store must be open; it was closed."
 
 
@@ -94,12 +95,25 @@ class Store(Protocol):
         self, hot: Callable[..., Value], /, *sent: object, **given: object
     ) -> Awaitable[Value]: ...
 
-    async def write(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` in a transaction that is on the disk when this returns."""
+    async def write(
+        self,
+        op: Callable[Concatenate[Work, Sent], Value],
+        /,
+        *sent: Sent.args,
+        **about: Sent.kwargs,
+    ) -> Value:
+        """``op(work, …)`` in a transaction that is on the disk when this returns."""
 
-    async def read(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` on one consistent state."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, op)
+    async def read(
+        self,
+        op: Callable[Concatenate[Work, Sent], Value],
+        /,
+        *sent: Sent.args,
+        **about: Sent.kwargs,
+    ) -> Value:
+        """``op(work, …)`` on one consistent state."""
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self._readers, self.read_now, lambda work: op(work, *sent, **about))
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""

@@ -23,14 +23,14 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Concatenate, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import SKEW, STEPPED, ClockStep, canonical, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import CLOSED, Dialect, Payload, Store, Value, Work
+from noracle.collect.store.base import CLOSED, Dialect, Payload, Sent, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
 
 try:
@@ -321,9 +321,16 @@ class PostgresStore(Store):
             else:
                 self._free.put(connection)
 
-    async def write(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` in a transaction that is on the disk when this returns."""
-        return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, op)
+    async def write(
+        self,
+        op: Callable[Concatenate[Work, Sent], Value],
+        /,
+        *sent: Sent.args,
+        **about: Sent.kwargs,
+    ) -> Value:
+        """``op(work, …)`` in a transaction that is on the disk when this returns."""
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self._writers, self.write_now, lambda work: op(work, *sent, **about))
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""

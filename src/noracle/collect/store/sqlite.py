@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Concatenate, NamedTuple, Unpack
 
 from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
 from noracle.collect.errors import (
@@ -44,7 +44,17 @@ from noracle.collect.model import (
     read_spec,
     replies_in,
 )
-from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
+from noracle.collect.store.base import (
+    CLOSED,
+    SQL,
+    Dialect,
+    Payload,
+    Sent,
+    Store,
+    Value,
+    Work,
+    migrate,
+)
 from noracle.errors import ArgumentError, require
 
 REASK_STEP = 1000
@@ -523,9 +533,15 @@ class SqliteStore(Store):
         self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
         self._writer.start()
 
-    async def write(self, op: Callable[[Work], Value]) -> Value:
-        """Run ``op`` in a transaction that is on the disk when this returns."""
-        return await asyncio.wrap_future(self._put(op))
+    async def write(
+        self,
+        op: Callable[Concatenate[Work, Sent], Value],
+        /,
+        *sent: Sent.args,
+        **about: Sent.kwargs,
+    ) -> Value:
+        """``op(work, …)`` in a transaction that is on the disk when this returns."""
+        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""

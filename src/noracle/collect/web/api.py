@@ -5,24 +5,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from noracle.collect import formats
-from noracle.collect.content import Picture
 from noracle.collect.errors import Forbidden, Refused, SignedOut
 from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
 from noracle.collect.service import access, people, projects, webhooks
-from noracle.collect.service.access import MANAGERS, READERS, Member
+from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
-from noracle.collect.store.base import Store, Work
+from noracle.collect.store.base import Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Change, Web
+from noracle.collect.web.core import Caller, Web
 from noracle.collect.web.page import export_response, language_of, web_of
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -79,17 +79,16 @@ class Join(Strict):
     password: Text = ""
 
 
-class NewPassword(Strict):
-    """The old password, and the new one."""
-
-    old: Text
-    password: Text
-
-
 class Reset(Strict):
     """The new password."""
 
     password: Text
+
+
+class NewPassword(Reset):
+    """The old password, and the new one."""
+
+    old: Text
 
 
 class NewProject(Strict):
@@ -180,8 +179,8 @@ Body = TypeVar("Body", bound=BaseModel)
 ONLY_MANAGERS = "Only people who own or manage a project, or are in none yet, begin one."
 
 
-def caller(request: Request) -> str:
-    """The hash of the session's token; a cookie must bring its CSRF token when something changes."""
+async def caller(request: Request) -> Caller:
+    """Who calls; a cookie must bring its CSRF token when something changes."""
     web = web_of(request)
     token, way = security.token_of(request, web.settings)
     if token is None:
@@ -189,11 +188,10 @@ def caller(request: Request) -> str:
     hashed = access.token_hash(token)
     if way == "cookie" and request.method in security.UNSAFE:
         security.check_csrf(web.settings, hashed, request.headers.get("x-csrf-token"))
-    return hashed
+    return Caller(web, hashed)
 
 
-Session = Annotated[str, Depends(caller)]
-OurWeb = Annotated[Web, Depends(web_of)]
+Ask = Annotated[Caller, Depends(caller)]
 
 
 def asked_json(asked: HeldQuestion | None) -> dict[str, Any] | None:
@@ -221,133 +219,167 @@ def _begin(
     return response
 
 
-def _visitor(web: Web, request: Request) -> security.Newcomer:
+def _ended(web: Web) -> Response:
+    response = Response(status_code=204)
+    security.clear_session(response, web.settings)
+    return response
+
+
+def _visitor(request: Request) -> tuple[Web, security.Newcomer]:
     """Where a caller without a session comes from, and the session that a new one ends."""
+    web = web_of(request)
     token, _ = security.token_of(request, web.settings)
     old = None if token is None else access.token_hash(token)
-    return security.caller_of(request, web.settings, old)
+    return web, security.caller_of(request, web.settings, old)
 
 
-# the two calls of every click; first, because routes are tried in order, and without FastAPI's
-# encoder, because they are plain already
+def _takes(schema: dict[str, Any]) -> dict[str, Any]:
+    """A body that is read by the handler, once it knows who sends it: it may be large."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-@router.post("/projects/{slug}/next")
-async def next_question(slug: str, session: Session, web: OurWeb) -> JSONResponse:
+def _media(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read_body(model: type[Body], media: str, data: bytes) -> Body:
+    """A body out of its JSON."""
+    if media != "application/json":
+        raise HTTPException(415, "The body must be application/json.")
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        plain = error.errors(include_input=False, include_url=False, include_context=False)
+        raise RequestValidationError([{**e, "loc": ("body", *e["loc"])} for e in plain]) from None
+
+
+class Quick(APIRoute):
+    """A route that is described as any other; its handler gets the request and finds out the rest,
+    because FastAPI's way through dependencies and encoders takes longer than an answer does.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+
+        async def handle(request: Request) -> Response:
+            found: Response = await self.endpoint(request=request, **request.path_params)
+            return found
+
+        return handle
+
+
+# the two calls of every click; first, because routes are tried in order
+
+
+async def next_question(slug: str, request: Request) -> JSONResponse:
     """The question that I hold, else the next one; ``null`` if there is none now."""
-    return JSONResponse({"next": asked_json(await web.next(session, slug))})
+    ask = await caller(request)
+    return JSONResponse({"next": asked_json(await ask.web.next(ask.session, slug))})
 
 
-@router.post("/projects/{slug}/answers")
-async def answer(slug: str, body: AnswerBody, session: Session, web: OurWeb) -> JSONResponse:
+async def answer(slug: str, request: Request) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
-    return JSONResponse(_answered(await web.answer(session, slug, **dict(body))))
+    ask = await caller(request)
+    body = read_body(AnswerBody, _media(request), await request.body())
+    return JSONResponse(_answered(await ask.web.answer(ask.session, slug, **dict(body))))
+
+
+_quick: Any = {"methods": ["POST"], "route_class_override": Quick}
+_described: Any = {**_quick, "openapi_extra": _takes(AnswerBody.model_json_schema())}
+router.add_api_route("/projects/{slug}/next", next_question, **_quick)
+router.add_api_route("/projects/{slug}/answers", answer, **_described)
 
 
 @router.post("/session")
-async def sign_in(body: SignIn, request: Request, web: OurWeb) -> Response:
+async def sign_in(body: SignIn, request: Request) -> Response:
     """Begin a session."""
-    token, person = await web.sign_in(body.email, body.password, _visitor(web, request))
+    web, newcomer = _visitor(request)
+    token, person = await web.sign_in(body.email, body.password, newcomer)
     return _begin(web, token, bearer=body.bearer, name=person["name"])
 
 
 @router.delete("/session", status_code=204)
-async def sign_out(session: Session, web: OurWeb) -> Response:
+async def sign_out(ask: Ask) -> Response:
     """End the session."""
-    await web.sign_out(session)
-    response = Response(status_code=204)
-    security.clear_session(response, web.settings)
-    return response
+    await ask.web.sign_out(ask.session)
+    return _ended(ask.web)
 
 
 @router.delete("/sessions", status_code=204)
-async def sign_out_everywhere(session: Session, web: OurWeb) -> Response:
+async def sign_out_everywhere(ask: Ask) -> Response:
     """End all my sessions."""
-    await web.sign_out_everywhere(session)
-    response = Response(status_code=204)
-    security.clear_session(response, web.settings)
-    return response
+    await ask.web.sign_out_everywhere(ask.session)
+    return _ended(ask.web)
 
 
 @router.post("/password", status_code=204)
-async def change_password(body: NewPassword, session: Session, web: OurWeb) -> Response:
+async def change_password(body: NewPassword, ask: Ask) -> None:
     """Change my password; all other sessions end."""
-    await web.change_password(session, body.old, body.password)
-    return Response(status_code=204)
+    await ask.web.change_password(ask.session, body.old, body.password)
 
 
 @router.post("/resets/{token}")
-async def reset(token: str, body: Reset, request: Request, web: OurWeb) -> Response:
+async def reset(token: str, body: Reset, request: Request) -> Response:
     """Set a new password with a link of a manager, and begin a session."""
-    return _begin(web, await web.reset(token, body.password, _visitor(web, request)))
+    web, newcomer = _visitor(request)
+    return _begin(web, await web.reset(token, body.password, newcomer))
 
 
 @router.post("/projects/{slug}/people/{alias}/reset", status_code=201)
-async def reset_link(slug: str, alias: str, session: Session, web: OurWeb) -> Any:
+async def reset_link(slug: str, alias: str, ask: Ask) -> Any:
     """A link that sets a new password of a member, once, for a day."""
-    made = people.reset_link
-    token = await web.change(session, slug, MANAGERS, lambda w, m, now: made(w, m, alias, now=now))
-    return {"token": token, "link": f"{web.settings.base_url.rstrip('/')}/reset/{token}"}
+    token = await ask.change(slug, people.reset_link, alias)
+    return {"token": token, "link": ask.web.link("reset", token)}
 
 
 @router.delete("/projects/{slug}/people/{alias}", status_code=204)
-async def remove_member(slug: str, alias: str, session: Session, web: OurWeb) -> Response:
+async def remove_member(slug: str, alias: str, ask: Ask) -> None:
     """End a membership; the answers stay under the alias."""
-    end = people.remove_member
-    await web.change(session, slug, MANAGERS, lambda w, m, now: end(w, m, alias, now=now))
-    return Response(status_code=204)
+    await ask.change(slug, people.remove_member, alias)
 
 
 @router.post("/invitations/{token}")
-async def join(token: str, body: Join, request: Request, web: OurWeb) -> Response:
+async def join(token: str, body: Join, request: Request) -> Response:
     """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name
     and password.
     """
+    web, newcomer = _visitor(request)
     if not body.email:
-        person = await _person(web, caller(request))
+        person = await web.signed_in((await caller(request)).session)
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
     account = {**dict(body), "locale": language_of(request)}
-    fresh, member = await web.join(token, _visitor(web, request), **account)
+    fresh, member = await web.join(token, newcomer, **account)
     return _begin(web, fresh, project=member.slug, role=member.role, pools=member.pools)
 
 
-async def _person(web: Web, session: str) -> access.Person:
-    if (person := await web.person(session)) is None:
-        raise SignedOut
-    return person
-
-
 @router.get("/projects")
-async def my_projects(session: Session, web: OurWeb) -> Any:
+async def my_projects(ask: Ask) -> Any:
     """My projects."""
-    me = (await _person(web, session)).id
-    rows = await web.store.read(lambda work: projects.projects_of(work, me))
+    me = (await ask.web.signed_in(ask.session)).id
+    rows = await ask.web.store.read(projects.projects_of, me)
     return {"projects": [dict(row) for row in rows]}
 
 
 @router.post("/projects", status_code=201)
-async def create(body: NewProject, session: Session, web: OurWeb) -> Any:
+async def create(body: NewProject, ask: Ask) -> Any:
     """Begin a project."""
-    spec = spec_of(body.spec)
-    return await create_project(web, session, slug=body.slug, name=body.name, spec=spec)
+    return await create_project(ask, slug=body.slug, name=body.name, spec=spec_of(body.spec))
 
 
-async def create_project(
-    web: Web, session: str, *, slug: str, name: str, spec: ProjectSpec
-) -> dict[str, Any]:
+async def create_project(ask: Caller, *, slug: str, name: str, spec: ProjectSpec) -> dict[str, Any]:
     """A draft of which the caller is the owner."""
-    web.slow_down(session)
+    ask.web.slow_down(ask.session)
 
     def op(work: Work) -> dict[str, Any]:
         now = time.time()
-        if (person := access.who(work, session, now=now)) is None:
+        if (person := access.who(work, ask.session, now=now)) is None:
             raise SignedOut
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
         projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
         return {"slug": slug, "state": "draft"}
 
-    return await web.store.write(op)
+    return await ask.web.store.write(op)
 
 
 def spec_of(values: dict[str, Any]) -> ProjectSpec:
@@ -361,75 +393,52 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
         raise Refused(f"{rule}; {type(error).__name__}.") from error
 
 
-def _object(required: str, **properties: object) -> dict[str, Any]:
-    return {"type": "object", "required": required.split(), "properties": properties}
-
-
-_STRING, _ONE_OR_NONE = {"type": "string"}, {"type": ["integer", "null"]}
-_ITEM = _object("name content", name=_STRING, content={"type": "object"}, truth=_ONE_OR_NONE)
-_LIST = {"type": "array", "items": _ITEM}
-_FEW_ITEMS = {**_object("items", items=_LIST), "additionalProperties": False}
-_LINE = {**_STRING, "maxLength": 200}
-_ANSWER = {"type": ["integer", "string", "null"], "minimum": 0}
-_BY_ITEM = {"type": "object", "additionalProperties": _ANSWER}
-_ANSWERS_OF = {
-    **_object("name", name=_LINE, answers=_BY_ITEM, commitment=_LINE, salt=_LINE),
-    "additionalProperties": False,
+_ITEMS = {
+    **NewItems.model_json_schema(),
+    "properties": {"items": {"type": "array", "items": NewItem.model_json_schema()}},
+    "$defs": {},
 }
 
 
-def _takes(schema: dict[str, Any]) -> dict[str, Any]:
-    """A body that is read by the handler, once it knows who sends it: it may be large."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-async def _body(request: Request, model: type[Body]) -> Body:
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "The body must be application/json.")
-    data = await request.body()
-    try:
-        return await web_of(request).parsed(model.model_validate_json, data)
-    except ValidationError as error:
-        plain = error.errors(include_input=False, include_url=False, include_context=False)
-        raise RequestValidationError(plain) from None
-
-
-@router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_FEW_ITEMS))
+@router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_ITEMS))
 async def add_items(
-    slug: str,
-    request: Request,
-    session: Session,
-    web: OurWeb,
-    file: Annotated[str, Query(max_length=200)] = "",
+    slug: str, request: Request, ask: Ask, file: Annotated[str, Query(max_length=200)] = ""
 ) -> Any:
     """Add items to a draft: as JSON, or a whole file (``application/octet-stream``) whose name is
     ``file``; ``item=…``, ``text=…`` and so on name its columns.
     """
-    spec = (await web.member(session, slug, MANAGERS)).spec
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if file and media == "application/octet-stream":
+    spec = (await ask.member(slug)).spec
+    if file and _media(request) == "application/octet-stream":
         wishes = request.query_params
         columns = {part: wishes[part] for part in formats.COLUMNS if wishes.get(part)} or None
         about: Any = {"spec": spec, "name": file, "columns": columns}
-        upload = await web.parsed(formats.read_items, await request.body(), **about)
-        op = adding_items(upload.items, upload.pictures)
+        upload = await ask.web.parsed(formats.read_items, await request.body(), **about)
     else:
-        body = await _body(request, NewItems)
-        op = adding_items([Item(**dict(item)) for item in body.items], {})
-    return {"items": await web.long(session, slug, op)}
+        body = await ask.web.parsed(read_body, NewItems, _media(request), await request.body())
+        upload = formats.Upload(items=[Item(**dict(item)) for item in body.items], pictures={})
+    return {"items": await add_upload(ask, slug, upload)}
+
+
+async def add_upload(ask: Caller, slug: str, upload: formats.Upload) -> int:
+    """Bring items and their pictures into a draft; takes long."""
+    keep, shown = projects.import_in_steps, upload.pictures.values()
+    return await ask.web.long(
+        ask.session,
+        slug,
+        lambda store, m: keep(store, m.project, upload.items, shown, actor=m.alias),
+    )
 
 
 @router.delete("/projects/{slug}/imports/{batch}", status_code=204)
-async def undo_import(slug: str, batch: Whole, session: Session, web: OurWeb) -> Response:
+async def undo_import(slug: str, batch: Whole, ask: Ask) -> None:
     """Take the items of an import out of a draft again."""
-    await web.change(session, slug, MANAGERS, undoing(batch))
-    return Response(status_code=204)
+    await ask.change(slug, STEPS["undo"], batch)
 
 
 @router.get("/projects/{slug}")
-async def project(slug: str, session: Session, web: OurWeb) -> Any:
+async def project(slug: str, ask: Ask) -> Any:
     """State, specification, progress, systems and imports; what was committed to."""
-    member = await web.member(session, slug, READERS)
+    member = await ask.member(slug, READERS)
 
     def op(work: Work) -> dict[str, Any]:
         row = projects.project_row(work, slug)
@@ -442,197 +451,176 @@ async def project(slug: str, session: Session, web: OurWeb) -> Any:
             "imports": projects.imports_of(work, member.project),
         }
 
-    return await web.store.read_chained(member.project, op)
+    return await ask.web.store.read_chained(member.project, op)
 
 
 @router.put("/projects/{slug}/spec", status_code=204)
-async def change_spec(slug: str, body: AnyJson, session: Session, web: OurWeb) -> Response:
+async def change_spec(slug: str, body: AnyJson, ask: Ask) -> None:
     """Another specification of a draft."""
-    spec = spec_of(body)
-    change = projects.change_spec
-    await web.change(session, slug, MANAGERS, lambda w, m, _: change(w, m.project, spec))
-    return Response(status_code=204)
+    await ask.change(slug, STEPS["spec"], spec_of(body))
 
 
 @router.get("/projects/{slug}/people")
-async def people_of(slug: str, session: Session, web: OurWeb) -> Any:
+async def people_of(slug: str, ask: Ask) -> Any:
     """Members, how annotators work, and open invitations; for auditors without names."""
-    member = await web.member(session, slug, READERS)
+    return await ask.web.store.read(everybody, await ask.member(slug, READERS))
 
-    def op(work: Work) -> dict[str, Any]:
-        found = people.invitations_of(work, member, now=time.time())
-        known, raters = people.people_of(work, member), people.raters_of(work, member)
-        return {"people": known, "raters": raters, "invitations": found}
 
-    return await web.store.read(op)
+def everybody(work: Work, member: Member) -> dict[str, Any]:
+    """Members, how annotators work, and open invitations."""
+    found = people.invitations_of(work, member, now=time.time())
+    known, raters = people.people_of(work, member), people.raters_of(work, member)
+    return {"people": known, "raters": raters, "invitations": found}
 
 
 @router.delete("/projects/{slug}/invitations/{invitation}", status_code=204)
-async def revoke(slug: str, invitation: Whole, session: Session, web: OurWeb) -> Response:
+async def revoke(slug: str, invitation: Whole, ask: Ask) -> None:
     """Withdraw an invitation that was not used."""
-    withdraw = people.revoke_invitation
-    await web.change(session, slug, MANAGERS, lambda w, m, now: withdraw(w, m, invitation, now=now))
-    return Response(status_code=204)
+    await ask.change(slug, people.revoke_invitation, invitation)
 
 
 @router.get("/projects/{slug}/webhooks")
-async def webhooks_of(slug: str, session: Session, web: OurWeb) -> Any:
+async def webhooks_of(slug: str, ask: Ask) -> Any:
     """The webhooks of a project, with their secrets."""
-    member = await web.member(session, slug, MANAGERS)
-    rows = await web.store.read(lambda work: webhooks.webhooks_of(work, member.project))
-    key = web.settings.key
+    rows = await ask.web.store.read(webhooks.webhooks_of, (await ask.member(slug)).project)
+    key = ask.web.settings.key
     return {"webhooks": [{**row, "secret": webhooks.secret_of(key, row)} for row in rows]}
 
 
 @router.post("/projects/{slug}/webhooks", status_code=201)
-async def add_webhook(slug: str, body: NewWebhook, session: Session, web: OurWeb) -> Any:
+async def add_webhook(slug: str, body: NewWebhook, ask: Ask) -> Any:
     """Call this address on answers, at closing, and when a check fails."""
-    change = webhooks.changing(body.url, None, web.settings.webhook_hosts)
-    row = await web.change(session, slug, MANAGERS, change)
-    return {**row, "secret": webhooks.secret_of(web.settings.key, row)}
+    address = webhooks.check_url(body.url, ask.web.settings.webhook_hosts)
+    row = await ask.change(slug, webhooks.add_webhook, address)
+    return {**row, "secret": webhooks.secret_of(ask.web.settings.key, row)}
 
 
 @router.delete("/projects/{slug}/webhooks/{webhook}", status_code=204)
-async def drop_webhook(slug: str, webhook: Whole, session: Session, web: OurWeb) -> Response:
+async def drop_webhook(slug: str, webhook: Whole, ask: Ask) -> None:
     """Call it no more; what waits for it is dropped."""
-    await web.change(session, slug, MANAGERS, webhooks.changing(None, webhook, ()))
-    return Response(status_code=204)
+    await ask.change(slug, webhooks.remove_webhook, webhook)
 
 
-def adding_items(
-    items: Sequence[Item], pictures: Mapping[str, Picture]
-) -> Callable[[Store, Member], int]:
-    """The long change that brings items and their pictures into a draft."""
-    keep, shown = projects.import_in_steps, pictures.values()
-    return lambda store, member: keep(store, member.project, items, shown, actor=member.alias)
+def _step(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A change of a project, as one by a member of it."""
+
+    def step(work: Work, member: Member, *sent: object, **about: object) -> Any:
+        return change(work, member.project, *sent, actor=member.alias, **about)
+
+    return step
 
 
-def undoing(batch: int) -> Change[None]:
-    """The change that takes an import out of a draft again."""
-    undo = projects.undo_import
-    return lambda w, member, now: undo(w, member.project, batch, actor=member.alias, now=now)
-
-
-def _step(change: Callable[..., object]) -> Change[object]:
-    return lambda work, member, now: change(work, member.project, actor=member.alias, now=now)
-
-
-STEPS: dict[str, Change[object]] = {
+STEPS = {
+    "spec": lambda work, member, spec, **_: projects.change_spec(work, member.project, spec),
+    "undo": _step(projects.undo_import),
     "open": _step(projects.open_project),
     "close": _step(projects.close_project),
 }
-"""From sealed to open, closed; sealing takes long (:meth:`Web.seal`)."""
+"""What changes a project, by its name in the form of the set-up; sealing takes long."""
+_add_system, _commit_system = _step(projects.add_system), _step(projects.commit_system)
 
 
-def _serve_step(name: str, step: str, words: str) -> None:
-    async def take(slug: str, session: Session, web: OurWeb) -> Any:
-        if step == "seal":
-            await web.seal(session, slug)
-
-        def op(work: Work, member: Member, now: float) -> int:
-            if step != "seal":
-                STEPS[step](work, member, now)
-            return member.project
-
-        project = await web.change(session, slug, MANAGERS, op)
-        return await web.store.read_chained(project, lambda work: projects.published(work, slug))
-
-    router.post(f"/projects/{{slug}}/{step}", name=name, description=words)(take)
+async def _published(slug: str, ask: Caller) -> Any:
+    project = (await ask.member(slug)).project
+    return await ask.web.store.read_chained(project, lambda work: projects.published(work, slug))
 
 
-_serve_step("seal", "seal", "Draw everything random, and commit to it.")
-_serve_step("open_", "open", "Begin to put questions.")
-_serve_step("close", "close", "Stop asking, reveal the seed, and tell the head of the chain.")
+@router.post("/projects/{slug}/seal")
+async def seal(slug: str, ask: Ask) -> Any:
+    """Draw everything random, and commit to it."""
+    await ask.web.seal(ask.session, slug)
+    return await _published(slug, ask)
+
+
+@router.post("/projects/{slug}/open")
+async def open_(slug: str, ask: Ask) -> Any:
+    """Begin to put questions."""
+    await ask.change(slug, STEPS["open"])
+    return await _published(slug, ask)
+
+
+@router.post("/projects/{slug}/close")
+async def close(slug: str, ask: Ask) -> Any:
+    """Stop asking, reveal the seed, and tell the head of the chain."""
+    await ask.change(slug, STEPS["close"])
+    return await _published(slug, ask)
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
-async def invite(slug: str, body: Invite, session: Session, web: OurWeb) -> Any:
+async def invite(slug: str, body: Invite, ask: Ask) -> Any:
     """Make an invitation; its link is shown once."""
-
-    def op(work: Work, member: Member, now: float) -> str:
-        return people.invite(work, member, role=body.role, pool=body.pool, days=body.days, now=now)
-
-    token = await web.change(session, slug, MANAGERS, op)
-    return {"token": token, "link": f"{web.settings.base_url.rstrip('/')}/join/{token}"}
+    token = await ask.change(slug, people.invite, **dict(body))
+    return {"token": token, "link": ask.web.link("join", token)}
 
 
-@router.post("/projects/{slug}/systems", status_code=201, openapi_extra=_takes(_ANSWERS_OF))
-async def add_system(slug: str, request: Request, session: Session, web: OurWeb) -> Any:
+@router.post(
+    "/projects/{slug}/systems", status_code=201, openapi_extra=_takes(NewSystem.model_json_schema())
+)
+async def add_system(slug: str, request: Request, ask: Ask) -> Any:
     """Add the answers of a system to a sealed project: the class by item name, or null; or commit
     to them. After the first answer a system is late, unless it was committed to.
     """
-    await web.member(session, slug, MANAGERS)
-    body = await _body(request, NewSystem)
+    await ask.member(slug)
+    body = await ask.web.parsed(read_body, NewSystem, _media(request), await request.body())
     if body.answers is not None and body.commitment is None:
-        late = await web.change(session, slug, MANAGERS, adding(body.name, body.answers, body.salt))
+        late = await ask.change(slug, adding, body.name, body.answers, salt=body.salt)
         return {"name": body.name, "answers": len(body.answers), "late": late}
     one = body.answers is None and body.salt is None and body.commitment is not None
     Refused.unless(one, "answers (with a salt) or a commitment must be given, one of them.")
-    name, told, commit = body.name, str(body.commitment), projects.commit_system
-
-    def op(work: Work, member: Member, now: float) -> None:
-        commit(work, member.project, name, told, actor=member.alias, now=now)
-
-    await web.change(session, slug, MANAGERS, op)
-    return {"name": name, "commitment": told}
+    await ask.change(slug, _commit_system, body.name, body.commitment)
+    return {"name": body.name, "commitment": body.commitment}
 
 
-def adding(name: str, answers: projects.Answers, salt: str | None = None) -> Change[bool]:
-    """The change that adds a system to a project; says whether it is late."""
-
-    def op(work: Work, member: Member, now: float) -> bool:
-        about: Any = {"actor": member.alias, "now": now, "salt": salt}
-        system = projects.add_system(work, member.project, name, answers, **about)
-        rows = projects.systems_of(work, member.project)
-        return any(row["late"] for row in rows if row["id"] == system)
-
-    return op
+def adding(
+    work: Work, member: Member, name: str, answers: projects.Answers, **about: object
+) -> bool:
+    """Add a system to a project; says whether it is late."""
+    system = _add_system(work, member, name, answers, **about)
+    rows = projects.systems_of(work, member.project)
+    return any(row["late"] for row in rows if row["id"] == system)
 
 
 @router.post("/projects/{slug}/answers/{answer}/amend")
-async def amend(slug: str, answer: Whole, body: Amend, session: Session, web: OurWeb) -> Any:
+async def amend(slug: str, answer: Whole, body: Amend, ask: Ask) -> Any:
     """Write a change beside my last answer, which is final: the first final one counts."""
-    return _answered(await web.amend(session, slug, answer=answer, key=body.key, value=body.value))
+    return _answered(await ask.web.amend(ask.session, slug, answer=answer, **dict(body)))
 
 
 @router.post("/projects/{slug}/answers/{answer}/undo")
-async def undo(slug: str, answer: Whole, session: Session, web: OurWeb) -> Any:
+async def undo(slug: str, answer: Whole, ask: Ask) -> Any:
     """Take my last answer back, within 60 seconds and before another; I hold its question again."""
-    return JSONResponse({"next": asked_json(await web.undo(session, slug, answer))})
+    return JSONResponse({"next": asked_json(await ask.web.undo(ask.session, slug, answer))})
 
 
 @router.post("/projects/{slug}/leave", status_code=204)
-async def leave(slug: str, session: Session, web: OurWeb) -> Response:
+async def leave(slug: str, ask: Ask) -> None:
     """Make my last answer final now."""
-    await web.leave(session, slug)
-    return Response(status_code=204)
+    await ask.web.leave(ask.session, slug)
 
 
 @router.post("/projects/{slug}/comments", status_code=201)
-async def comment(slug: str, body: NewComment, session: Session, web: OurWeb) -> Any:
+async def comment(slug: str, body: NewComment, ask: Ask) -> Any:
     """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
-    return {"comment": await web.comment(session, slug, **dict(body))}
+    return {"comment": await ask.web.comment(ask.session, slug, **dict(body))}
 
 
 @router.get("/projects/{slug}/comments")
-async def comments(slug: str, session: Session, web: OurWeb) -> Any:
+async def comments(slug: str, ask: Ask) -> Any:
     """The comments on items, as they came."""
-    member = await web.member(session, slug, MANAGERS)
-    return {"comments": await web.store.read(lambda work: comments_of(work, member.project))}
+    return {"comments": await ask.web.store.read(comments_of, (await ask.member(slug)).project)}
 
 
 @router.get("/projects/{slug}/live")
-async def live(slug: str, session: Session, web: OurWeb) -> Any:
+async def live(slug: str, ask: Ask) -> Any:
     """The estimates and checks now; the look is logged."""
-    return (await web.live(await web.member(session, slug, READERS))).to_dict()
+    return (await ask.web.live(await ask.member(slug, READERS))).to_dict()
 
 
 @router.get("/projects/{slug}/export", response_class=Response)
 async def export(
     slug: str,
-    session: Session,
-    web: OurWeb,
+    ask: Ask,
     format: Annotated[str, Query(max_length=20)] = "archive",  # noqa: A002
 ) -> Response:
     """The project as a file: archive, jsonl, csv, parquet or label-studio."""
-    return await export_response(web, session, slug, format)
+    return await export_response(ask, slug, format)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import logging
 import math
 import re
@@ -22,8 +23,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from noracle._version import __version__
-from noracle.collect.errors import SignedOut, Throttled, Unavailable
-from noracle.collect.service import webhooks
+from noracle.collect.errors import Later, SignedOut
+from noracle.collect.service import access, webhooks
 from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
@@ -50,6 +51,7 @@ class Guard:
         settings = web.settings
         self._app, self._web, self._settings, self._metrics = app, web, settings, web.metrics
         self._hosts = settings.hosts
+        self._mark, self._count = secrets.token_hex(4), itertools.count()
         headers = (*HEADERS, HSTS) if settings.secure else HEADERS
         self._headers = [(name.encode(), value.encode()) for name, value in headers]
 
@@ -59,7 +61,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        scope["noracle.request"] = request_id = secrets.token_hex(8)
+        scope["noracle.request"] = request_id = f"{self._mark}{next(self._count):08x}"
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -74,7 +76,8 @@ class Guard:
             if refusal is None:
                 await self._app(scope, self._limited(most, receive), sending)
             else:
-                await _turn_away(_problem(*refusal), receive, sending)
+                close = {"connection": "close"}  # the body, if there is one, was not read
+                await _turn_away(_problem(scope, *refusal, close), receive, sending)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "?"
             # The template of the route, not the address: bounded in number, and without names.
@@ -137,11 +140,20 @@ class Guard:
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def _problem(status: int, detail: str) -> Response:
-    problem = {"type": "about:blank", "status": status, "title": detail, "detail": detail}
-    headers = {"connection": "close"}  # the body, if there is one, was not read
+_TITLES = {each.value: each.phrase for each in HTTPStatus}
+
+
+def _problem(scope: Scope, status: int, detail: str, headers: dict[str, str]) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": _TITLES.get(status, "Error"),
+        "status": status,
+        # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
+        "detail": detail.encode("utf-8", "replace").decode(),
+        "instance": f"urn:request:{scope.get('noracle.request', '')}",
+    }
     media = "application/problem+json"
-    return JSONResponse(problem, status_code=status, headers=headers, media_type=media)
+    return JSONResponse(body, status_code=status, headers=headers, media_type=media)
 
 
 async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
@@ -221,13 +233,7 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         **_QUIET,
     )
     app.state.web = web
-    for part in (
-        api,
-        work,
-        pages,
-        manage,
-        oidc,
-    ):  # routes are tried in this order: the clicks first
+    for part in (api, work, pages, manage, oidc):  # tried in this order: the clicks first
         app.include_router(part.router)
     app.mount("/static", _Static(directory=HERE / "static"), name="static")
     app.guard = lambda inner: Guard(inner, web=web)
@@ -247,7 +253,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         faults = ((map(str, fault["loc"]), fault["msg"]) for fault in error.errors()[:5])
         detail = " | ".join(f"{'.'.join(where)}: {what}" for where, what in faults)
-    if isinstance(error, Throttled | Unavailable):
+    if isinstance(error, Later):
         headers["retry-after"] = str(max(1, math.ceil(error.wait)))
     return await _reply(request, status, detail, headers, error)
 
@@ -262,19 +268,8 @@ async def _failed(request: Request, error: Exception) -> Response:
 async def _reply(
     request: Request, status: int, detail: str, headers: dict[str, str], error: Exception
 ) -> Response:
-    ident = str(request.scope.get("noracle.request", ""))
     if request.url.path.startswith("/api/") or request.method not in ("GET", "HEAD", "POST"):
-        known = {each.value: each.phrase for each in HTTPStatus}
-        body = {
-            "type": "about:blank",
-            "title": known.get(status, "Error"),
-            "status": status,
-            # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
-            "detail": detail.encode("utf-8", "replace").decode(),
-            "instance": f"urn:request:{ident}",
-        }
-        media = "application/problem+json"
-        return JSONResponse(body, status_code=status, headers=headers, media_type=media)
+        return _problem(request.scope, status, detail, headers)
     partial = request.headers.get("hx-request") == "true"
     if isinstance(error, SignedOut) and (request.method == "GET" or partial):
         if partial:
@@ -285,9 +280,11 @@ async def _reply(
         page = await Page.visit(web, request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)
         token, fresh = security.visitor(request, web.settings)
-        page = Page(web, request, token, fresh, None, words(language_of(request)))
+        session = access.token_hash(token)
+        page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
-    title, shown = _in_words(status, page), ident if status >= 500 else ""
+    title = _in_words(status, page)
+    shown = request.scope.get("noracle.request", "") if status >= 500 else ""
     about = {"title": title, "detail": detail, "request_id": shown}
     response = page.render("message.html", status=status, back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}

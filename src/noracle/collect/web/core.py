@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import dataclasses
 import functools
 import itertools
 import re
@@ -19,7 +20,7 @@ from noracle._version import __version__
 from noracle.collect.errors import CollectError, Forbidden, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
 from noracle.collect.service import access, answers, people, projects
-from noracle.collect.service.access import ANNOTATORS, Member, Person, Roles
+from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
 
@@ -125,8 +126,6 @@ class Metrics:
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 _LIVE_SECONDS, _PARSE_SECONDS = 2.0, 90.0
-Change = Callable[[Work, Member, float], Value]
-"""What a member may change, and when."""
 
 
 class Known(NamedTuple):
@@ -158,29 +157,48 @@ class Web:
             raise SignedOut
         return access.token_hash(token)
 
+    def link(self, kind: str, token: str) -> str:
+        """The address of an invitation (``join``) or of a ``reset``."""
+        return f"{self.settings.base_url.rstrip('/')}/{kind}/{token}"
+
+    async def signed_in(self, session: str) -> Person:
+        """Who this is, or SignedOut."""
+        if (person := await self.person(session)) is None:
+            raise SignedOut
+        return person
+
     async def person(self, session: str) -> Person | None:
         """Who this is; keeps the session alive."""
         now = time.time()
-        found = await self.store.read(lambda work: access.who(work, session, now=now))
+        found = await self.store.read(access.who, session, now=now)
         if found is not None and found.stale:
-            await self.store.write(lambda work: access.touch_session(work, session, now=now))
+            await self.store.write(access.touch_session, session, now=now)
         return found
 
     async def member(self, session: str, slug: str, roles: Roles) -> Member:
         """Their membership, if the role fits."""
         _check_slug(slug)
-        return await self.store.read(
-            lambda work: access.member(work, session, slug, roles=roles, now=time.time())
-        )
+        return await self.store.read(access.member, session, slug, roles=roles, now=time.time())
 
-    async def change(self, session: str, slug: str, roles: Roles, op: Change[Value]) -> Value:
-        """Check the role and change something in the same transaction."""
+    async def change(
+        self,
+        session: str,
+        slug: str,
+        roles: Roles,
+        change: Callable[..., Value],
+        *sent: object,
+        **about: object,
+    ) -> Value:
+        """Check the role, and ``change(work, member, *sent, now=…)`` in the same transaction."""
         now = time.time()
         self._changes.take(session, now=now)
         _check_slug(slug)
-        return await self.store.write(
-            lambda work: op(work, access.member(work, session, slug, roles=roles, now=now), now)
-        )
+
+        def op(work: Work) -> Value:
+            member = access.member(work, session, slug, roles=roles, now=now)
+            return change(work, member, *sent, now=now, **about)
+
+        return await self.store.write(op)
 
     async def long(
         self, session: str, slug: str, change: Callable[[Store, Member], Value]
@@ -240,7 +258,7 @@ class Web:
     async def sign_in(self, email: str, password: str, caller: Newcomer) -> tuple[Started, Row]:
         """A new session and the person, or SignedOut; the caller's old session ends."""
         good = await self._attempt(email, caller)
-        found = await self.store.read(lambda work: people.find_person(work, email))
+        found = await self.store.read(people.find_person, email)
         hashed = None if found is None else found["password"]
         fits = await asyncio.to_thread(people.password_fits, hashed, password)
         if found is None or not fits:
@@ -271,41 +289,36 @@ class Web:
 
     async def change_password(self, session: str, old: str, new: str) -> None:
         """Another password, for whoever knows the old one; ends all other sessions."""
-        if (person := await self.person(session)) is None:
-            raise SignedOut
+        person = (await self.signed_in(session)).id
         about: Any = {"free": self.settings.sign_ins, "most": self.settings.sign_in_seconds}
-        key, now = f"password|{person.id}", time.time()
-        await self.store.write(lambda work: access.slow(work, key, now=now, **about))
-        row = await self.store.read(lambda work: work.one(SQL.password_of, person=person.id))
-        fits = await asyncio.to_thread(
-            people.password_fits, None if row is None else row["password"], old
-        )
+        await self.store.write(access.slow, f"password|{person}", now=time.time(), **about)
+        row = await self.store.read(lambda work: work.one(SQL.password_of, person=person))
+        known = None if row is None else row["password"]
+        fits = await asyncio.to_thread(people.password_fits, known, old)
         Forbidden.unless(fits, "The old password is wrong.")
         hashed = await asyncio.to_thread(people.hash_password, new)
-        await self.store.write(lambda w: people.set_password(w, person.id, hashed, keep=session))
+        await self.store.write(people.set_password, person, hashed, keep=session)
 
     async def sign_out_everywhere(self, session: str) -> None:
         """End all sessions of the person."""
-        if (person := await self.person(session)) is None:
-            raise SignedOut
+        person = (await self.signed_in(session)).id
 
         def op(work: Work) -> None:
             answers.leave_all(work, session, now=time.time())
-            work.run(SQL.drop_other_sessions, person=person.id, keep="")
+            work.run(SQL.drop_other_sessions, person=person, keep="")
 
         await self.store.write(op)
 
     async def reset_of(self, token: str) -> Row:
         """Whose password a link sets."""
-        hashed, now = access.token_hash(token), time.time()
-        return await self.store.read(lambda work: people.peek_reset(work, hashed, now=now))
+        return await self.store.read(people.peek_reset, access.token_hash(token), now=time.time())
 
     async def reset(self, token: str, password: str, caller: Newcomer) -> Started:
         """Set the password of a link, and begin a session."""
         row = await self.reset_of(token)
-        new, now = await asyncio.to_thread(people.hash_password, password), time.time()
-        hashed = access.token_hash(token)
-        who = await self.store.write(lambda work: people.use_reset(work, hashed, new, now=now))
+        new = await asyncio.to_thread(people.hash_password, password)
+        hashed, now = access.token_hash(token), time.time()
+        who = await self.store.write(people.use_reset, hashed, new, now=now)
         return await self.start(who, caller, email=str(row["email"]))
 
     async def sign_out(self, session: str) -> None:
@@ -319,20 +332,18 @@ class Web:
 
     async def invitation(self, token: str) -> people.Invitation:
         """What a link leads to."""
-        hashed, now = access.token_hash(token), time.time()
-        return await self.store.read(lambda work: people.peek_invitation(work, hashed, now=now))
+        hashed = access.token_hash(token)
+        return await self.store.read(people.peek_invitation, hashed, now=time.time())
 
     async def accept(self, token: str, person: int) -> Member:
         """Join as somebody who is signed in."""
-        return await self._accept(token, lambda _work, _now: person)
+        return await self._accept(token, lambda _: person)
 
-    async def _accept(self, token: str, person: Callable[[Work, float], int]) -> Member:
-        hashed, now = access.token_hash(token), time.time()
-
-        def op(work: Work) -> Member:
-            return people.accept_invitation(work, hashed, person=person(work, now), now=now)
-
-        joined = await self.store.write(op)
+    async def _accept(self, token: str, person: Callable[[Work], int]) -> Member:
+        about: Any = {"token_hash": access.token_hash(token), "now": time.time()}
+        joined = await self.store.write(
+            lambda work: people.accept_invitation(work, person=person(work), **about)
+        )
         self.metrics.event("join")
         return joined
 
@@ -345,16 +356,15 @@ class Web:
         """
         await self.invitation(token)
         good = await self._attempt(account["email"], caller)
-        found = await self.store.read(lambda work: people.find_person(work, account["email"]))
+        found = await self.store.read(people.find_person, account["email"])
         if found is not None:
             if not await asyncio.to_thread(people.password_fits, found["password"], password):
                 raise SignedOut("E-mail or password is wrong.")
             joined = await self.accept(token, int(found["id"]))
         else:
             hashed = await asyncio.to_thread(people.hash_password, password)
-            joined = await self._accept(
-                token, lambda w, now: people.add_person(w, password_hash=hashed, now=now, **account)
-            )
+            new: Any = {"password_hash": hashed, "now": time.time(), **account}
+            joined = await self._accept(token, lambda work: people.add_person(work, **new))
         email = people.email_key(account["email"])
         return await self.start(joined.person, caller, good, email), joined
 
@@ -415,32 +425,20 @@ class Web:
 
     async def undo(self, session: str, slug: str, answer: int) -> HeldQuestion | None:
         """Take the person's last answer back; returns its question, which they hold again."""
-
-        def op(work: Work, member: Member, now: float) -> None:
-            answers.undo(work, member, answer, now=now)
-
-        await self.change(session, slug, ANNOTATORS, op)
+        await self.change(session, slug, ANNOTATORS, answers.undo, answer)
         self.metrics.event("undo")
         return await self.next(session, slug)
 
     async def leave(self, session: str, slug: str) -> None:
         """Make the person's last answer final."""
-
-        def op(work: Work, member: Member, now: float) -> None:
-            answers.leave(work, member, now=now)
-
-        await self.change(session, slug, ANNOTATORS, op)
+        await self.change(session, slug, ANNOTATORS, answers.leave)
 
     async def comment(
         self, session: str, slug: str, question: int, *, text: str, broken: bool
     ) -> int:
         """Keep what the person says about an item."""
-
-        def op(work: Work, member: Member, now: float) -> int:
-            said = text.strip()
-            return answers.add_comment(work, member, question, text=said, broken=broken, now=now)
-
-        return await self.change(session, slug, ANNOTATORS, op)
+        about: Any = {"text": text.strip(), "broken": broken}
+        return await self.change(session, slug, ANNOTATORS, answers.add_comment, question, **about)
 
     # looking
 
@@ -448,15 +446,38 @@ class Web:
         """The estimates and checks, at most two seconds old; the look is logged first."""
         from noracle.collect.live import live_view
 
-        await self.store.write(lambda work: projects.log_look(work, member, now=time.time()))
+        await self.store.write(projects.log_look, member, now=time.time())
         self.metrics.event("look")
         async with self._live_locks.setdefault(member.project, asyncio.Lock()):
             then, view = self._live.get(member.project) or (0.0, None)
             now = time.time()
             if view is None or now - then > _LIVE_SECONDS or then > now:
-                view = await self.store.read(lambda work: live_view(work, member.project, now=now))
+                view = await self.store.read(live_view, member.project, now=now)
                 self._live[member.project] = (now, view)
         return view
+
+
+@dataclasses.dataclass(slots=True)
+class Caller:
+    """Who asks, by the hash of the session's token, and whom."""
+
+    web: Web
+    session: str
+
+    async def member(self, slug: str, roles: Roles = MANAGERS) -> Member:
+        """Their membership in a project, if the role fits."""
+        return await self.web.member(self.session, slug, roles)
+
+    async def change(
+        self,
+        slug: str,
+        change: Callable[..., Value],
+        *sent: object,
+        roles: Roles = MANAGERS,
+        **about: object,
+    ) -> Value:
+        """Change something in a project; see :meth:`Web.change`."""
+        return await self.web.change(self.session, slug, roles, change, *sent, **about)
 
 
 def _check_slug(slug: str) -> None:

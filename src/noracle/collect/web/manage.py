@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-import time
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -18,19 +17,19 @@ from noracle.collect.errors import CollectError, Forbidden, Refused
 from noracle.collect.live.records import LiveView
 from noracle.collect.model import ClassSpec, ProjectSpec, Role
 from noracle.collect.service import people, projects, webhooks
-from noracle.collect.service.access import MANAGERS, READERS, Member
+from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.api import (
     ONLY_MANAGERS,
     STEPS,
+    add_upload,
     adding,
-    adding_items,
     create_project,
+    everybody,
     spec_of,
-    undoing,
 )
-from noracle.collect.web.core import Change, Web, number, status_of
+from noracle.collect.web.core import Web, number, status_of
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -80,8 +79,7 @@ def spec_from(form: Fields) -> ProjectSpec:
 @router.get("/new")
 async def new_page(page: Visit) -> Response:
     """The form for a new project."""
-    me = page.person.id if page.person else 0
-    may = await page.web.store.read(lambda work: may_create(work, me))
+    may = await page.web.store.read(may_create, page.person.id if page.person else 0)
     Forbidden.unless(may, ONLY_MANAGERS)
     return page.render("new.html", fields={**form_of(None), "slug": "", "name": ""})
 
@@ -93,7 +91,7 @@ async def new(page: Visit) -> Response:
     slug, name = text(form, "slug"), text(form, "name")
     try:
         spec = spec_from(form)
-        made = await create_project(page.web, page.session, slug=slug, name=name, spec=spec)
+        made = await create_project(page, slug=slug, name=name, spec=spec)
     except Forbidden:
         raise
     except CollectError as error:
@@ -123,7 +121,7 @@ async def _setup(
     error: str = "",
     fields: dict[str, str] | None = None,
 ) -> Response:
-    member = await page.member(slug, MANAGERS)
+    member = await page.member(slug)
     project = member.project
 
     def op(work: Work) -> dict[str, Any]:
@@ -158,24 +156,25 @@ def _group_names(page: Visit, member: Member) -> dict[int, str]:
 @router.post("/p/{slug}/setup")
 async def change(page: Visit, slug: str) -> Response:
     """Change the specification of a draft, or go one step on."""
-    await page.member(slug, MANAGERS)
+    await page.member(slug)
     form = await page.form()
     do = text(form, "do")
     try:
         if do == "spec":
-            spec = spec_from(form)
-            await page.change(slug, lambda w, m, _: projects.change_spec(w, m.project, spec))
+            await page.change(slug, STEPS[do], spec_from(form))
         elif do == "seal":
             await page.web.seal(page.session, slug)
         elif do == "close" and text(form, "sure") != "yes":
             return page.go(f"/p/{slug}/setup?preview=close")
-        elif do in STEPS:
+        elif do in ("open", "close"):
             await page.change(slug, STEPS[do])
         elif do == "undo":
-            await page.change(slug, undoing(number(form.get("import"), "import")))
-        elif do in ("webhook", "no-webhook"):
-            known = page.web.settings.webhook_hosts
-            await page.change(slug, webhooks.changing(form.get("url"), form.get("id"), known))
+            await page.change(slug, STEPS[do], number(form.get("import"), "import"))
+        elif do == "webhook":
+            url = webhooks.check_url(form.get("url"), page.web.settings.webhook_hosts)
+            await page.change(slug, webhooks.add_webhook, url)
+        elif do == "no-webhook":
+            await page.change(slug, webhooks.remove_webhook, number(form.get("id"), "id"))
         else:
             raise Refused("do must be spec, seal, open, close, undo, webhook or no-webhook.")
     except CollectError as error:
@@ -194,8 +193,8 @@ async def items_page(page: Visit, slug: str) -> Response:
 
 
 async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Response:
-    member = await page.member(slug, MANAGERS)
-    file = await page.web.store.read(lambda work: projects.upload_of(work, member))
+    member = await page.member(slug)
+    file = await page.web.store.read(projects.upload_of, member)
     if file is None:
         return page.go(f"/p/{slug}/setup")
     page.web.slow_down(page.session)
@@ -250,34 +249,33 @@ async def _read(web: Web, data: bytes, name: str, member: Member, columns: Any) 
 @router.post("/p/{slug}/items")
 async def items(page: Visit, slug: str) -> Response:
     """Keep a file until its columns are clear, add its items to a draft, or drop it."""
-    member = await page.member(slug, MANAGERS)
+    member = await page.member(slug)
     form = await page.form(files=1)
     if text(form, "do") not in ("add", "drop"):
         file = _file(form)
-        kept = (file.name, file.data)
         await page.web.parsed(formats.columns_of, file.data, name=file.name)
-        await page.change(slug, lambda w, m, now: projects.keep_upload(w, m, kept, now=now))
+        await page.change(slug, projects.keep_upload, (file.name, file.data))
         return page.go(f"/p/{slug}/items")
     if text(form, "do") == "add":
-        found = await page.web.store.read(lambda work: projects.upload_of(work, member))
+        found = await page.web.store.read(projects.upload_of, member)
         if found is None:
             raise Refused("file must be chosen.")
         columns = _columns(form)
         upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
-        await page.web.long(page.session, slug, adding_items(upload.items, upload.pictures))
-    await page.change(slug, lambda w, m, now: projects.keep_upload(w, m, None, now=now))
+        await add_upload(page, slug, upload)
+    await page.change(slug, projects.keep_upload, None)
     return page.go(f"/p/{slug}/setup")
 
 
 @router.post("/p/{slug}/systems")
 async def systems(page: Visit, slug: str) -> Response:
     """A file of a system's answers, into a sealed project."""
-    spec = (await page.member(slug, MANAGERS)).spec
+    spec = (await page.member(slug)).spec
     form = await page.form(files=1)
     name, file = text(form, "name", most=200), _file(form)
     about: Any = {"spec": spec, "name": file.name, "system": "system"}
     found = await page.web.parsed(formats.read_answers, file.data, **about)
-    await page.change(slug, adding(name, found.get("system", {})))
+    await page.change(slug, adding, name, found.get("system", {}))
     return page.go(f"/p/{slug}/setup")
 
 
@@ -330,8 +328,6 @@ def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
     charts = charts_of(view)
     each = {f"estimate-{i}": s.name for i, s in enumerate(view.systems[:_MOST_CHARTS])}
     named = {"intervals": _("Accuracy of each system"), **each} if view.systems else {}
-    named |= {"completion": _("Completion by group")} if view.classes else {}
-    named |= {"checks": _("Checks")} if view.checks else {}
     return [(caption, Markup(charts[name])) for name, caption in named.items()]  # noqa: S704
 
 
@@ -368,16 +364,10 @@ async def people_page(page: Visit, slug: str) -> Response:
 async def _people(
     page: Visit, slug: str, *, status: int = 200, link: str = "", error: str = ""
 ) -> Response:
-    member = await page.member(slug, MANAGERS)
-    now = time.time()
+    member = await page.member(slug)
 
     def op(work: Work) -> dict[str, Any]:
-        return {
-            "people": people.people_of(work, member),
-            "invitations": people.invitations_of(work, member, now=now),
-            "raters": people.raters_of(work, member),
-            "comments": comments_of(work, member.project),
-        }
+        return {**everybody(work, member), "comments": comments_of(work, member.project)}
 
     found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
@@ -398,35 +388,31 @@ async def _people(
 @router.post("/p/{slug}/people")
 async def change_people(page: Visit, slug: str) -> Response:
     """Invite somebody (the link is shown once), or withdraw an invitation."""
-    await page.member(slug, MANAGERS)
+    await page.member(slug)
     form = await page.form()
+    do, alias = text(form, "do"), text(form, "alias")
     try:
-        if text(form, "do") == "revoke":
-            revoke, which = people.revoke_invitation, number(form.get("id"), "id")
-            await page.change(slug, lambda w, m, now: revoke(w, m, which, now=now))
-            return page.go(f"/p/{slug}/people")
-        if text(form, "do") == "remove":
-            alias, end = text(form, "alias"), people.remove_member
-            await page.change(slug, lambda w, m, now: end(w, m, alias, now=now))
-            return page.go(f"/p/{slug}/people")
-        if text(form, "do") == "reset":
-            alias, made = text(form, "alias"), people.reset_link
-            token = await page.change(slug, lambda w, m, now: made(w, m, alias, now=now))
-            link = f"{page.web.settings.base_url.rstrip('/')}/reset/{token}"
-            return await _people(page, slug, link=link)
-        token = await page.change(slug, _inviting(form))
+        if do == "revoke":
+            await page.change(slug, people.revoke_invitation, number(form.get("id"), "id"))
+        elif do == "remove":
+            await page.change(slug, people.remove_member, alias)
+        elif do == "reset":
+            token = await page.change(slug, people.reset_link, alias)
+            return await _people(page, slug, link=page.web.link("reset", token))
+        else:
+            token = await page.change(slug, people.invite, **_invitation(form))
+            return await _people(page, slug, link=page.web.link("join", token))
     except CollectError as error:
         return await _people(page, slug, status=status_of(error), error=str(error))
-    return await _people(page, slug, link=f"{page.web.settings.base_url.rstrip('/')}/join/{token}")
+    return page.go(f"/p/{slug}/people")
 
 
-def _inviting(form: Fields) -> Change[str]:
+def _invitation(form: Fields) -> dict[str, Any]:
     role, days = text(form, "role"), number(form.get("days"), "days")
     known = role in get_args(Role)
     Refused.unless(known, "role must be owner, manager, annotator or auditor.")
     pool = number(form.get("pool"), "pool") if role == "annotator" else None
-    about: Any = {"role": role, "pool": pool, "days": days}
-    return lambda work, member, now: people.invite(work, member, now=now, **about)
+    return {"role": role, "pool": pool, "days": days}
 
 
 # audit and exports
@@ -475,4 +461,4 @@ async def export_page(page: Visit, slug: str) -> Response:
 @router.get("/p/{slug}/export/{format}")
 async def export(page: Visit, slug: str, format: str) -> Response:  # noqa: A002
     """One of them."""
-    return await export_response(page.web, page.session, slug, format)
+    return await export_response(page, slug, format)

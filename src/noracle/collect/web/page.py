@@ -18,11 +18,10 @@ from markupsafe import Markup
 from noracle.collect.errors import NotFound, Refused, SignedOut
 from noracle.collect.model import ProjectSpec
 from noracle.collect.service import access, exports
-from noracle.collect.service.access import MANAGERS, READERS, Member, Person, Roles
+from noracle.collect.service.access import MANAGERS, READERS, Person
 from noracle.collect.service.exports import FORMATS
-from noracle.collect.store.base import Value, Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Change, Web
+from noracle.collect.web.core import Caller, Web
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -153,10 +152,9 @@ Fields = dict[str, str | SentFile]
 
 
 @dataclasses.dataclass(slots=True)
-class Page:
+class Page(Caller):
     """One request for a page."""
 
-    web: Web
     request: Request
     token: str
     fresh: bool
@@ -167,15 +165,12 @@ class Page:
     async def visit(cls, web: Web, request: Request, *, signed_in: bool = True) -> Page:
         """Find out who this is; raises SignedOut where somebody must be signed in."""
         token, fresh = security.visitor(request, web.settings)
-        person = None if fresh else await web.person(access.token_hash(token))
+        session = access.token_hash(token)
+        person = None if fresh else await web.person(session)
         if signed_in and person is None:
             raise SignedOut
-        return cls(web, request, token, fresh, person, words(language_of(request, person)))
-
-    @property
-    def session(self) -> str:
-        """The hash of the token."""
-        return access.token_hash(self.token)
+        said = words(language_of(request, person))
+        return cls(web, session, request, token, fresh, person, said)
 
     @property
     def caller(self) -> security.Newcomer:
@@ -190,14 +185,6 @@ class Page:
     def say(self, message: str, **values: object) -> str:
         """A message in the reader's language."""
         return self.words.say(message, **values)
-
-    async def member(self, slug: str, roles: Roles) -> Member:
-        """The reader's membership in a project, if the role fits."""
-        return await self.web.member(self.session, slug, roles)
-
-    async def change(self, slug: str, op: Change[Value]) -> Value:
-        """Change something in a project, as one of its managers."""
-        return await self.web.change(self.session, slug, MANAGERS, op)
 
     async def form(self, *, files: int = 0) -> Fields:
         """The fields that were sent, once their CSRF token fits."""
@@ -293,17 +280,13 @@ Guest = Annotated[Page, Depends(_visitor)]
 Visit = Annotated[Page, Depends(_person)]
 
 
-async def export_response(web: Web, session: str, slug: str, kind: str) -> Response:
+async def export_response(ask: Caller, slug: str, kind: str) -> Response:
     """A project as a file to download; that it was taken is logged first."""
     NotFound.unless(kind in FORMATS, "There is no such format.")
-
-    def log(work: Work, member: Member, now: float) -> int:
-        exports.log_export(work, member, kind, now=now)
-        return member.project
-
-    project = await web.change(session, slug, READERS, log)
+    await ask.change(slug, exports.log_export, kind, roles=READERS)
+    project = (await ask.member(slug, READERS)).project
     op = functools.partial(exports.export_one, project=project, kind=kind)
-    name, media, data = await web.store.read_chained(project, op)
-    web.metrics.event("export")
+    name, media, data = await ask.web.store.read_chained(project, op)
+    ask.web.metrics.event("export")
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=media, headers=headers)

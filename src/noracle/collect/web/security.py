@@ -9,6 +9,7 @@ The CSRF token is HMAC-SHA-256(key, "csrf|" + SHA-256 of the cookie's token).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hmac
 import re
 import urllib.parse
@@ -111,16 +112,12 @@ class WebSettings:
     @property
     def hosts(self) -> frozenset[str]:
         """Values of the Host header that are ours; on a loopback address, its other names too."""
-        parts = urllib.parse.urlsplit(self.base_url)
-        names = set(_LOOPBACK) if parts.hostname in ("127.0.0.1", "localhost", "::1") else set()
-        port = "" if parts.port is None else f":{parts.port}"
-        return frozenset({parts.netloc.lower()} | {f"{name}{port}" for name in names})
+        return frozenset(origin.partition("://")[2] for origin in self.origins)
 
     @property
     def origins(self) -> frozenset[str]:
         """Values of the Origin header that are ours."""
-        scheme = urllib.parse.urlsplit(self.base_url).scheme
-        return frozenset(f"{scheme}://{host}" for host in self.hosts)
+        return _origins(self.base_url)
 
     @property
     def cookie(self) -> str:
@@ -138,6 +135,15 @@ class WebSettings:
     def device(self) -> str:
         """Name of the cookie by which a browser is known in which somebody signed in."""
         return f"{self.cookie}-device"
+
+
+@functools.cache
+def _origins(base_url: str) -> frozenset[str]:
+    parts = urllib.parse.urlsplit(base_url)
+    names = _LOOPBACK if parts.hostname in ("127.0.0.1", "localhost", "::1") else ()
+    port = "" if parts.port is None else f":{parts.port}"
+    hosts = {parts.netloc.lower(), *(f"{name}{port}" for name in names)}
+    return frozenset(f"{parts.scheme}://{host}" for host in hosts)
 
 
 class Started(NamedTuple):
