@@ -197,6 +197,7 @@ SEARCH = (
     "search_workflows",
     "standardised",
     # scores and choices
+    "AimedLabels",
     "Decision",
     "Gate",
     "ItemLabels",
@@ -208,9 +209,6 @@ SEARCH = (
     "paired",
     "race_pool",
     "score_outcomes",
-    # simulated models
-    "SimulatedModel",
-    "simulated_world",
 )
 RETURNS = {
     "estimate": "Estimate",

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
+from examples.papers._simulated_world import simulated_world
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy, mixture, rank, stand
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
-from noracle.search.simulated import simulated_world
 from noracle.search.strategies import (
     STRATEGIES,
     Adas,
