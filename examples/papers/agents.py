@@ -109,9 +109,9 @@ def searches(
     page.add(
         f"Figure 3, {bench.size.name}",
         f"K = {bench.size.n_classes}; {bench.size.n} complementary labels for validation; truth on {bench.size.n_test} test items; "
-        f"ADAS with {GENERATIONS['adas']} generations, AFlow with {GENERATIONS['aflow']} rounds; {seeds} seeds. The last column is the true accuracy "
-        "less that of the best baseline, with its standard error over seeds: the paper's claim is that it is above 0 for both searches. "
-        "The paper reports the better of the two scales, chosen on test items; the figure does the same.",
+        f"ADAS with {GENERATIONS['adas']} generations, AFlow with {GENERATIONS['aflow']} rounds; {seeds} seeds. "
+        "The last column is the true accuracy less that of the best baseline, with its standard error over seeds: the paper claims that "
+        "it is above 0 for both searches. The paper reports the better of the two scales, chosen on test items; the figure does the same.",
         markdown(
             ["system", "validation", "true, test", "looks better by", "above the best baseline"],
             table,

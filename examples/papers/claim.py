@@ -79,7 +79,8 @@ def claim(page: Page, fields: Mapping[int, Field], *, seeds: int) -> bool:
         "Winner less best baseline, by kind of label",
         f"Points of true accuracy, mean and standard error of {seeds} searches, paired in the second column. The best baseline and the "
         f"best workflow of the pool are right in (per cent) {said}. That targeted questions gain at least 1.5 points over the best "
-        f"baseline and over ordinary labels of the same price, in two of three K: this **{verdict}** (K = {', '.join(map(str, won)) or 'none'}).",
+        f"baseline, and over ordinary labels of the same price, in two of three K: this **{verdict}** "
+        f"(K = {', '.join(map(str, won)) or 'none'}).",
         markdown(["labels", *header], rows),
     )
     return len(won) >= 2
