@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 Kind = Literal["targeted", "grades", "ordinary", "ruled out", "all labels"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BUDGET, PRICE = 120, 5
-N_ITEMS, N_TEST, MOST_CALLS = 200, 4000, 6
+N_ITEMS, N_TEST, MOST_CALLS = 200, 2000, 6
 WIDE, ROUNDS, BATCH, RACING, FINALISTS = 10, 4, 5, 6, 4
 # Lead of the right option over the lure and its spread: one chain of thought is right in about 45
 # to 60 % of items.
@@ -34,7 +34,7 @@ SKILL = {4: (-0.2, 1.5), 5: (0.75, 1.8), 10: (0.75, 1.8)}
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Field:
     """A pool of workflows and their answers in one world: test items first, then those of each
-    seed. The first seven workflows are the baselines.
+    search. The first seven workflows are the baselines.
     """
 
     world: SimulatedWorld

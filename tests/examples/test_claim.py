@@ -62,9 +62,15 @@ def test_targeted_questions_beat_the_best_baseline_and_ruled_out_classes() -> No
         kind: np.array([accuracy[search(world, kind, seed=s)] for s in range(12)])
         for kind in ("targeted", "ruled out")
     }
-    gain = Gain(found["targeted"] - accuracy[: len(BASELINES)].max())
-    assert gain.each.mean() > 2 * gain.se
+    gain = found["targeted"] - accuracy[: len(BASELINES)].max()
+    assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(12)
     assert found["targeted"].mean() > found["ruled out"].mean()
+
+
+def test_the_error_of_a_gain_is_that_of_worlds() -> None:
+    gain = Gain(np.array([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0]]))
+    assert (gain.mean, gain.se) == pytest.approx((2.0, 1.0))
+    assert str(gain - gain) == "+0.0 ± 0.0"
 
 
 @pytest.mark.full

@@ -408,14 +408,14 @@ class AimedLabels:
         elif said == "no":
             rest = np.delete(np.arange(k), first)
             q, weight = share[rest] / share[rest].sum(), np.sqrt(votes[rest])
-            aimed = weight / weight.sum() if weight.any() else np.full(k - 1, 1 / (k - 1))
-            chances = (1 - self.uniform) * aimed + self.uniform / (k - 1)
+            aimed = weight / weight.sum() if weight.any() else np.full(len(rest), 1 / len(rest))
+            chances = (1 - self.uniform) * aimed + self.uniform / len(rest)
             drawn = int(np.searchsorted(np.cumsum(chances), self._rng.random(), side="right"))
-            j = min(drawn, k - 2)
+            j = min(drawn, len(rest) - 1)
             said = self._put(t, int(rest[j]), p * float(chances[j]))
             noise = q * (1 - q) / chances
             shared = noise / noise.sum() if noise.any() else noise
-            hit = np.arange(k - 1) == j
+            hit = np.arange(len(rest)) == j
             score[rest] = q + (hit - shared) * ((said == "yes") - q[j]) / chances[j]
         if said == "unsure":
             return None
