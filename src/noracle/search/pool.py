@@ -394,7 +394,7 @@ class AimedLabels:
         """The score of each class of an item; None where a verdict is unsure."""
         k = int(self.n_classes[t])
         votes = np.bincount(given[given >= 0], minlength=k).astype(float)
-        share = (votes + 0.5) / (votes + 0.5).sum()
+        share: Array = np.asarray((votes + 0.5) / (votes + 0.5).sum())
         p = 1.0 if votes.max() < len(given) else self.alike
         if p < 1 and self._rng.random() >= p:
             return share
@@ -419,7 +419,7 @@ class AimedLabels:
             score[rest] = q + (hit - shared) * ((said == "yes") - q[j]) / chances[j]
         if said == "unsure":
             return None
-        return share + (score - share) / p
+        return np.asarray(share + (score - share) / p)
 
     def _put(self, t: int, k: int, propensity: float) -> Verdict:
         said = _verdict(self.judge(t, k))

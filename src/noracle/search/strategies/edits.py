@@ -338,9 +338,8 @@ def cross(workflow: Workflow, other: Workflow, rng: np.random.Generator) -> Chan
 
     nodes = []
     for node in workflow.nodes:
-        slots = {k: more(p) for k, p in _prompts(node).items() if k != "critic"}
-        if isinstance(node, RouteNode):
-            slots = {"branches": slots}  # type: ignore[dict-item]
+        said_now = {k: more(p) for k, p in _prompts(node).items() if k != "critic"}
+        slots: dict[str, Any] = {"branches": said_now} if isinstance(node, RouteNode) else said_now
         nodes.append(replace(node, **slots) if slots else node)
     said = f"says what {other.name} says: {' '.join(new)}"
     return (tuple(nodes), said) if tuple(nodes) != workflow.nodes else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -200,9 +200,10 @@ def traits(workflow: Workflow) -> dict[str, float]:
     --------
     >>> found = traits(load_workflow("cot-sc"))
     >>> found["says Think step by step, then choose."], found["kind vote"], round(found["samples"], 2)
-    (1.0, 1, 1.16)
+    (1.0, 1.0, 1.16)
     """
-    found = Counter({f"says {said}": share for said, share in sentences(workflow).items()})
+    found: defaultdict[str, float] = defaultdict(float)
+    found |= {f"says {said}": share for said, share in sentences(workflow).items()}
     prompts = [p for node in workflow.nodes for p in prompts_of(node)]
     for node in workflow.nodes:
         found[f"kind {node.kind}"] += 1
