@@ -25,6 +25,7 @@ from _simulated_world import simulated_world
 from _tables import markdown, percent
 
 from noracle.search.drawing import draw_workflow
+from noracle.search.interpreter import waves
 from noracle.search.workflow import BASELINES, load_workflow
 
 _ANSWERS = "answers of gpt-5-nano (not published)"
@@ -278,7 +279,8 @@ def figure_4(size: Size, out: Path) -> Made:
 
 def figure_5(size: Size, out: Path) -> Made:
     """The agents of the case study."""
-    del out
+    path = out / "figure-5.png"
+    _draw_agents(path)
     n = 500 if size.quick else 8000
     skill, spread = SKILL["Medical Abstracts"]
     world = simulated_world(n, 5, skill=skill, spread=spread, seed=size.seed)
@@ -297,6 +299,7 @@ def figure_5(size: Size, out: Path) -> Made:
     table = markdown(["workflow", "calls per item", "accuracy", "without an answer"], rows)
     about = f"Both and the baselines on {n:,} simulated items in the manner of Medical Abstracts; per cent, standard error 0.6."
     return Made(
+        figures=(Figure(path, "The two agents: nodes from the task to the answer"),),
         body=(*body, f"{about}\n\n{table}"),
         published="best on Medical Abstracts: principles, then a classifier (ADAS); a review, several answers, an ensemble (AFlow)",
         difference=f"above the best baseline, simulated, in points: {ours}",
@@ -304,6 +307,29 @@ def figure_5(size: Size, out: Path) -> Made:
         status="re-made in shape",
         missing=(_MODELS,),
     )
+
+
+def _draw_agents(path: Path) -> None:
+    """The nodes of both, row by row."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    with mpl.rc_context({"svg.hashsalt": "noracle", "font.size": 9}):
+        figure = Canvas(figsize=(6.4, 3.6), layout="constrained")
+        for place, name in enumerate(AGENTS, start=1):
+            ax = figure.add_subplot(1, 2, place)
+            ax.set(title=name, xlim=(0, 1), ylim=(0, 1))
+            ax.axis("off")
+            rows = [["task"], *([node.id for node in row] for row in waves(load_workflow(name)))]
+            for i, row in enumerate(rows):
+                high = 0.95 - 0.9 * i / (len(rows) - 1)
+                box = {"boxstyle": "round,pad=0.4", "facecolor": "#e8f1fa", "edgecolor": "#0072B2"}
+                ax.text(0.5, high, ", ".join(row), ha="center", va="center", bbox=box)
+                if i:
+                    above = 0.95 - 0.9 * (i - 1) / (len(rows) - 1)
+                    arrow = {"arrowstyle": "->", "shrinkA": 12, "shrinkB": 12}
+                    ax.annotate("", (0.5, high), (0.5, above), arrowprops=arrow)
+        figure.savefig(path, dpi=120)
 
 
 AGENTS = {
