@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from _agents_search import PUBLISHED, Run
+from _agents_search import PUBLISHED
 
 if TYPE_CHECKING:
     from _agents_noise import Noise
+    from _agents_paper import Found
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 
@@ -32,10 +33,7 @@ def figure3(rows: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -
         for place, (name, found) in enumerate(rows.items()):
             ax = figure.add_subplot(1, len(rows), place + 1)
             at = np.arange(len(found))
-            colours = [
-                ORANGE if who in ("adas", "aflow") else GREEN if who == "mutate" else BLUE
-                for who in found
-            ]
+            colours = [ORANGE if who in ("adas", "aflow") else BLUE for who in found]
             ax.bar(at, [100 * test for _, test in found.values()], color=colours)
             ax.plot(
                 at, [100 * value for value, _ in found.values()], "kx", label="on validation labels"
@@ -46,10 +44,8 @@ def figure3(rows: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -
         save(figure, path)
 
 
-def figure4(runs: Mapping[tuple[str, str], Mapping[str, Sequence[Run]]], path: Path) -> None:
-    """q against the transform: the paper's pair of numbers, and every seed of ours, where the two
-    are one point.
-    """
+def figure4(runs: Mapping[tuple[str, str], Mapping[str, Sequence[Found]]], path: Path) -> None:
+    """q against the transform: the paper's pair of numbers, and every seed of ours."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

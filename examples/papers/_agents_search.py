@@ -11,21 +11,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from _agents_noise import SIZES, Size
 from _simulated_designer import SimulatedDesigner
-
-from noracle.search.candidates import Entry, Outcome, Scored
-from noracle.search.simulated import (
+from _simulated_world import (
     SimulatedModel,
     SimulatedWorld,
     answer_all,
     simulated_world,
 )
+
+from noracle.search.candidates import Entry, Outcome, Scored
 from noracle.search.strategies import Adas, Aflow, Mutate
 from noracle.search.task import draws
 from noracle.search.workflow import BASELINES, Workflow, load_workflow, parse_workflow
 
 Scale = Literal["q", "A"]
 Name = Literal["adas", "aflow", "mutate"]
-NAMES: tuple[Name, ...] = ("adas", "aflow", "mutate")
 # Lead of the right option and its spread, so that one chain of thought is right about as often as
 # the paper's models are.
 SKILL = {"GPQA": (-0.2, 1.5), "Medical Abstracts": (0.75, 1.8), "Math-MC": (2.4, 1.8)}
@@ -205,21 +204,3 @@ async def _search(bench: Bench, name: Name, scale: Scale, seed: int, generations
     )
     value = bench.scored(best.entry, labels, "A").score
     return Run(tuple(choices), value, await bench.test(best.entry.workflow), best.entry.workflow)
-
-
-def baseline_scores(bench: Bench, *, seeds: int) -> dict[str, tuple[float, float]]:
-    """Validation value (mean over seeds) and true test accuracy of the seven baselines."""
-
-    async def one(name: str) -> tuple[float, float]:
-        workflow, values = load_workflow(name), []
-        for seed in range(seeds):
-            entry = Entry(
-                number=0,
-                workflow=workflow,
-                origin="",
-                outcomes=tuple(await bench.outcomes(workflow, seed=seed)),
-            )
-            values.append(bench.scored(entry, bench.world.ruled_out(seed=seed), "A").score)
-        return float(np.mean(values)), await bench.test(workflow)
-
-    return {name: asyncio.run(one(name)) for name in BASELINES}

@@ -121,6 +121,20 @@ class World:
             self._marginals[chosen] = values, shares / shares.sum()
         return self._marginals[chosen]
 
+    def judged(self) -> dict[str, dict[str, float]]:
+        """How often each rater is right: on all items, on those whose label is 1, and on others."""
+        label = self.cells[:, 0] == 1
+
+        def share(right: Array, those: Array) -> float:
+            return float(self.shares[right & those].sum() / self.shares[those].sum())
+
+        everywhere = np.ones_like(label)
+        parts = {"accuracy": everywhere, "specificity": label, "sensitivity": ~label}
+        return {
+            name: {k: share((self.cells[:, i] == 1) == label, p) for k, p in parts.items()}
+            for i, name in enumerate(self.names[1:], start=1)
+        }
+
     def correlation(self) -> Array:
         """Correlation of each rater with the label."""
         sd = np.sqrt(np.diag(self.cov))
@@ -227,20 +241,7 @@ def debate(n_items: int = 524) -> World:
     )
     columns: list[Array] = [truth]
     for agents, rounds in kinds:
-        votes = rng.random((2 * n_items, agents)) < np.where(truth == 1, ease, 1 - ease)[:, None]
-        decided, answer = np.zeros(2 * n_items, dtype=bool), rng.random(2 * n_items) < 0.5
-        for turn in range(rounds):
-            share = votes.mean(axis=1)
-            sure = (
-                rng.random(2 * n_items)
-                >= (0.15 + 0.25 / agents + 0.4 * (1 - np.abs(2 * share - 1))) * 0.4**turn
-            )
-            newly = sure & ~decided & (share != 0.5)
-            answer[newly] = share[newly] > 0.5
-            decided |= newly
-            follow = rng.random(votes.shape) < 0.5
-            votes = np.where(follow & (share != 0.5)[:, None], (share > 0.5)[:, None], votes)
-        columns.append(answer)
+        columns.append(_argued(truth, ease, agents, rounds, rng)[1])
     names = ("consistent", *(f"A{a}R{r}" for a, r in kinds))
     cells, shares = compress(np.array(columns).T)
     prices = Additive(prices={f"A{a}R{r}": a * r / 10 for a, r in kinds}).set_prices(names[1:])
@@ -254,6 +255,37 @@ def debate(n_items: int = 524) -> World:
         cascade=(10, 5),
         source=f"the debate of I.1.3, simulated on {n_items} items twice",
     )
+
+
+def debated(n_items: int, agents: int, rounds: int, *, seed: int) -> dict[str, float]:
+    """What debates of one size come to: the share that is uncertain at the end, and accuracy where
+    an uncertain answer counts nothing (hard) or half (soft).
+    """
+    rng = np.random.default_rng([seed, 13])
+    truth = np.arange(n_items) % 2
+    ease = np.clip(rng.beta(1.7, 0.7, size=n_items) + np.where(truth == 1, 0.06, -0.06), 0.02, 0.98)
+    decided, answer = _argued(truth, ease, agents, rounds, rng)
+    hard, uncertain = float(np.mean(decided & (answer == truth))), float(np.mean(~decided))
+    return {"hard": hard, "soft": hard + uncertain / 2, "uncertain": uncertain}
+
+
+def _argued(
+    truth: Array, ease: Array, agents: int, rounds: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Which items are decided after so many rounds, and how; a coin for the others."""
+    n = len(truth)
+    votes = rng.random((n, agents)) < np.where(truth == 1, ease, 1 - ease)[:, None]
+    decided, answer = np.zeros(n, dtype=bool), rng.random(n) < 0.5
+    for turn in range(rounds):
+        share = votes.mean(axis=1)
+        doubt = 0.15 + 0.25 / agents + 0.4 * (1 - np.abs(2 * share - 1))
+        sure = rng.random(n) >= doubt * 0.4**turn
+        newly = sure & ~decided & (share != 0.5)
+        answer[newly] = share[newly] > 0.5
+        decided |= newly
+        follow = rng.random(votes.shape) < 0.5
+        votes = np.where(follow & (share != 0.5)[:, None], (share > 0.5)[:, None], votes)
+    return decided, answer
 
 
 def agreement(labelled: int, budgets: Sequence[float], seed: int, pilots: int) -> World:

@@ -1,4 +1,4 @@
-"""Figures 1 to 10 and 15 of "Multiple-prediction-powered inference"."""
+"""Figures 1 to 15 of "Multiple-prediction-powered inference"."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import _multippi_worlds as worlds
 import multippi as script
 from _multippi_figures import bias_figure, lines_figure, results_figure
 from _multippi_runs import MULTIPPI, RESTRICTED, Runs, spending
 from _multippi_worlds import BUDGETS, World, arena, debate, thinking
 from _reproduce_model import Figure, Item, Made, Paper, Sections, Size
+from _tables import markdown, percent
 
 _RATINGS = "the paper's ratings (Chatbot Arena, ProcessBench, Factuality) and the numbers behind its figures (not published)"
 _SHAPE = "populations of the same shape and with the same costs take the place of the ratings"
@@ -352,6 +354,97 @@ def figure_10(size: Size, out: Path) -> Made:
     )
 
 
+def figure_11(size: Size, out: Path) -> Made:
+    """Accuracy by words of thought."""
+    del size
+    found = worlds.thinking().judged()
+    return _by_effort(
+        "words",
+        {"accuracy": {125 * (i + 1): v["accuracy"] for i, v in enumerate(found.values())}},
+        Figure(out / "figure-11.png", "Share of right answers against words of thought"),
+        "most of the gain comes within 500 words, and it is flat from about 1,000 on",
+        "the population stops at 500 words, as the experiment does, and was made to rise there",
+    )
+
+
+def figure_12(size: Size, out: Path) -> Made:
+    """How faults are found, by words of thought."""
+    del size
+    found = worlds.thinking().judged()
+    kinds = ("sensitivity", "specificity")
+    return _by_effort(
+        "words",
+        {k: {125 * (i + 1): v[k] for i, v in enumerate(found.values())} for k in kinds},
+        Figure(out / "figure-12.png", "Sensitivity and specificity against words of thought"),
+        "the same for other measures: most of the gain within 500 words",
+        "the population was made with its answers more ready to find faults the longer the thought",
+    )
+
+
+def figure_13(size: Size, out: Path) -> Made:
+    """Accuracy of a debate."""
+    lines = {
+        f"{kind}, {rounds} rounds" if rounds > 1 else f"{kind}, 1 round": {
+            agents: worlds.debated(524 * 20, agents, rounds, seed=size.seed)[kind]
+            for agents in range(1, 6)
+        }
+        for kind in ("soft", "hard")
+        for rounds in (1, 2)
+    }
+    return _by_effort(
+        "agents",
+        lines,
+        Figure(out / "figure-13.png", "Soft and hard accuracy of debates against agents"),
+        "accuracy rises with agents and with rounds, more with agents; soft accuracy gives half a point to 'uncertain'",
+        "the debate of I.1.3 is simulated; its pooler is a rule that leaves a level vote open, which costs 2 and 4 agents hard accuracy",
+    )
+
+
+def figure_14(size: Size, out: Path) -> Made:
+    """What a debate leaves open."""
+    lines = {
+        f"{rounds} rounds" if rounds > 1 else "1 round": {
+            agents: worlds.debated(524 * 20, agents, rounds, seed=size.seed)["uncertain"]
+            for agents in range(1, 6)
+        }
+        for rounds in (1, 2, 3)
+    }
+    return _by_effort(
+        "agents",
+        lines,
+        Figure(out / "figure-14.png", "Share of uncertain predictions of debates against agents"),
+        "fewer uncertain predictions with more agents; almost all are certain after the second round",
+        "the debate of I.1.3 is simulated; its pooler is a rule that leaves a level vote open, as it often is with 2 or 4 agents",
+    )
+
+
+def _by_effort(
+    x: str, lines: dict[str, dict[int, float]], figure: Figure, published: str, reason: str
+) -> Made:
+    """One panel of shares against agents or words, and its numbers."""
+    import matplotlib.pyplot as plt
+
+    page = Sections()
+    at = list(next(iter(lines.values())))
+    rows = [[name, *(percent(v, 1) for v in line.values())] for name, line in lines.items()]
+    page.add("In per cent", markdown([x, *map(str, at)], rows))
+    with plt.rc_context({"svg.hashsalt": "noracle", "font.size": 9}):
+        drawn, ax = plt.subplots(figsize=(4.6, 3.2), layout="constrained")
+        for mark, (name, line) in zip("os^v", lines.items(), strict=False):
+            ax.plot(at, [100 * v for v in line.values()], marker=mark, label=name)
+        ax.set(xlabel=x, ylabel="per cent", xticks=at)
+        ax.legend(frameon=False, fontsize=8)
+        drawn.savefig(figure.path, dpi=150)
+        plt.close(drawn)
+    first = "; ".join(
+        f"{name} {percent(line[at[0]], 1)} to {percent(line[at[-1]], 1)}"
+        for name, line in lines.items()
+    )
+    return _made(
+        page, figure, published, f"from the least to the most: {first}", f"{_SHAPE}; {reason}"
+    )
+
+
 def figure_15(size: Size, out: Path) -> Made:
     """Raw raters."""
     page, scale, world = Sections(), _scale(size), _world("thinking")
@@ -391,6 +484,10 @@ PAPER = Paper(
             ("Figure 8", "more or fewer labelled rows", figure_8, 60),
             ("Figure 9", "shrinkage of the covariance", figure_9, 30),
             ("Figure 10", "the restricted collection of sets", figure_10, 30),
+            ("Figure 11", "accuracy by words of thought", figure_11, 5),
+            ("Figure 12", "faults found by words of thought", figure_12, 5),
+            ("Figure 13", "accuracy of debates", figure_13, 5),
+            ("Figure 14", "what debates leave open", figure_14, 5),
             ("Figure 15", "raw and debiased raters", figure_15, 10),
         )
     ),

@@ -4,11 +4,12 @@ supervision" in shape, and selection noise.
     python examples/papers/agents.py --out agents-out           (--quick: seconds)
 
 First the best of 37 identical agents at the sizes of the paper's benchmarks: how much better it
-looks than it is. Then searches on simulated stand-ins with a known key: seven baselines, ADAS,
-AFlow, and random edits as a control, each scored with q and with its transform A = (K - 1)q - (K -
-2). The designer of ADAS and AFlow is a script that makes random typed edits, not a model; so this
-shows what labels, scales and selection do to a search, not what a clever designer can do. Last, a
-real small model on Medical Abstracts, recorded and replayed, where that file is in NORACLE_DATA.
+looks than it is. Then searches on simulated stand-ins with a known key in the paper's own way: seven
+baselines, 30 generations of ADAS that is shown the fitness, 20 rounds of AFlow, each scored with q
+and with its transform A = (K - 1)q - (K - 2). The designer of ADAS and AFlow is a script that makes
+random typed edits, not a model; so this shows what labels, scales and selection do to a search, not
+what a clever designer can do. Last, a real small model on Medical Abstracts, recorded and replayed,
+where that file is in NORACLE_DATA.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import _agents_figures as figures
 import _agents_recorded as recorded
 import numpy as np
 from _agents_noise import N_AGENTS, SIZES, Noise, selection_noise
-from _agents_search import NAMES, PUBLISHED, Bench, Run, Scale, baseline_scores, benches, search
+from _agents_paper import GENERATIONS, Found, PaperBench, paper_benches, paper_search
+from _agents_search import PUBLISHED, Scale
 from _tables import Page, markdown, percent
 
-APART = ("seeds apart, mean", "largest")
+from noracle.search.workflow import BASELINES, load_workflow
+
 SCALES: tuple[Scale, ...] = ("q", "A")
+Runs = dict[tuple[str, str], dict[Scale, list[Found]]]
 
 
 def noise(page: Page, *, replications: int) -> dict[str, Noise]:
@@ -79,78 +83,89 @@ def noise(page: Page, *, replications: int) -> dict[str, Noise]:
 
 
 def searches(
-    page: Page, bench: Bench, *, seeds: int, generations: int
-) -> tuple[dict[str, tuple[float, float]], dict[str, dict[Scale, list[Run]]]]:
+    page: Page, bench: PaperBench, *, seeds: int
+) -> tuple[dict[str, tuple[float, float]], Runs]:
     """Figure 3 for one benchmark: baselines and searches; the second value has every run."""
-    rows = dict(baseline_scores(bench, seeds=seeds))
-    runs: dict[str, dict[Scale, list[Run]]] = {}
-    for name in NAMES:
-        runs[name] = {
-            scale: [
-                search(bench, name, scale=scale, seed=seed, generations=generations)
-                for seed in range(seeds)
-            ]
+    rows: dict[str, tuple[float, float]] = {}
+    for name in BASELINES:
+        workflow = load_workflow(name)
+        seen = [bench.transformed(bench.validated(workflow, s, 1)) for s in range(seeds)]
+        rows[name] = float(np.mean(seen)), bench.test(workflow)
+    best = max(test for _, test in rows.values())
+    table = [[name, *_cells([value], [test], best)] for name, (value, test) in rows.items()]
+    runs: Runs = {}
+    for name in ("adas", "aflow"):
+        by_scale = {
+            scale: [paper_search(bench, name, scale=scale, seed=seed) for seed in range(seeds)]
             for scale in SCALES
         }
-        rows[name] = (
-            float(np.mean([r.validation for r in runs[name]["A"]])),
-            float(np.mean([r.test for r in runs[name]["A"]])),
-        )
-    table = [
-        [name, percent(value, 1), percent(test, 1), f"{100 * (value - test):+.1f}"]
-        for name, (value, test) in rows.items()
-    ]
+        runs[bench.size.name, name] = by_scale
+        for scale, found in by_scale.items():
+            cells = _cells([f.validation for f in found], [f.test for f in found], best)
+            table.append([f"{name}, {scale}", *cells])
+        better = max(by_scale.values(), key=lambda found: np.mean([f.test for f in found]))
+        means = (float(np.mean([f[i] for f in better])) for i in (1, 2))
+        rows[name] = next(means), next(means)
     page.add(
         f"Figure 3, {bench.size.name}",
-        f"K = {bench.size.n_classes}; {bench.size.n} complementary labels for validation; truth on {bench.n_test} test items; "
-        f"{generations} generations; mean of {seeds} seeds. Searches report their best entry on validation, so their validation value is "
-        "too high. ADAS and random edits begin with the seven baselines, AFlow with one plain call.",
-        markdown(["system", "validation", "true, test", "looks better by"], table),
+        f"K = {bench.size.n_classes}; {bench.size.n} complementary labels for validation; truth on {bench.size.n_test} test items; "
+        f"ADAS with {GENERATIONS['adas']} generations, AFlow with {GENERATIONS['aflow']} rounds; {seeds} seeds. "
+        "The last column is the true accuracy less that of the best baseline, with its standard error over seeds: the paper claims that "
+        "it is above 0 for both searches. Validation goes by the published rule, where an item without an answer counts as one whose "
+        "answer was ruled out. The paper reports the better of the two scales, chosen on test items; the figure does the same.",
+        markdown(
+            ["system", "validation", "true, test", "looks better by", "above the best baseline"],
+            table,
+        ),
     )
     return rows, runs
 
 
-def scales(page: Page, runs: dict[tuple[str, str], dict[Scale, list[Run]]]) -> bool:
-    """Figure 4: q against the transform; False if they ever differ."""
-    rows, same_all = [], True
+def _cells(values: Sequence[float], tests: Sequence[float], best: float) -> list[str]:
+    value, test, each = float(np.mean(values)), float(np.mean(tests)), 100 * np.array(tests)
+    spread = f" ± {each.std(ddof=1) / len(each) ** 0.5:.1f}" if len(each) > 1 else ""
+    less = f"{100 * (test - best):+.1f}{spread}"
+    return [percent(value, 1), percent(test, 1), f"{100 * (value - test):+.1f}", less]
+
+
+def scales(page: Page, runs: Runs) -> None:
+    """Figure 4: q against the transform."""
+    rows = []
     for (bench, name), by_scale in runs.items():
-        same = sum(
-            a.choices == b.choices and a.winner == b.winner
-            for a, b in zip(by_scale["q"], by_scale["A"], strict=True)
-        )
-        same_all &= same == len(by_scale["q"])
-        q, a = (100 * np.mean([r.test for r in by_scale[s]]) for s in SCALES)
-        tests = 100 * np.array([r.test for r in by_scale["A"]])
-        apart = np.abs(tests[:, None] - tests[None, :])[np.triu_indices(len(tests), 1)]
+        q, a = (100 * np.array([f.test for f in by_scale[s]]) for s in SCALES)
         paper = PUBLISHED[bench, name]
-        ours = [f"{q:.1f}", f"{a:.1f}", f"{a - q:+.1f}", f"{same} of {len(tests)}"]
-        spread = [f"{apart.mean():.1f}", f"{apart.max():.1f}"] if apart.size else ["–", "–"]
+        apart = np.abs(a[:, None] - a[None, :])[np.triu_indices(len(a), 1)]
+        error = (a - q).std(ddof=1) / len(a) ** 0.5
         rows.append(
             [
                 f"{bench}, {name}",
-                f"{paper[0]:.1f}",
-                f"{paper[1]:.1f}",
+                *(f"{v:.1f}" for v in paper),
                 f"{paper[1] - paper[0]:+.1f}",
-                *ours,
-                *spread,
+                f"{q.mean():.1f}",
+                f"{a.mean():.1f}",
+                f"{(a - q).mean():+.1f}",
+                f"{error:.1f}",
+                f"{np.abs(a - q).mean():.1f}",
+                f"{apart.mean():.1f}",
             ]
         )
     page.add(
         "Figure 4: q or its transform?",
-        "The two are one affine map, and a search on standardised scores makes the same choices with either, down to the prompts of the "
-        "designer. So their difference here is 0. The last two columns say how far two seeds of the same search lie apart (items, labels, "
-        "answers and edits drawn anew): hold them against the paper's differences.",
+        "The two are one affine map, so that they order all agents alike; but scores in per cent of A are K - 1 times as far apart, and a "
+        "rule with a fixed temperature then goes after the best ones more. 'Error' is the standard error of A - q over seeds; 'one seed' "
+        "the mean distance of A and q in one seed, which is what the paper's single runs show; 'seeds apart' that of two seeds of the same "
+        "search with A. A search of noracle stands on scores in standard errors and makes the same choices with either scale.",
         markdown(
             [
                 "search",
                 *(f"{who} {what}" for who in ("paper", "ours") for what in ("q", "A", "A - q")),
-                "same choices",
-                *APART,
+                "error",
+                "one seed",
+                "seeds apart",
             ],
             rows,
         ),
     )
-    return same_all
 
 
 def published_rule(page: Page) -> None:
@@ -210,32 +225,23 @@ def real_model(page: Page, path: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page; 1 if q and its transform ever lead to different choices or fresh labels do
-    not remove the noise.
-    """
+    """Print the page; 1 if fresh labels do not remove the noise of selection."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="one benchmark, two seeds and few generations"
-    )
-    parser.add_argument("--seeds", type=int, default=3, help="searches of each kind")
-    parser.add_argument(
-        "--generations", type=int, default=10, help="workflows that each search tries"
-    )
+    parser.add_argument("--quick", action="store_true", help="one benchmark and two seeds")
+    parser.add_argument("--seeds", type=int, default=40, help="searches of each kind")
     parser.add_argument("--out", type=Path, help="folder for agents.md and the figures")
     options = parser.parse_args(argv)
-    seeds, generations = (2, 5) if options.quick else (options.seeds, options.generations)
+    seeds = 2 if options.quick else options.seeds
     page = Page("Agents found with weak labels")
     page.add("What this is", " ".join((__doc__ or "").split("\n\n")[-1].split()))
     found = noise(page, replications=200 if options.quick else 400)
-    bars, runs = {}, {}
-    for bench in benches(
-        120 if options.quick else 250, seeds=seeds, only=1 if options.quick else 3
-    ):
-        bars[bench.size.name], by_name = searches(page, bench, seeds=seeds, generations=generations)
-        runs |= {(bench.size.name, name): by_name[name] for name in ("adas", "aflow")}
-    same = scales(page, runs)
+    bars, runs = {}, Runs()
+    for bench in paper_benches(seeds=seeds, only=1 if options.quick else 3):
+        bars[bench.size.name], these = searches(page, bench, seeds=seeds)
+        runs |= these
+    scales(page, runs)
     published_rule(page)
     real_model(page, Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet")
     if options.out:
@@ -244,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         figures.figure_noise(found, options.out / "noise")
         page.write(options.out / "agents.md")
         print(f"\nwritten: {options.out / 'agents.md'}")
-    return 0 if same and all(abs(n.held_out) < 3 for n in found.values()) else 1
+    return 0 if all(abs(n.held_out) < 3 for n in found.values()) else 1
 
 
 if __name__ == "__main__":

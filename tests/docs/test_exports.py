@@ -205,6 +205,7 @@ SEARCH = (
     "search_workflows",
     "standardised",
     # scores and choices
+    "AimedLabels",
     "Decision",
     "Gate",
     "ItemLabels",
@@ -216,9 +217,6 @@ SEARCH = (
     "paired",
     "race_pool",
     "score_outcomes",
-    # simulated models
-    "SimulatedModel",
-    "simulated_world",
 )
 RETURNS = {
     "estimate": "Estimate",

@@ -172,3 +172,37 @@ def test_an_honest_system_trained_on_annotators_is_certified_only_with_known_ans
     assert result.diagnostics["match_rate"] <= (answers == truth).mean()
     assert result.low <= (answers == truth).mean() - (ratings == truth[:, None]).mean()
     assert not certificate(ratings, answers, trained_on_annotators="yes").certified
+
+
+# -------------------------------------------------------------------------------------------------
+# Algorithm 2: a hundred gradient steps stop short of the top
+
+
+def steps(match_rate: float, ceiling: float, n: int, times: int = 100) -> float:
+    """S after gradient steps of 1e-4 on t_u from half of the margin, as printed below Algorithm 2."""
+    upper = (match_rate - ceiling) / 2
+    for _ in range(times):
+        root = math.sqrt(upper + ceiling**2)
+        lower = match_rate - root
+        up, down = (4 * n * t * math.exp(-2 * n * t**2) for t in (upper, lower))
+        upper += 1e-4 * (up - down / (2 * root))
+    lower = match_rate - math.sqrt(upper + ceiling**2)
+    return 1 - sum(math.exp(-2 * n * t**2) for t in (upper, lower))
+
+
+@pytest.mark.parametrize(
+    ("match_rate", "ceiling", "n", "printed"),
+    [(0.971, 0.939, 1821, 0.6208), (0.899, 0.879, 10_000, 0.9267), (0.919, 0.879, 10_000, 0.9999)],
+)
+def test_a_hundred_gradient_steps_give_the_printed_scores(
+    match_rate: float, ceiling: float, n: int, printed: float
+) -> None:
+    assert steps(match_rate, ceiling, n) == pytest.approx(printed, abs=1e-4)
+    assert steps(match_rate, ceiling, n) <= oms_score(match_rate, ceiling, n) + 1e-12
+
+
+def test_a_hundred_gradient_steps_leave_25_times_the_error_of_the_top() -> None:
+    best, stopped = oms_score(0.919, 0.879, 10_000), steps(0.919, 0.879, 10_000)
+    assert best == pytest.approx(0.999996, abs=1e-6)
+    assert (1 - stopped) / (1 - best) == pytest.approx(25.0, abs=0.5)
+    assert steps(0.919, 0.879, 10_000, times=100_000) == pytest.approx(best, abs=1e-9)

@@ -115,9 +115,9 @@ noracle search --items test.parquet --preset mmlu-pro --judgements no.csv --mode
 noracle search --answers answers.csv --judgements judgements.csv --strategy halving
 Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command.""")
 
-StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
+StrategyChoice = Literal["adas", "aflow", "mutate", "surrogate", "halving"]
 _FIRST: Mapping[str, Sequence[str]] = {"aflow": ("direct",), "halving": ("cot",)}
-_ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "halving": 200}
+_ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "surrogate": 30, "halving": 200}
 _NEED_DESIGNER = ("adas", "aflow")
 
 
@@ -127,7 +127,8 @@ _search = panel("Search")
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _SearchOptions:
     strategy: StrategyChoice = _search(
-        "adas and aflow have a designer model; mutate and halving need none.", default="mutate"
+        "adas and aflow have a designer model; mutate, surrogate and halving need none.",
+        default="mutate",
     )
     budget: int | None = CAPS("Most calls of the whole search, designer included.", "CALLS", min=1)
     designer: str | None = MODEL("The model that writes workflows; default --model.", "M")

@@ -11,11 +11,12 @@ workflow, workflows/      workflows as typed data, with a bound on calls; the ba
 interpreter, drawing      runs a workflow on an item; draws it
 vault, referee            labels that nobody sees, and what they say of candidates
 fitness, gate             scores of candidates; when a candidate is accepted
-strategies/, candidates   what to try next: adas, aflow, mutate, halving
+strategies/, candidates   what to try next: adas, aflow, mutate, surrogate, halving
 journal, archive, engine  runs that go on after a kill; the search and what it found
 report                    the card, the tables and the page of a search
-pool                      the same choice among systems that exist already, without any model
-simulated, inspect        models with a known key; scorer, metric and solver for Inspect
+pool                      questions about answers that are there: labels that many candidates
+                          share, and the best of systems that exist already
+inspect                   scorer, metric and solver for Inspect
 """
 
 from __future__ import annotations
@@ -67,11 +68,10 @@ if TYPE_CHECKING:
     from noracle.search.model import ModelError as ModelError
     from noracle.search.model import Request as Request
     from noracle.search.model import Usage as Usage
+    from noracle.search.pool import AimedLabels as AimedLabels
     from noracle.search.pool import Picked as Picked
     from noracle.search.pool import Pool as Pool
     from noracle.search.pool import race_pool as race_pool
-    from noracle.search.simulated import SimulatedModel as SimulatedModel
-    from noracle.search.simulated import simulated_world as simulated_world
     from noracle.search.strategies import make_strategy as make_strategy
     from noracle.search.task import PosedQuestion as PosedQuestion
     from noracle.search.task import Task as Task
@@ -101,8 +101,7 @@ __getattr__, __dir__, __all__ = lazy(
         ".gate": "Decision Gate",
         ".interpreter": "run_workflow",
         ".model": "BudgetReached Calls Completion Message Model ModelError Request Usage",
-        ".pool": "Picked Pool race_pool",
-        ".simulated": "SimulatedModel simulated_world",
+        ".pool": "AimedLabels Picked Pool race_pool",
         ".strategies": "make_strategy",
         ".task": "PosedQuestion Task TaskItem parse_answer pose read_task",
         ".vault": "Vault",

@@ -212,13 +212,14 @@ async def search_workflows(
     Examples
     --------
     >>> import asyncio, tempfile
-    >>> from noracle.search import Vault, load_workflow, make_strategy, simulated_world
-    >>> from noracle.search.caller import Caller
-    >>> world = simulated_world(120, 4, seed=2)
-    >>> vault = Vault.open(world.judgements(), world.task.items, seed=2)
+    >>> from noracle.search import Caller, TaskItem, Vault, load_workflow, make_strategy
+    >>> from noracle.search.backends.scripted import ScriptedModel
+    >>> items = tuple(TaskItem(id=i, text=f"Case {i}?", options=("yes", "no", "open")) for i in range(30))
+    >>> vault = Vault.open({"item": list(range(30)), "class": [1] * 30, "verdict": ["no"] * 30}, items, seed=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     search = search_workflows(world.task, vault, strategy=make_strategy("mutate"), calls=Caller(world.model()), generations=2,
-    ...         folder=folder, baselines=[load_workflow("direct"), load_workflow("cot")])
+    ...     calls = Caller(ScriptedModel(lambda request: "ANSWER: A"))
+    ...     search = search_workflows(Task(name="cases", items=items), vault, strategy=make_strategy("mutate"), calls=calls,
+    ...         generations=2, folder=folder, baselines=[load_workflow("direct"), load_workflow("cot")])
     ...     found = asyncio.run(search)
     >>> len(found.entries), found.held_out.guarantee.kind.label, 0 <= found.held_out.low <= found.held_out.high <= 1
     (4, 'finite-sample', True)

@@ -10,7 +10,7 @@ import pytest
 from noracle import ArgumentError, Evidence, EvidenceError, Kind
 from noracle.accuracy.score import difference_scores, score
 from noracle.counts.tally import Label
-from noracle.search.pool import Picked, Pool, race_pool
+from noracle.search.pool import AimedLabels, Picked, Pool, race_pool
 
 DESIGNS: tuple[Any, ...] = ("targeted", "equal", "uniform")
 
@@ -234,3 +234,80 @@ def test_wrong_pools_are_refused() -> None:
     )
     with pytest.raises(EvidenceError, match="all systems"):
         race(apart, key)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# questions that many candidates share
+
+
+def crowd(n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A key, and five candidates of which the last is in no race; some items all answer alike."""
+    rng = np.random.default_rng(seed)
+    key = rng.integers(k, size=n)
+    answers = np.where(rng.random((5, n)) < 0.5, key, rng.integers(-1, k, size=(5, n)))
+    answers[:4, : n // 5] = answers[0, : n // 5]
+    return key, answers
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 10])
+def test_shared_questions_are_unbiased_also_for_a_candidate_that_comes_later(k: int) -> None:
+    key, answers = crowd(6000, k, seed=k)
+    labels = AimedLabels(np.full(6000, k), lambda t, c: bool(key[t] == c), budget=12_000, seed=k)
+    labels.ask(answers[:4])
+    assert len(labels.read) == 6000
+    off = labels.scores(answers) - (answers == key)[:, list(labels.read)]
+    z = off.mean(axis=1) / (off.std(axis=1) / np.sqrt(off.shape[1]) + 1e-12)
+    assert np.abs(z).max() < 4, z
+    silent = answers[:, list(labels.read)] < 0
+    assert not labels.scores(answers)[silent].any()
+
+
+def test_a_yes_is_a_label_for_everybody_and_no_item_is_left_after_a_no() -> None:
+    key, answers = crowd(300, 4, seed=3)
+    labels = AimedLabels(np.full(300, 4), lambda t, c: bool(key[t] == c), budget=61, seed=2)
+    while labels.ask(answers, at_most=7):
+        pass
+    assert labels.spent in (60, 61)
+    by_item: dict[int, list[str]] = {}
+    for asked in labels.asked:
+        by_item.setdefault(asked.item, []).append(asked.verdict)
+        assert 0 < asked.propensity <= 1
+    assert all(said[0] == "yes" or len(said) == 2 for said in by_item.values())
+    scores = labels.scores(answers)
+    for column, t in enumerate(labels.read):
+        if by_item.get(t) == ["yes"] and len(set(answers[:, t])) > 1 and t >= 60:
+            assert scores[:, column].tolist() == (answers[:, t] == key[t]).tolist()
+
+
+def test_shared_questions_with_a_small_budget_are_nearly_unbiased() -> None:
+    key, answers = crowd(150, 4, seed=5)
+    means = []
+    for seed in range(400):
+        labels = AimedLabels(np.full(150, 4), lambda t, c: bool(key[t] == c), budget=40, seed=seed)
+        labels.ask(answers[:4])
+        means.append(labels.scores(answers).mean(axis=1))
+    off = np.mean(means, axis=0) - (answers == key).mean(axis=1)
+    assert np.abs(off).max() < 0.02, off
+
+
+def test_an_unsure_expert_leaves_an_item_out_and_the_same_seed_asks_the_same() -> None:
+    key, answers = crowd(80, 3, seed=6)
+
+    def judge(t: int, c: int) -> bool | None:
+        return None if t % 2 else bool(key[t] == c)
+
+    one, two = (AimedLabels(np.full(80, 3), judge, budget=90, seed=4) for _ in range(2))
+    one.ask(answers), two.ask(answers)
+    assert one.asked == two.asked
+    unsure = {asked.item for asked in one.asked if asked.verdict == "unsure"}
+    assert unsure
+    assert not unsure & set(one.read)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"budget": 1}, "budget"), ({"uniform": 0.0}, "uniform"), ({"alike": 1.5}, "alike")],
+)
+def test_shared_questions_refuse_what_cannot_be(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        AimedLabels(np.full(3, 3), lambda t, c: True, **{"budget": 10, **wrong})  # type: ignore[arg-type]

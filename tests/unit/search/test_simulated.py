@@ -11,10 +11,10 @@ import time
 import numpy as np
 import pytest
 
+from examples.papers._simulated_world import answer_all, run_all, simulated_world
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Entry, Scored
 from noracle.search.model import Message, ModelError, Request
-from noracle.search.simulated import answer_all, run_all, simulated_world
 from noracle.search.strategies import make_strategy
 from noracle.search.task import draws, pose
 from noracle.search.workflow import Workflow, load_workflow, parse_workflow

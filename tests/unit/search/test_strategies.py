@@ -9,15 +9,16 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
+from examples.papers._simulated_world import simulated_world
 from noracle.errors import ArgumentError
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy, mixture, rank, stand
 from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
-from noracle.search.simulated import simulated_world
 from noracle.search.strategies import (
     STRATEGIES,
     Adas,
@@ -25,9 +26,12 @@ from noracle.search.strategies import (
     Halving,
     Mutate,
     StrategyName,
+    Surrogate,
     make_strategy,
 )
 from noracle.search.strategies.designer import describe_experience, read_draft
+from noracle.search.strategies.edits import PHRASES, cross, sentences
+from noracle.search.strategies.evolution import Effects
 from noracle.search.task import Task, TaskItem, draws
 from noracle.search.workflow import (
     BASELINES,
@@ -245,7 +249,7 @@ def test_no_workflow_is_proposed_twice(name: StrategyName) -> None:
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="one of adas, aflow, mutate, halving"):
+    with pytest.raises(ArgumentError, match="one of adas, aflow, mutate, surrogate, halving"):
         make_strategy("luck")  # type: ignore[arg-type]
 
 
@@ -599,3 +603,86 @@ def test_no_rung_is_below_the_least_share(n_random: int, sizes: list[int]) -> No
 def test_one_workflow_is_asked_for_in_full() -> None:
     proposals = play(Halving([load_workflow("cot")]), None, generations=5, baselines=0)
     assert [p.share for p in proposals] == [1.0]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# a model of what helps
+
+
+def told_by(strategy: Surrogate, value: Callable[[Workflow], float], n: int, seed: int = 0) -> None:
+    """The baselines and n proposals, each told with its value and a standard error of 1."""
+    for number in range(n):
+        proposal = asyncio.run(strategy.ask(number + 1, draws("told", seed, number), None))
+        assert proposal is not None
+        entry = Entry(
+            number=number, workflow=proposal.workflow, origin="surrogate", generation=number + 1
+        )
+        strategy.tell(Scored(entry, value(proposal.workflow), 1.0))
+
+
+def test_surrogate_finds_what_helps_under_noise_that_hides_single_workflows() -> None:
+    """Two phrases are worth two standard errors each; scores have noise of one."""
+    good = ("Rule out the options", "only sounds right")
+    rng = np.random.default_rng(5)
+
+    def worth(workflow: Workflow) -> float:
+        return 2.0 * sum(any(g in s for s in sentences(workflow)) for g in good)
+
+    strategy = Surrogate(n_random=200, seed=3)
+    told_by(strategy, lambda w: worth(w) + rng.normal(), 40)
+    pool = np.mean([worth(w) for w in strategy.pool])
+    late = np.mean([worth(s.entry.workflow) for s in strategy.told()[20:]])
+    assert late > pool + 1
+    best = strategy.best()
+    assert best is not None
+    assert worth(best) == 4
+
+
+def test_surrogate_is_done_when_all_of_its_pool_were_run() -> None:
+    strategy = Surrogate([load_workflow("direct")], n_random=3, wide=2)
+    n = len(strategy.pool)
+    told_by(strategy, lambda _: 0.5, n)
+    assert asyncio.run(strategy.ask(n + 1, draws("end"), None)) is None
+    assert strategy.best() is not None
+
+
+def test_surrogate_keeps_to_its_cap_on_calls_and_its_pool_to_its_seed() -> None:
+    given = [load_workflow("direct")]
+    one, two = (Surrogate(given, n_random=80, most_calls=3, seed=4) for _ in range(2))
+    assert [w.digest for w in one.pool] == [w.digest for w in two.pool]
+    assert all(w.most_calls <= 3 for w in one.pool)
+    assert len({w.digest for w in one.pool}) == len(one.pool) == 81
+
+
+def test_effects_are_those_of_least_squares_where_scores_are_exact() -> None:
+    rng = np.random.default_rng(2)
+    table, beta = rng.normal(size=(60, 4)), np.array([1.0, -2.0, 0.0, 0.5])
+    effects = Effects.fitted(table, table @ beta + 3, None)
+    np.testing.assert_allclose(effects.of(table), table @ beta + 3, atol=0.05)
+    drawn = [
+        Effects.fitted(table, table @ beta + rng.normal(size=60), rng).beta for _ in range(300)
+    ]
+    np.testing.assert_allclose(np.mean(drawn, axis=0), beta, atol=0.15)
+    assert np.std(drawn, axis=0).min() > 0.05
+
+
+def test_effects_without_anything_to_tell_apart_say_nothing() -> None:
+    for z in (np.zeros(5), np.arange(5.0)):
+        effects = Effects.fitted(np.ones((5, 3)), z, np.random.default_rng(0))
+        np.testing.assert_allclose(effects.of(np.ones((2, 3))), np.mean(z))
+
+
+def test_crossing_keeps_the_nodes_and_takes_phrases_of_the_bank_only() -> None:
+    cot = load_workflow("cot")
+    said = dataclasses.replace(
+        cot.nodes[0],
+        prompt=dataclasses.replace(cot.nodes[0].prompt, instruction=f"Be odd. {PHRASES[1]}"),  # type: ignore[union-attr]
+    )
+    other = dataclasses.replace(cot, nodes=(said, *cot.nodes[1:]))
+    made = [cross(load_workflow("role"), other, np.random.default_rng(s)) for s in range(20)]
+    assert any(m is None for m in made)
+    for change in filter(None, made):
+        text = str(change[0])
+        assert PHRASES[1] in text
+        assert "Be odd." not in text
+        assert [n.kind for n in change[0]] == [n.kind for n in load_workflow("role").nodes]

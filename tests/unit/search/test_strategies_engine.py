@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
+from examples.papers._simulated_world import simulated_world
 from noracle.search.archive import Found
 from noracle.search.caller import Caller
 from noracle.search.engine import search_workflows
-from noracle.search.simulated import simulated_world
 from noracle.search.strategies import STRATEGIES, StrategyName, make_strategy
 from noracle.search.vault import Vault
 from noracle.search.workflow import load_workflow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -63,6 +65,7 @@ DEBATER = "Read what the others say, keep what is sound, and give your own answe
 DECIDER = "Weigh the answers above and give the one that is best supported."
 
 
+_SENTENCE = re.compile(r"(?<=[.;:!?])\s+")
 Change = tuple[tuple[Node, ...], str]
 Edit = Callable[[Workflow, np.random.Generator], Change | None]
 Reworded = tuple[Prompt, str] | None
@@ -313,6 +316,33 @@ def rounds(workflow: Workflow, rng: np.random.Generator) -> Change | None:
     new = one(rng, [k for k in ROUNDS if k != node.max_rounds])
     said = f"{node.id}: at most {new} rounds instead of {node.max_rounds}"
     return _swapped(workflow, node, replace(node, max_rounds=new)), said
+
+
+def sentences(workflow: Workflow) -> dict[str, float]:
+    """What the prompts say, sentence by sentence, with the share of the prompts that say it."""
+    prompts = [p for node in workflow.nodes for p in _prompts(node).values()]
+    said = Counter(s for p in prompts for s in dict.fromkeys(_SENTENCE.split(p.instruction)))
+    return {sentence: n / len(prompts) for sentence, n in said.items()}
+
+
+def cross(workflow: Workflow, other: Workflow, rng: np.random.Generator) -> Change | None:
+    """Say in every prompt that leads to an answer what another workflow says too; each sentence of
+    the bank joins with probability 1/2.
+    """
+    there = [s for s in sentences(other) if s in PHRASES]
+    new = [s for s in there if rng.random() < 0.5]
+
+    def more(prompt: Prompt) -> Prompt:
+        text = " ".join([prompt.instruction, *(s for s in new if s not in prompt.instruction)])
+        return replace(prompt, instruction=text) if len(text) <= MOST_TEXT else prompt
+
+    nodes = []
+    for node in workflow.nodes:
+        said_now = {k: more(p) for k, p in _prompts(node).items() if k != "critic"}
+        slots: dict[str, Any] = {"branches": said_now} if isinstance(node, RouteNode) else said_now
+        nodes.append(replace(node, **slots) if slots else node)
+    said = f"says what {other.name} says: {' '.join(new)}"
+    return (tuple(nodes), said) if tuple(nodes) != workflow.nodes else None
 
 
 EDITS: dict[str, Edit] = {

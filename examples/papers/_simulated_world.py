@@ -72,6 +72,7 @@ class SimulatedWorld:
     conformity: float
     invalid: float
     seed: int
+    wording: float = 1.0
 
     @property
     def n_classes(self) -> int:
@@ -109,6 +110,7 @@ def simulated_world(
     spread: float = 1.5,
     conformity: float = 0.35,
     invalid: float = 0.04,
+    wording: float = 1.0,
     seed: int = 0,
     name: str = "simulated",
 ) -> SimulatedWorld:
@@ -122,6 +124,8 @@ def simulated_world(
         What a shown answer adds to its option.
     invalid
         The share of replies without an answer, for a short prompt.
+    wording
+        By what the effects of :data:`WORDINGS` are multiplied; 0: no wording helps.
 
     Examples
     --------
@@ -151,6 +155,7 @@ def simulated_world(
         conformity=conformity,
         invalid=invalid,
         seed=seed,
+        wording=wording,
     )
 
 
@@ -221,7 +226,7 @@ class SimulatedModel:
         world, low = self.world, text.casefold()
         scores = world.scores[item].copy()
         right = int(world.truth[item])
-        scores[right] += sum(v for phrase, v in WORDINGS.items() if phrase in low)
+        scores[right] += world.wording * sum(v for p, v in WORDINGS.items() if p in low)
         if _NOTED in text:
             scores[right] += world.guidance[item]
         for k, n in collections.Counter(opinions).items():

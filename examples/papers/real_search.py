@@ -1,0 +1,252 @@
+"""A real small model as worker and designer: a search on Medical Abstracts with weak labels only.
+
+    python examples/papers/real_search.py                       replay the recording (seconds; needs NORACLE_DATA)
+    python examples/papers/real_search.py --url http://127.0.0.1:8080/v1 --folder run    record, for hours; again: goes on
+    python examples/papers/real_search.py --folder run --write  turn what was recorded into the recording that is replayed
+
+Qwen2.5-Coder-1.5B-Instruct (4 bits) answers, and the same model writes the instructions that are
+tried: it sees those that were tried with their standing and writes another. Workflows take at most
+three calls of at most 64 new tokens. Of each abstract one class, drawn at random, is asked about:
+yes or no is all that the search and its final interval know. The recording holds addresses of calls
+and replies, never prompts or abstracts. ``tests/llm/local_model.py serve`` serves the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _agents_recorded import Brief, true_classes
+
+from noracle.search.archive import Found
+from noracle.search.backends import open_model
+from noracle.search.caller import Cache, Caller, record
+from noracle.search.candidates import Proposal, Told, pick, rank
+from noracle.search.engine import search_workflows
+from noracle.search.model import Calls, Message, Request
+from noracle.search.strategies.edits import valid
+from noracle.search.task import Task, read_task
+from noracle.search.vault import Vault
+from noracle.search.workflow import Ask, Workflow, load_workflow, parse_workflow
+
+RECORDING = Path(__file__).with_name("recordings") / "real_search.jsonl"
+MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
+N_CLASSES, MOST_CHARACTERS, MOST_TOKENS, SEED = 5, 700, 64, 3
+VALIDATION, CONFIRM, FINAL, GENERATIONS = 64, 16, 200, 6
+_SHORT = {"temperature": 0.5, "max_tokens": MOST_TOKENS}
+
+
+def _workflow(name: str, *nodes: dict[str, Any], fallback: bool = False) -> Workflow:
+    end = {"kind": "answer", "input": nodes[-1]["id"], **({"fallback": True} if fallback else {})}
+    return parse_workflow({"schema": "workflow/1", "name": name, "nodes": [*nodes, end]})
+
+
+BASELINES = (
+    load_workflow("direct"),
+    _workflow(
+        "short-cot",
+        {
+            "kind": "ask",
+            "id": "thought",
+            "prompt": {"instruction": "Think in one short sentence, then choose.", **_SHORT},
+        },
+        fallback=True,
+    ),
+    _workflow(
+        "three-votes",
+        {
+            "kind": "ask",
+            "id": "thought",
+            "prompt": {"instruction": "Choose.", **_SHORT, "temperature": 0.8},
+            "fields": ["answer"],
+            "n": 3,
+        },
+        {"kind": "vote", "id": "vote", "inputs": ["thought"]},
+    ),
+)
+
+
+class Instructions(Told):
+    """The designer writes a new instruction for one of the workflows that stand well; the nodes stay
+    as they are.
+    """
+
+    name = "instructions"
+    repeats = 1
+
+    async def ask(
+        self, generation: int, rng: np.random.Generator, designer: Calls | None
+    ) -> Proposal | None:
+        """A parent with another instruction; a problem where the reply cannot be used."""
+        if designer is None:
+            raise ValueError("designer must be a model; got none.")
+        parent = pick(rank(self.standings())[:3], rng)
+        lines = [
+            f"- standing {s.z:+.1f}: {_instruction(s.scored.entry.workflow)}"
+            for s in reversed(rank(self.standings()))
+        ]
+        said = "\n".join(
+            [
+                (
+                    "A small language model reads a medical abstract and picks one of five kinds of condition. It was given these "
+                    "instructions; a standing of 0 is the best, below that is worse:"
+                ),
+                *lines,
+                (
+                    "Write one new instruction that could make it right more often: say what to look for in the abstract and how to choose "
+                    "between a specific kind of disease and general pathological conditions. At most 40 words, one paragraph, nothing else."
+                ),
+            ]
+        )
+        request = Request(
+            messages=(Message("user", said),), temperature=0.8, max_tokens=90, seed=generation
+        )
+        reply = await designer.call(dataclasses.replace(request, replicate=generation))
+        text = " ".join(reply.text.replace("```", " ").split()).strip("\"'- ")[:500]
+        old = parent.scored.entry.workflow
+        nodes = [
+            dataclasses.replace(n, prompt=dataclasses.replace(n.prompt, instruction=text))
+            if isinstance(n, Ask)
+            else n
+            for n in old.nodes
+        ]
+        made = valid(nodes) if text else None
+        known = self.digests()
+        problem = "" if made else "the designer wrote nothing that can be an instruction"
+        if made is not None and made.digest in known:
+            problem = f"the instruction is that of entry {known[made.digest]}"
+        return Proposal(
+            workflow=made or old,
+            parents=(parent.number,),
+            change=f"says: {text}",
+            problem=problem,
+        )
+
+
+def _instruction(workflow: Workflow) -> str:
+    return next(n.prompt.instruction for n in workflow.nodes if isinstance(n, Ask))
+
+
+def abstracts(path: Path) -> Task:
+    """The abstracts, cut so that they fit a small machine."""
+    n = VALIDATION + CONFIRM + FINAL
+    task = read_task(path, preset="medical-abstracts", limit=n)
+    cut = (dataclasses.replace(i, text=i.text[:MOST_CHARACTERS]) for i in task.items)
+    return dataclasses.replace(task, items=tuple(cut))
+
+
+def questions(task: Task, key: dict[Any, int]) -> dict[str, list[Any]]:
+    """One class of each item, drawn at random, and whether the item is of it."""
+    asked = np.random.default_rng(SEED).integers(N_CLASSES, size=len(task.items)).tolist()
+    verdicts = ["yes" if key[i.id] == k else "no" for i, k in zip(task.items, asked, strict=True)]
+    return {"item": [i.id for i in task.items], "class": asked, "verdict": verdicts}
+
+
+async def search(calls: Calls, path: Path, folder: Path, progress: Any = None) -> Found:
+    """The search; the same folder goes on."""
+    task = abstracts(path)
+    n = len(task.items)
+    shares = (VALIDATION / n, CONFIRM / n, FINAL / n)
+    table = questions(task, true_classes(path, task))
+    vault = Vault.open(table, task.items, seed=SEED, shares=shares)
+    return await search_workflows(
+        task,
+        vault,
+        strategy=Instructions(),
+        calls=Brief(calls, MOST_TOKENS),
+        designer=calls,
+        generations=GENERATIONS,
+        seed=SEED,
+        folder=folder,
+        baselines=BASELINES,
+        progress=progress,
+    )
+
+
+def tell(found: Found, path: Path) -> str:
+    """What was tried and what came out; the key is looked at here only, for the last column."""
+    key = true_classes(path, abstracts(path))
+    lines = [
+        "| entry | instruction | calls | validation | true, validation items |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for e in found.entries:
+        right = [key[o.item] == o.answer for o in e.outcomes]
+        value = "–" if e.fitness is None else f"{100 * e.fitness.value:.1f}"
+        truth = f"{100 * np.mean(right):.1f}" if right else "–"
+        said = e.problem or _instruction(e.workflow)
+        lines.append(
+            f"| {e.number} | {said} | {sum(o.calls for o in e.outcomes)} | {value} | {truth} |"
+        )
+    if found.held_out is None:
+        return "\n".join([*lines, "", f"not finished: {found.stopped}"])
+    held = found.held_out
+    lines += [
+        "",
+        (
+            f"winner: {found.winner.name}; on {FINAL} final items {100 * held.value:.1f} % "
+            f"[{100 * held.low:.1f}, {100 * held.high:.1f}] ({held.guarantee.kind.label})"
+        ),
+    ]
+    if found.comparison is not None:
+        d = found.comparison.differences[0]
+        lines.append(
+            f"less the first baseline: {100 * d.value:+.1f} points [{100 * d.low:+.1f}, {100 * d.high:+.1f}], {d.verdict}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Replay, record or write the recording."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--url", help="a server of the model: record with it")
+    parser.add_argument("--folder", type=Path, help="where a recording is made; it goes on there")
+    parser.add_argument("--write", action="store_true", help="write the recording that is replayed")
+    options = parser.parse_args(argv)
+    path = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet"
+    if not path.is_file():
+        print("left out: medical_abstracts.parquet is not in NORACLE_DATA")
+        return 0
+    if options.folder and options.write:
+        with Cache.open(options.folder / "calls.sqlite") as cache:
+            print(f"{RECORDING}: {record(cache, RECORDING)} calls")
+        return 0
+    if options.url:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        print(tell(asyncio.run(_recorded(options.url, path, options.folder)), path))
+        return 0
+    if not RECORDING.is_file():
+        print(f"left out: {RECORDING.name} was not recorded yet")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        calls = Caller(open_model(f"replay:{RECORDING}"))
+        print(tell(asyncio.run(search(calls, path, Path(folder))), path))
+    return 0
+
+
+async def _recorded(url: str, path: Path, folder: Path) -> Found:
+    began = time.monotonic()
+
+    def progress(what: str, done: int, of: int) -> None:
+        line = {"after_s": round(time.monotonic() - began), "what": what, "done": done, "of": of}
+        with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    with Cache.open(folder / "calls.sqlite") as cache:
+        calls = Caller(open_model(MODEL, base_url=url), stores=[cache], concurrency=1)
+        return await search(calls, path, folder / "search", progress)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
