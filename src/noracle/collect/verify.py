@@ -34,10 +34,11 @@ from typing import Any, Literal
 from noracle.collect import archive as files
 from noracle.collect import chain
 from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
-from noracle.collect.chain import SKEW, STEPPED, canonical
+from noracle.collect.chain import SKEW, STEPPED
 from noracle.collect.model import EVERYBODY, UNDO_SECONDS, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
+from noracle.files import canonical
 
 _MAY = {"text": str, "number": int, "decimal": float, "list": list, "object": dict, "flag": bool}
 _BROKEN_KEYS = (KeyError, IndexError, AttributeError)
