@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import math
 
+from scipy.special import zeta
 
-def step_error(t: int, error: float, *, branches: int = 1) -> float:
+
+def step_error(t: int, error: float, *, branches: int = 1, left: float = math.inf) -> float:
     """What decision ``t`` spends: 6·error/(π²t²), divided by the number of branches that may decide
     at once.
 
     Σ 1/t² = π²/6, so that decisions 1, 2, 3, … spend ``error`` together. Where up to w branches
-    decide without seeing each other, at most w decisions have one t.
+    decide without seeing each other, at most w decisions have one t. Where decisions had one t, less
+    may be ``left`` than Σ_{s≥t} 6·error/(π²s²): then all that follow spend less in proportion, so
+    that something is left for ever.
 
     Examples
     --------
     >>> round(step_error(1, 0.05), 5), round(sum(step_error(t, 0.05) for t in range(1, 10_000)), 4)
     (0.0304, 0.05)
     """
-    return 6 * error / (math.pi**2 * t**2) / branches
+    step = 6 * error / (math.pi**2 * t**2) / branches
+    return min(step, max(0.0, left) / (t**2 * float(zeta(2, t))))
 
 
 def history_share(before: int, unusual: int, most: int | None = None) -> float:

@@ -42,6 +42,7 @@ How accurate?
     estimate   Estimate the accuracy of each system, with an interval and what it rests on.
     compare    Compare systems on the same labels; all differences hold together at --confidence.
     race       Drop systems that are certainly not the best, label by label, valid however often one looks.
+    gate       Pass, fail or undecided, with one error rate for all decisions of a repository, for ever.
     check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
     mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
 Better than people?

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from typing import Any, ClassVar, Literal
@@ -283,7 +283,9 @@ class GateRun:
         self._marks: dict[str, str] = {}
         self._seen: dict[str, str] | None = None
         self._first: str | None = None
+        self._like: dict[str, Any] | None = None
         self._sorted: list[str] = []
+        self._labels = ""
         self._items = ""
 
     def mark(self, item: str) -> str:
@@ -301,8 +303,8 @@ class GateRun:
     def ordered(self, system: str) -> tuple[list[str], str]:
         """The items of a system in order, and their hash."""
         own = self.facts.answers[system]
-        if len(own) != len(self._sorted) or own.keys() != set(self._sorted):
-            self._sorted = sorted(own)
+        if self._like is None or own.keys() != self._like.keys():
+            self._like, self._sorted = own, sorted(own)
             self._items = digest(self._sorted)
         return self._sorted, self._items
 
@@ -317,6 +319,30 @@ class GateRun:
         if self.ledger is None:
             return 1, 1 - self.confidence, 1 - self.confidence
         return self.ledger.next_error(reused=reused)
+
+    def in_order(self, items: Iterable[str], t: int = 0) -> list[str]:
+        """Items in an order that nobody without the key can foresee; by name without a ledger."""
+        if self.ledger is None:
+            return sorted(items)
+        t, sign = t or self.error()[0], self.ledger.sign
+        return sorted(items, key=lambda item: sign(f"ask {t} {item}"))
+
+    def reveal(self) -> dict[str, tuple[float, float]]:
+        """Limits of what was tested, for the decisions (by hash) whose answers are still there; a
+        line of the ledger says that they were shown.
+        """
+        found: dict[str, tuple[float, float]] = {}
+        if self.ledger is None:
+            return found
+        for line in self.ledger.decisions:
+            claim = line.get("system"), line.get("base")
+            there = all(name in self.facts.answers for name in claim if name is not None)
+            names = [name for name in claim if name is not None]
+            if there and line.get("answers") == [self.answers_hash(name) for name in names]:
+                stand = _Stand(self, _claim_of(line))
+                found[line["hash"]] = stand.limits(line["level"] or 1 - self.confidence)
+        self.ledger.append({"kind": "reveal", "shown": sorted(found)})
+        return found
 
     def design(self, claim: GateClaim) -> GateDesign:
         """What the next decision would rest on, and the items to ask about, in random order."""
@@ -464,6 +490,8 @@ class _Stand:
                 mark = run.mark(item)
                 blind += mark in seen
                 missing += mark in kept
+        if finite and len(known) + len(fresh) == len(stake):  # nothing is left to chance
+            known, fresh = known + fresh, []
         self.known, self.blind = sum(known), blind
         self.n_known, self.n_fresh, self.n_vault = len(known), len(fresh), len(vault) + missing
         self.n_open = len(stake) - len(known) - blind
@@ -524,8 +552,18 @@ class _Stand:
         t, error, level = self.run.error(reused=self.test == "reused")
         return (t, error, level) if self.test in ("fresh", "reused") else (t, 0.0, 0.0)
 
+    def limits(self, level: float) -> tuple[float, float]:
+        """Limits of the accuracy, or of the difference."""
+        bottom, top = self._sums(level)
+        return float(bottom / self.n_items), float(top / self.n_items)
+
     def outcome(self, level: float) -> Outcome:
         """Pass, fail or undecided."""
+        bottom, top = self._sums(level)
+        return "pass" if bottom >= self.bar else "fail" if top < self.bar else "undecided"
+
+    def _sums(self, level: float) -> tuple[Fraction, Fraction]:
+        """Limits of the sum that the claim is about."""
         least = -1 if self.paired else 0
         if self.test == "reused":
             scale, added, worst, best = self._scale(self.vault), 0, 0, 0
@@ -535,9 +573,8 @@ class _Stand:
             worst, best = least * self.blind, self.blind
             low, high = self.fresh.limits(level)
         whole = isinstance(scale, int) and self.run.facts.finite
-        ends = (round(x * scale) if whole else Fraction(x * scale) for x in (low, high))
-        bottom, top = next(ends) + added + worst, next(ends) + added + best
-        return "pass" if bottom >= self.bar else "fail" if top < self.bar else "undecided"
+        ends = [Fraction(round(x * scale) if whole else x * scale) for x in (low, high)]
+        return ends[0] + added + worst, ends[1] + added + best
 
     def _scale(self, sample: _Sample) -> int:
         """The items that a mean speaks of."""
@@ -545,35 +582,54 @@ class _Stand:
 
     def needed(self) -> dict[str, int]:
         """How many more new labels decide with probability 0.8, at the next decision."""
-        level, n_items, room = self.run.error()[2], self.n_items, self.n_open - self.n_fresh
-        detect, margin = self.run.detect, self.claim.margin
-        if level <= 0 or self.n_open <= 0:
+        claim, detect = self.claim, self.run.detect
+        tail, room = self.run.error()[2] / 2, self.n_open - self.n_fresh
+        if tail <= 0 or room <= 0:
             return {}
-        cases: dict[str, tuple[float, float, float]]  # gap, spread at the bar, spread at the truth
-        if self.claim.at_least is not None:
-            x = self.claim.at_least
-            bar = math.sqrt(x * (1 - x))
+        share = self.n_items / self.n_open  # an error of all items in terms of those not known
+        if claim.at_least is not None:
+            x = claim.at_least
             truths = {"pass": min(x + detect, 1.0), "fail": max(x - detect, 0.0)}
-            cases = {k: (abs(p - x), bar, math.sqrt(p * (1 - p))) for k, p in truths.items()}
-            tail = level / 2
-        else:
-            part = n_items / max(1, len(self.stake))
-            lost = min(1.0, detect * part)  # of those that differ; at worst all differ in truth
-            two = 2 * math.sqrt((1 - lost) * (1 + lost)) / 2
-            cases = {"pass": (margin, 1.0, 1.0), "fail": (detect - margin, two, two)}
-            if detect * part > 1:  # so few answers cannot lose so much
-                del cases["fail"]
-            tail = level / 4
+            cases = {name: (p, abs(p - x) * share) for name, p in truths.items()}
+        else:  # at worst every answer that differs is right in one version and wrong in the other
+            lost = detect * self.n_items / max(1, len(self.stake))
+            drop = (detect - claim.margin) * share
+            cases = {"pass": (0.5, claim.margin * share), "fail": ((1 - lost) / 2, drop)}
         found = {}
-        for name, (gap, bar, truth) in cases.items():
-            n = float(self.n_open)
-            if gap > 0:
-                one = (
-                    (-float(ndtri(tail)) * bar + _POWER * truth) * self.n_open / (gap * n_items)
-                ) ** 2
-                n = 1.1 * one / (1 + one / self.n_open if self.run.facts.finite else 1.0) + 3
-            found[name] = min(math.ceil(n), room) if self.run.facts.finite else math.ceil(n)
-        return {k: n for k, n in found.items() if n > 0}
+        for name, (p, gap) in cases.items():
+            if p < 0:  # so few answers cannot lose so much
+                continue
+            n: float = self._least(p, gap, tail, passes=name == "pass")
+            if self.run.facts.finite:
+                n = min(n / (1 + n / self.n_open), room)
+            found[name] = math.ceil(n)
+        return found
+
+    def _least(self, p: float, gap: float, tail: float, *, passes: bool) -> int:
+        """The fewest draws whose limits are ``gap`` from the truth ``p`` (of being right, or of
+        being won) in four of five samples.
+        """
+
+        def decides(n: int) -> bool:
+            worse = -1 if passes else 1
+            k = n * p + worse * _POWER * math.sqrt(n * p * (1 - p))
+            k = min(max(math.floor(k) if passes else math.ceil(k), 0), n)
+            tails = [tail / 2 if self.paired else tail] * 2
+            low, high = clopper_pearson(k, n, *tails)
+            if not self.paired:
+                return p - low <= gap if passes else high - p <= gap
+            lost, most = clopper_pearson(n - k, n, *tails)
+            truth = 2 * p - 1
+            return truth - (low - most) <= gap if passes else (high - lost) - truth <= gap
+
+        n, most = 1, 10 * self.n_items
+        while n < most and not decides(n):
+            n *= 2
+        few = n // 2
+        while n - few > 1 and n < most:
+            middle = (few + n) // 2
+            few, n = (few, middle) if decides(middle) else (middle, n)
+        return min(n, most)
 
     def design(self) -> GateDesign:
         """All that the decision rests on but verdicts."""
@@ -581,8 +637,6 @@ class _Stand:
         t, error, level = self.spends()
         labelled = run.facts.labelled
         ask = [item for item in self.stake if item not in labelled] if run.facts.finite else []
-        if run.ledger is not None:
-            ask.sort(key=lambda item: run.ledger.sign(f"ask {t} {item}"))  # type: ignore[union-attr]
         return GateDesign(
             test=self.test,
             t=t,
@@ -594,24 +648,31 @@ class _Stand:
             n_fresh=self.n_fresh,
             n_vault=self.n_vault,
             needed=self.needed() if self.test not in ("known", "unchanged") else {},
-            ask=tuple(ask),
+            ask=tuple(run.in_order(ask, t)),
         )
 
     def fingerprints(self) -> dict[str, Any]:
         """The claim with the hashes of items, answers and labels."""
         run, claim, facts = self.run, self.claim, self.run.facts
-        found = {"claim": claim.text, "system": claim.system, "base": claim.base}
+        found: dict[str, Any] = {"claim": claim.text, "system": claim.system, "base": claim.base}
         if run.ledger is None:
             return {**found, "fingerprint": ""}
         names = [claim.system, *([claim.base] if claim.base else [])]
-        said = {
-            i: [facts.labels.get(i), *(facts.grades.get((s, i)) for s in names)]
-            for i in run._labelled
-        }
         found["items"] = run.ordered(claim.system)[1]
         found["answers"] = [run.answers_hash(name) for name in names]
-        found["labels"] = run.ledger.sign(canonical(said))
+        run._labels = run._labels or run.ledger.sign(canonical(facts.labels))
+        found["labels"] = run._labels
+        if facts.graded:
+            graded = {i: [facts.grades.get((s, i)) for s in names] for i in run._labelled}
+            found["labels"] = run.ledger.sign(canonical([run._labels, graded]))
         return {**found, "fingerprint": run.ledger.sign(canonical(found))}
+
+
+def _claim_of(line: Mapping[str, Any]) -> GateClaim:
+    """The claim of a line of the ledger, out of its text."""
+    number = float(line["claim"].rsplit(" ", 1)[1])
+    bar = {"at_least": number} if line.get("base") is None else {"margin": number}
+    return GateClaim(system=line["system"], base=line.get("base"), **bar)
 
 
 def decide_gate(
@@ -684,6 +745,7 @@ def decide_gate(
         asked = None if confidence == 0.95 else GateSettings(confidence=confidence)
         with GateLedger(ledger, asked) as opened:
             return decide_gate(**{**given, "ledger": opened})
+    GateClaim(system=system or "", at_least=at_least, base=no_worse_than, margin=margin)
     run = GateRun(evidence, ledger=ledger, confidence=confidence, detect=detect, commit=commit)
     names = [name for name in run.facts.systems if name != no_worse_than]
     require(

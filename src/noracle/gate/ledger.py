@@ -166,11 +166,11 @@ class GateLedger:
     # reading
 
     def _parse(self, data: bytes) -> None:
-        text = data.decode("utf-8-sig", "replace")
+        text = data.decode("utf-8", "replace")
         rows = text.split("\n")
         seen: set[str] = set()
         for number, row in enumerate(rows, start=1):
-            row = row.strip()
+            row = row.strip("\ufeff\r\n\t ")  # a checkout or an editor may have added these
             if not row:
                 continue
             try:
@@ -280,8 +280,8 @@ class GateLedger:
             line["outcome"] = "undecided"
         for name, value in wanted.items():
             given = line.get(name)
-            number = isinstance(given, (int, float)) and not isinstance(given, bool)
-            if not number or not math.isclose(given, value, rel_tol=1e-9, abs_tol=1e-15):
+            number = float(given) if type(given) in (int, float) else math.nan  # type: ignore[arg-type]
+            if not math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-15):
                 told = f"{where}: {name} must be {value:.6g} after {before['decisions']} decisions"
                 found.append(f"{told}; got {given!r}")
                 line[name] = value
@@ -294,9 +294,8 @@ class GateLedger:
         s, t = self.settings, before["decisions"] + 1
         if test in _FREE:
             return t, 0.0, 0.0
-        error = min(
-            step_error(t, s.error, branches=s.branches), max(0.0, s.error - before["spent"])
-        )
+        left = s.error - before["spent"]
+        error = step_error(t, s.error, branches=s.branches, left=left)
         if test != "reused":
             return t, error, error
         share = history_share(t - 1, before["unusual"], s.most_unusual)

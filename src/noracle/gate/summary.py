@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from noracle.gate.decision import GateDecision, GateDesign
@@ -59,11 +58,12 @@ def card(decision: GateDecision) -> str:
 
 def design_lines(claim: str, design: GateDesign) -> list[str]:
     """A plan as lines of text."""
+    labels = f"{design.n_known:,} known from earlier decisions, {design.n_fresh:,} new"
+    labels += f", {design.n_vault:,} that may test again"
     lines = [
         claim,
         f"  at stake    {design.n_at_stake:,} of {design.n_items:,} items",
-        f"  labels      {design.n_known:,} known from earlier decisions, {design.n_fresh:,} new, "
-        f"{design.n_vault:,} that may test again",
+        f"  labels      {labels}",
         f"  test        {_TESTS[design.test]}",
         f"  decision    {design.t}, error rate {design.error:.2g} (tested at {design.level:.2g})",
     ]
