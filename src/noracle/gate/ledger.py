@@ -141,9 +141,10 @@ class GateLedger:
         return ledger
 
     def __enter__(self) -> Self:
-        self._file = self.path.open("a+b")
-        try:
+        while not self._same():
+            self._file = self.path.open("a+b")
             _lock(self._file)
+        try:
             self._file.seek(0)
             self._parse(self._file.read())
             self._mend()
@@ -156,12 +157,26 @@ class GateLedger:
                 rule = f"must be those of the first line of {self.path.name}: {self.settings}"
                 raise ArgumentError(fault("settings", rule, self._asked, remedy="Leave them out."))
         except BaseException:
-            self._file.close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self.lines and not self.faults:  # nothing was decided: there is no ledger yet
+            with contextlib.suppress(OSError):
+                self.path.unlink()
         self._file.close()  # and with it the lock
+
+    def _same(self) -> bool:
+        """Whether the file that is locked is still the one of that name."""
+        with contextlib.suppress(OSError):
+            if self._file is not None and os.path.samestat(
+                os.fstat(self._file.fileno()), self.path.stat()
+            ):
+                return True
+        if self._file is not None:
+            self._file.close()
+        return False
 
     # reading
 

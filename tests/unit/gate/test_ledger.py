@@ -89,7 +89,10 @@ HAND: dict[str, tuple[Callable[[Path], None], str]] = {
     "no outcome": (lambda p: edit(p, 4, outcome="fine"), "line 5: outcome must be one of"),
     "another kind": (lambda p: edit(p, 4, kind="note"), "line 5: no line of a ledger is 'note'"),
     "text for a number": (lambda p: edit(p, 4, level="0.1"), "line 5: level must be"),
-    "other settings": (lambda p: edit(p, 0, settings={"confidence": 2}), "the first line has no settings"),
+    "other settings": (
+        lambda p: edit(p, 0, settings={"confidence": 2}),
+        "the first line has no settings",
+    ),
     "text": (lambda p: p.write_text("hello\n" + p.read_text()), "line 1 is no line of a ledger"),
     "a conflict": (
         lambda p: p.write_text("<<<<<<< HEAD\n" + p.read_text()),

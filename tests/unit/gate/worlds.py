@@ -13,19 +13,21 @@ from noracle.gate import GateClaim, GateDecision, GateLedger, GateRun
 
 @dataclasses.dataclass
 class GateWorld:
-    """Items 0 … n - 1 with class item % 5; ``base`` is right on a share of them."""
+    """Items 0 … n - 1 with class item % 5; ``base`` is right on a share of them, and ``order`` is
+    random.
+    """
 
     n: int = 1000
     accuracy: float = 0.8
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rng = random.Random(self.seed)  # noqa: S311
+        rng = random.Random(self.seed)
         right = {i: rng.random() < self.accuracy for i in range(self.n)}
         self.answers = {
             "base": {i: self.key(i) if right[i] else self.key(i) + 5 for i in range(self.n)}
         }
-        self.order = rng.sample(range(self.n), self.n)
+        self.order, self._other = (rng.sample(range(self.n), self.n) for _ in range(2))
 
     @staticmethod
     def key(item: int) -> int:
@@ -34,8 +36,8 @@ class GateWorld:
     def change(self, name: str, *, lost: int = 0, won: int = 0, of: str = "base") -> None:
         """A version that is right on ``won`` more items and wrong on ``lost`` more."""
         old = self.answers[of]
-        right = [i for i in self.order if old[i] == self.key(i)][:lost]
-        wrong = [i for i in self.order if old[i] != self.key(i)][:won]
+        right = [i for i in self._other if old[i] == self.key(i)][:lost]
+        wrong = [i for i in self._other if old[i] != self.key(i)][:won]
         changed = {i: self.key(i) + 6 for i in right} | {i: self.key(i) for i in wrong}
         self.answers[name] = {**old, **changed}
 
