@@ -174,7 +174,14 @@ class GateFacts:
         self.finite = not (alone and evidence.open_ended)
         self.graded = evidence.grades is not None
         self.answers: dict[str, dict[str, Any]] = {name: {} for name in self.systems}
-        for item, system, answer in fetch(answers.select("item", "system", "answer")):
+        frame = answers.select("item", "system", "answer")
+        native: Any = nw.to_native(frame)
+        rows: Iterable[tuple[Any, ...]]
+        if frame.implementation.is_duckdb():  # a quarter of the time of rows
+            rows = zip(*(column.tolist() for column in native.fetchnumpy().values()), strict=True)
+        else:
+            rows = fetch(frame)
+        for item, system, answer in rows:
             self.answers[system][str(item)] = answer
         self.labels: dict[str, Any] = {}
         labels = labels_of(evidence)
@@ -242,18 +249,15 @@ class _Sample:
         n, tail = len(self.values) + self.missing, level / 2
         if not n or tail <= 0:
             return (-1.0, 1.0) if self.paired else (0.0, 1.0)
-        wins, losses = self.values.count(1), self.values.count(-1)
+        wins, losses, more = self.values.count(1), self.values.count(-1), self.missing
         if self.paired:
-            low = finite_difference(wins, losses + self.missing, n, self.size, tail, tail).low
-            high = finite_difference(wins + self.missing, losses, n, self.size, tail, tail).high
-            return low, high
-        ends = [
-            clopper_pearson(k, n, tail, tail)
-            if self.size is None
-            else hypergeometric_limits(k, n, self.size, tail, tail)
-            for k in (wins, wins + self.missing)
-        ]
-        return ends[0][0], ends[1][1]
+            low = finite_difference(wins, losses + more, n, self.size, tail, 0.0).low
+            return low, finite_difference(wins + more, losses, n, self.size, 0.0, tail).high
+        if self.size is None:
+            low = clopper_pearson(wins, n, tail, 0.0)[0]
+            return low, clopper_pearson(wins + more, n, 0.0, tail)[1]
+        low = hypergeometric_limits(wins, n, self.size, tail, 0.0)[0]
+        return low, hypergeometric_limits(wins + more, n, self.size, 0.0, tail)[1]
 
 
 class GateRun:
@@ -283,10 +287,8 @@ class GateRun:
         self._marks: dict[str, str] = {}
         self._seen: dict[str, str] | None = None
         self._first: str | None = None
-        self._like: dict[str, Any] | None = None
-        self._sorted: list[str] = []
+        self._orders: dict[str, tuple[list[str], str]] = {}
         self._labels = ""
-        self._items = ""
 
     def mark(self, item: str) -> str:
         """The hash of an item in the ledger; the item where there is none."""
@@ -302,11 +304,14 @@ class GateRun:
 
     def ordered(self, system: str) -> tuple[list[str], str]:
         """The items of a system in order, and their hash."""
-        own = self.facts.answers[system]
-        if self._like is None or own.keys() != self._like.keys():
-            self._like, self._sorted = own, sorted(own)
-            self._items = digest(self._sorted)
-        return self._sorted, self._items
+        if system not in self._orders:
+            own = self.facts.answers[system]
+            known = next(((x, h) for x, h in self._orders.values() if len(x) == len(own)), None)
+            if known is None or not all(item in own for item in known[0]):
+                items = sorted(own)
+                known = items, digest(items)
+            self._orders[system] = known
+        return self._orders[system]
 
     def answers_hash(self, system: str) -> str:
         """The fingerprint of a system's answers."""
