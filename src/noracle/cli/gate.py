@@ -181,7 +181,7 @@ def _told(own: _GateOptions, run: GateRun, claims: Sequence[GateClaim]) -> int:
     """Decide all claims and say what came out."""
     from noracle.gate import summary
 
-    decisions = [run.decide(claim) for claim in claims]
+    decisions = run.decide(*claims)
     if own.junit is not None:
         _write(own.junit, summary.junit(decisions))
     if own.markdown is not None:

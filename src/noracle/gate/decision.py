@@ -236,7 +236,7 @@ class GateFacts:
 
 
 @dataclasses.dataclass(slots=True)
-class _Sample:
+class _Verdicts:
     """Verdicts +1, 0, -1 of sampled items, and how many of them are missing, out of ``size``."""
 
     values: list[int]
@@ -264,8 +264,8 @@ class GateRun:
     """One run of a gate: facts, and the ledger that is open; without one a single decision at the
     whole error rate.
 
-    Labels are new for all decisions of one run, since none of their systems was made after an
-    outcome on them.
+    Labels are new for all claims that are decided together, since none of them was made after an
+    outcome on these labels.
     """
 
     def __init__(
@@ -353,8 +353,15 @@ class GateRun:
         """What the next decision would rest on, and the items to ask about, in random order."""
         return _Stand(self, claim).design()
 
-    def decide(self, claim: GateClaim) -> GateDecision:
-        """Decide, and write it into the ledger; or return what was decided on the same before."""
+    def decide(self, *claims: GateClaim) -> list[GateDecision]:
+        """Decide claims that were made before any of their outcomes, and write them into the ledger;
+        or return what was decided on the same before. A later call finds no label new.
+        """
+        found = [self._decide(claim) for claim in claims]
+        self._seen = self._first = None
+        return found
+
+    def _decide(self, claim: GateClaim) -> GateDecision:
         stand = _Stand(self, claim)
         about = stand.fingerprints()
         line = None if self.ledger is None else self.ledger.recorded(about["fingerprint"])
@@ -504,8 +511,8 @@ class _Stand:
             self.known = self.blind = self.n_known = 0
             self.n_open = self.n_items
         size = self.n_open if finite else None
-        self.fresh = _Sample(fresh, 0, size, self.paired)
-        self.vault = _Sample(vault, missing, len(stake) if finite else None, self.paired)
+        self.fresh = _Verdicts(fresh, 0, size, self.paired)
+        self.vault = _Verdicts(vault, missing, len(stake) if finite else None, self.paired)
 
     def _test(self) -> GateTest:
         """Which test decides; numbers of items and labels only."""
@@ -581,7 +588,7 @@ class _Stand:
         ends = [Fraction(round(x * scale) if whole else x * scale) for x in (low, high)]
         return ends[0] + added + worst, ends[1] + added + best
 
-    def _scale(self, sample: _Sample) -> int:
+    def _scale(self, sample: _Verdicts) -> int:
         """The items that a mean speaks of."""
         return self.n_items if sample.size is None else sample.size
 
@@ -761,4 +768,4 @@ def decide_gate(
     claim = GateClaim(
         system=system or names[0], at_least=at_least, base=no_worse_than, margin=margin
     )
-    return run.decide(claim)
+    return run.decide(claim)[0]

@@ -281,8 +281,10 @@ def test_with_a_bound_on_unusual_outcomes(path: Path) -> None:
     world = GateWorld(n=1000)
     with GateLedger(path, GateSettings(most_unusual=0)) as ledger:
         run = GateRun(world.evidence(world.order[:300]), ledger=ledger)
-        assert run.decide(GateClaim(system="base", at_least=0.6)).outcome == "pass"
-        assert run.decide(GateClaim(system="base", at_least=0.95)).outcome == "fail"
+        assert run.decide(GateClaim(system="base", at_least=0.6))[0].outcome == "pass"
+        assert run.decide(GateClaim(system="base", at_least=0.95))[0].test == "reused"
+        assert run.ledger is not None
+        assert run.ledger.decisions[-1]["outcome"] == "fail"
     late = world.decide(path, world.order[:300], GateClaim(system="base", at_least=0.5))[0]
     assert (late.outcome, late.test) == ("undecided", "none")  # the bound was passed
     new = world.decide(path, world.order[:350], GateClaim(system="base", at_least=0.5))[0]

@@ -58,7 +58,7 @@ class GateWorld:
     def decide(self, path: Path, labels: Iterable[int], *claims: GateClaim) -> list[GateDecision]:
         with GateLedger(path) as ledger:
             run = GateRun(self.evidence(labels), ledger=ledger)
-            return [run.decide(claim) for claim in claims]
+            return run.decide(*claims)
 
     def write(self, folder: Path, labels: Iterable[int]) -> Path:
         """The same as files."""
