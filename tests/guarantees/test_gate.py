@@ -22,7 +22,7 @@ from tests.unit.gate.worlds import GateWorld
 
 ERROR = 0.05
 SIZES = [
-    pytest.param(40, 25, id="small"),
+    pytest.param(30, 12, id="small"),
     pytest.param(1000, 200, id="whole", marks=pytest.mark.slow),
 ]
 

@@ -28,7 +28,7 @@ def step_error(t: int, error: float, *, branches: int = 1, left: float = math.in
     (0.0304, 0.05)
     """
     step = 6 * error / (math.pi**2 * t**2) / branches
-    return min(step, max(0.0, left) / (t**2 * float(zeta(2, t))))
+    return step if left == math.inf else min(step, max(0.0, left) / (t**2 * float(zeta(2, t))))
 
 
 def history_share(before: int, unusual: int, most: int | None = None) -> float:

@@ -248,6 +248,7 @@ def _race(path: str, n: int) -> None:
     add(Path(path), n)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="one run at a time is up to the caller there")
 def test_processes_that_decide_at_once_lose_no_line(path: Path) -> None:
     add(path)
@@ -262,6 +263,7 @@ def test_processes_that_decide_at_once_lose_no_line(path: Path) -> None:
     assert [line["t"] for line in ledger.decisions] == list(range(1, 12))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_kill_9_loses_no_outcome_that_was_told(path: Path) -> None:
     code = (
