@@ -301,7 +301,7 @@ def take(page: Page, file: Path, width: int, *, until: str) -> None:
         few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
     size = file.stat().st_size
-    print(f"{file.name}: {size:,} bytes", file=sys.stderr)  # noqa: T201
+    print(f"{file.name}: {size:,} bytes", file=sys.stderr)
     if size > MOST_BYTES:
         sys.exit(f"{file.name} must be at most {MOST_BYTES:,} bytes; got {size:,}.")
 

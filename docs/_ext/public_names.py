@@ -22,6 +22,7 @@ GROUPS = {
     "noracle.learn": "Learning from ruled-out labels",
     "noracle.search": "Models, workflows and searches",
     "noracle.oversight": "The oversight report",
+    "noracle.gate": "Gates",
     "noracle.schemas": "Schemas",
     "noracle.errors": "Errors and warnings",
 }
@@ -102,10 +103,11 @@ def write_pages(folder: Path, names: dict[str, object]) -> None:
 
 
 def public_names() -> dict[str, object]:
-    """The names of the package, and those of the extras as ``learn.NAME``, ``search.NAME`` and
-    ``oversight.NAME``.
+    """The names of the package, and those of the extras as ``learn.NAME``, ``search.NAME``,
+    ``gate.NAME`` and ``oversight.NAME``.
     """
     import noracle
+    import noracle.gate
     import noracle.learn
     import noracle.oversight
     import noracle.search
@@ -113,6 +115,7 @@ def public_names() -> dict[str, object]:
     names = {name: getattr(noracle, name) for name in noracle.__all__ if not name.startswith("__")}
     names |= {f"learn.{name}": getattr(noracle.learn, name) for name in noracle.learn.__all__}
     names |= {f"search.{name}": getattr(noracle.search, name) for name in noracle.search.__all__}
+    names |= {f"gate.{name}": getattr(noracle.gate, name) for name in noracle.gate.__all__}
     return names | {
         f"oversight.{name}": getattr(noracle.oversight, name) for name in noracle.oversight.__all__
     }

@@ -1,12 +1,23 @@
-"""A file that is there as a whole or not at all."""
+"""What is written: a file that is there as a whole or not at all, and values as one text with one
+hash.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from noracle.errors import ArgumentError
+
+encode_plain = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+"""JSON as :func:`canonical` writes it, of values that are known to be plain."""
 
 
 @contextlib.contextmanager
@@ -40,3 +51,25 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted names and without spaces; floats as ``repr`` writes them.
+
+    Examples
+    --------
+    >>> canonical({"b": 0.1, "a": [1, None, "é"]})
+    '{"a":[1,null,"é"],"b":0.1}'
+    """
+    try:
+        text = encode_plain(value)
+        text.encode()
+    except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
+        rule = "value must be JSON: text in UTF-8, finite numbers, lists and names"
+        raise ArgumentError(f"{rule}; got something else ({error}).") from None
+    return text
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -9,6 +9,7 @@ does not count, ``...`` stands for anything. ``text`` blocks are not run.
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -148,6 +149,24 @@ def test_every_block_of_the_page_runs(
         else:
             for command in commands(block.text):
                 run_command(command, tmp_path, where)
+
+
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_cell_of_the_notebook_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__notebook__"}
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert [cell for cell in cells if cell.get("outputs")] == []  # kept clean
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            where = f"{path.relative_to(ROOT)}:cell {number}"
+            exec(compile("".join(cell["source"]), where, "exec"), namespace)
 
 
 def test_runner_shares_names_and_files_between_blocks(tmp_path: Path) -> None:

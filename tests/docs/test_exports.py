@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import noracle
+import noracle.gate
 import noracle.learn
 import noracle.oversight
 import noracle.search
@@ -352,6 +353,22 @@ OVERSIGHT = (
     "read_settings",
     "write_oversight",
 )
+
+
+GATE = (
+    "GateClaim",
+    "GateDecision",
+    "GateDesign",
+    "GateLedger",
+    "GateRun",
+    "GateSettings",
+    "decide_gate",
+)
+
+
+def test_public_names_of_gate_are_the_pinned_ones() -> None:
+    assert sorted(noracle.gate.__all__) == sorted(GATE)
+    assert all(inspect.getdoc(getattr(noracle.gate, name)) for name in GATE)
 
 
 def test_public_names_of_oversight_are_the_pinned_ones() -> None:

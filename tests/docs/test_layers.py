@@ -15,7 +15,8 @@ SOURCE = ROOT / "src" / "noracle"
 # From the bottom to the top. Units of one layer do not import each other.
 LAYERS = (
     ("_version",),
-    ("errors", "files"),
+    ("errors",),
+    ("files",),
     ("_lazy",),
     ("results", "schemas"),
     ("evidence",),
@@ -24,7 +25,7 @@ LAYERS = (
     ("accuracy", "superhuman", "logic"),
     ("ppi", "ranking"),
     ("simulate", "report"),
-    ("learn", "collect", "search", "oversight"),
+    ("learn", "collect", "search", "oversight", "gate"),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -18,6 +18,7 @@ from noracle.bounds.binomial import (
     binomial_at_least,
     clopper_pearson,
     find_root,
+    hypergeometric_limits,
     ordered,
     support,
 )
@@ -176,3 +177,36 @@ def _tail(t: int, n: int, delta: float, psi: float) -> float:
     return (
         float(np.dot(pmf, np.where(need <= 0, 1.0, np.where(need > counts, 0.0, at_least)))) + 1e-11
     )
+
+
+def finite_difference(
+    wins: int, losses: int, n: int, size: int | None, below: float, above: float
+) -> Limits:
+    """Limits for (W - L)/size, where W and L of ``size`` items are won and lost, from ``n`` of them
+    drawn without replacement; ``size`` None: from a population without end.
+
+    Exact limits for W and for L (hypergeometric; Clopper–Pearson without end), each at half of the
+    tail: W - L >= low(W) - high(L). The error is at most ``below`` and ``above`` at every n and
+    size, and the width is 0 where all items were drawn. For few wins or few losses it is hardly
+    wider than what knows their covariance.
+
+    Assumes a simple random sample.
+
+    References
+    ----------
+    Konijn (1973), Statistical Theory of Sample Survey Design and Analysis.
+
+    Examples
+    --------
+    >>> limits = finite_difference(5, 40, 80, 1000, 0.01, 0.01)
+    >>> round(limits.low, 3), round(limits.high, 3)
+    (-0.616, -0.225)
+    """
+    pairs = (wins, below / 2, above / 2), (losses, above / 2, below / 2)
+    won, lost = (
+        clopper_pearson(k, n, low, high)
+        if size is None
+        else hypergeometric_limits(k, n, size, low, high)
+        for k, low, high in pairs
+    )
+    return Limits(won[0] - lost[1], won[1] - lost[0])

@@ -33,10 +33,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
-from noracle.collect.chain import answers_hash, canonical, content_hash
+from noracle.collect.chain import answers_hash, content_hash
 from noracle.collect.model import Item, ProjectSpec, SealedRoute
 from noracle.errors import EvidenceError, require_evidence
-from noracle.files import replacing
+from noracle.files import canonical, replacing
 
 FORMATS = ("noracle-collection/1", "noracle-collection/2")
 FORMAT = FORMATS[-1]

@@ -1,4 +1,4 @@
-"""Canonical JSON, hashes, the Merkle tree of the routes and the chain of the events.
+"""Hashes, the Merkle tree of the routes and the chain of the events.
 
 Everything that is committed to goes through :func:`canonical`, so that the same values have the
 same bytes on every machine. Leaves and inner nodes of the tree begin with different bytes: no leaf
@@ -13,36 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from noracle.collect.model import SealedRoute
-from noracle.errors import ArgumentError
+from noracle.files import canonical, digest, encode_plain
 
 _quoted = json.encoder.encode_basestring  # as JSON writes a text when it keeps letters beyond ASCII
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-).encode
 _sha256 = hashlib.sha256
 _LEAF, _NODE = b"\x00", b"\x01"
-
-
-def canonical(value: object) -> str:
-    """JSON with sorted names and without spaces; floats as ``repr`` writes them.
-
-    Examples
-    --------
-    >>> canonical({"b": 0.1, "a": [1, None, "é"]})
-    '{"a":[1,null,"é"],"b":0.1}'
-    """
-    try:
-        text = _encode(value)
-        text.encode()
-    except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
-        rule = "value must be JSON: text in UTF-8, finite numbers, lists and names"
-        raise ArgumentError(f"{rule}; got something else ({error}).") from None
-    return text
-
-
-def digest(value: object) -> str:
-    """SHA-256 of the canonical JSON, in hexadecimal."""
-    return _sha256(canonical(value).encode()).hexdigest()
 
 
 def content_hash(content: Mapping[str, Any]) -> str:
@@ -128,7 +103,7 @@ def leaf_text(route: Sequence[Any], sha256: str) -> str:
     """What the tree commits to: a route (its fields in order) and its item, as canonical JSON."""
     place, item, draw, kind, pool, shown, propensity = route
     single = len(shown) == 1 and type(shown[0]) is int
-    classes = f"{shown[0]!r}" if single else _encode(list(shown))[1:-1]
+    classes = f"{shown[0]!r}" if single else encode_plain(list(shown))[1:-1]
     return (
         f'{{"draw":{draw},"item":{_quoted(item)},"kind":{_quoted(kind)},"place":{place},'
         f'"pool":{pool},"propensity":{propensity!r},"sha256":{_quoted(sha256)},"shown":[{classes}]}}'

@@ -28,9 +28,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from noracle.collect.chain import canonical, content_hash, digest, routes_root
+from noracle.collect.chain import content_hash, routes_root
 from noracle.collect.model import EVERYBODY, OTHER, Item, Kind, ProjectSpec, SealedRoute
 from noracle.errors import ArgumentError, require
+from noracle.files import canonical, digest
 
 SEED_BYTES = 32
 _WORDS = struct.Struct(">4Q")

@@ -34,7 +34,7 @@ from typing import Any, Literal
 from noracle.collect import archive as files
 from noracle.collect import chain
 from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
-from noracle.collect.chain import SKEW, STEPPED, canonical
+from noracle.collect.chain import SKEW, STEPPED
 from noracle.collect.model import (
     EVERYBODY,
     OTHER,
@@ -47,6 +47,7 @@ from noracle.collect.model import (
 )
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
+from noracle.files import canonical
 
 _MAY = {"text": str, "number": int, "decimal": float, "list": list, "object": dict, "flag": bool}
 _BROKEN_KEYS = (KeyError, IndexError, AttributeError)

@@ -179,6 +179,8 @@ def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in globs)
 
 
+GATE_FILES = ("gate.jsonl", "gate.key")
+"""What ``noracle gate`` leaves in a folder."""
 _PART = 65_536
 _SHOWN = 3
 
@@ -378,6 +380,9 @@ class _FolderSearch:
         for path in [f for f in listing.files if _whole(f) not in taken]:
             if is_ignored(listing.relative(path), self.settings.ignore):
                 listing.leave(path, "ignore of noracle.toml names it")
+                continue
+            if PurePath(path).name in GATE_FILES:
+                listing.leave(path, "the ledger of a gate, or its key")
                 continue
             seen = self._look(path, None)
             told = next((k for k in SOURCE_KINDS if k == stem_of(path) and k != "counts"), None)

@@ -48,6 +48,8 @@ PLAIN: Mapping[str, str] = {
     "guessed accuracy": "The plan starts from a guess of the accuracy; the interval that you will get does not.",
     "rates as in the pilot": "The plan supposes that new items are like those seen so far.",
     "fresh labels": "The labels were not used to choose or to train the system.",
+    "nothing but outcomes left the labels": "Whoever makes the systems saw of these labels only pass, fail and undecided.",
+    "branches do not react to each other": "What was decided on one branch was not used on another before they were merged.",
     "labels not used to select": "The labels were not used to choose the system.",
     "one rate of wrong verdicts": "Wrong verdicts are equally frequent for all classes.",
     "labels fit the design": "The labels can have come about in the way that was stated.",

@@ -21,13 +21,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from noracle.collect.chain import answers_hash, canonical, content_hash, digest, salted_hash
+from noracle.collect.chain import answers_hash, content_hash, salted_hash
 from noracle.collect.errors import CollectError, Conflict, NotFound, Refused, refused
 from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec, reply_number
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.people import join
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.errors import ArgumentError, EvidenceError
+from noracle.files import canonical, digest
 
 if TYPE_CHECKING:
     from noracle.collect.content import Picture

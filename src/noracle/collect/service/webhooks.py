@@ -26,10 +26,10 @@ import urllib.parse
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from noracle.collect.chain import canonical
 from noracle.collect.errors import CollectError, Conflict, NotFound, Refused
 from noracle.collect.service.access import Member
 from noracle.collect.store.base import SQL, Row, Store, Work
+from noracle.files import canonical
 
 if TYPE_CHECKING:
     import httpx

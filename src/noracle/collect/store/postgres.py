@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any, Concatenate, Unpack
 
 from noracle.collect import errors
-from noracle.collect.chain import SKEW, STEPPED, ClockStep, canonical, event_hash
+from noracle.collect.chain import SKEW, STEPPED, ClockStep, event_hash
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import CLOSED, Dialect, Payload, Sent, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
+from noracle.files import canonical
 
 try:
     import psycopg

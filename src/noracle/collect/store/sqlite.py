@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, Unpack
 
-from noracle.collect.chain import STEPPED, ClockStep, canonical, clamped, event_hash
+from noracle.collect.chain import STEPPED, ClockStep, clamped, event_hash
 from noracle.collect.errors import (
     Conflict,
     Damaged,
@@ -56,6 +56,7 @@ from noracle.collect.store.base import (
     migrate,
 )
 from noracle.errors import ArgumentError, require
+from noracle.files import canonical
 
 REASK_STEP = 1000
 """A question that is put again has the draw of the first plus this number, once for each time."""

@@ -1,0 +1,475 @@
+"""The ledger of a gate: one line per decision, each with the hash of the lines before it.
+
+The file is meant to be committed. Branches that are merged leave a union of lines: a line names all
+lines that were last when it was written, so the order in the file says nothing and nothing is lost.
+What the ledger holds of labels are hashes under a key that lies beside it and is not committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict
+
+from noracle.bounds.histories import history_share, step_error
+from noracle.errors import ArgumentError, EvidenceError, fault, refuse
+from noracle.files import canonical, digest
+from noracle.results import check_confidence, choose
+
+Outcome = Literal["pass", "fail", "undecided"]
+OUTCOMES = ("pass", "fail", "undecided")
+SCHEMA = "gate-ledger/1"
+LEDGER, KEY = "gate.jsonl", "gate.key"
+_ITEM, _VALUE = 12, 4  # hexadecimal digits
+_FREE = ("known", "unchanged", "none")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GateSettings:
+    """What the first line of a ledger fixes for ever.
+
+    Attributes
+    ----------
+    confidence
+        All decisions together are right with this probability.
+    usual, most_unusual
+        Histories are counted with at most this many outcomes other than the usual one; None: with
+        as many as there will be, which costs a factor of 2 per history and a little more.
+    branches
+        How many branches may decide without seeing each other's lines.
+
+    Examples
+    --------
+    >>> GateSettings(branches=4).confidence
+    0.95
+    """
+
+    confidence: float = 0.95
+    usual: Outcome = "pass"
+    most_unusual: int | None = None
+    branches: int = 1
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        choose("usual", self.usual, OUTCOMES)
+        most, branches = self.most_unusual, self.branches
+        refuse(
+            {
+                f"most_unusual must be at least 0; got {most}.": most is not None and most < 0,
+                f"branches must be at least 1; got {branches}.": branches < 1,
+            }
+        )
+
+    @property
+    def error(self) -> float:
+        """The error rate of all decisions together."""
+        return 1 - self.confidence
+
+
+class _Past(TypedDict):
+    """What stands before a line: which lines, how many decisions, and what they spent."""
+
+    lines: int
+    decisions: int
+    unusual: int
+    spent: float
+
+
+_NOTHING: _Past = {"lines": 0, "decisions": 0, "unusual": 0, "spent": 0.0}
+
+
+class GateLedger:
+    """The lines of a ledger, open for one run: ``with GateLedger(path) as ledger``.
+
+    While it is open to write, other runs wait. A line is on the disk before its outcome is told; a
+    line that a kill cut off was never told, and the next run takes it away.
+
+    Parameters
+    ----------
+    path
+        The file; made by the first decision. The key lies beside it, with the suffix ``.key``.
+    settings
+        What a new ledger fixes; an old one must have been made with the same. None: as it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with GateLedger(Path(folder) / "gate.jsonl") as ledger:
+    ...         t, error, level = ledger.next_error(reused=False)
+    ...         _ = ledger.append({"kind": "decision", "t": t, "test": "fresh", "error": error, "level": level, "outcome": "pass"})
+    ...     len(ledger.decisions), ledger.faults, round(ledger.spent, 4)
+    (1, [], 0.0304)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: GateSettings | None = None) -> None:
+        self.path = Path(path)
+        self.key_path = self.path.with_suffix(".key")
+        self.settings = settings or GateSettings()
+        self._asked = settings
+        self.lines: list[dict[str, Any]] = []
+        self.faults: list[str] = []
+        self.cut_off = False
+        self._file: Any = None
+        self._key: bytes | None = None
+        self._places: dict[str, int] = {}
+        self._past: dict[str, _Past] = {}
+        self._now = _NOTHING
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """The ledger as it is, with what is wrong with it in ``faults``; nothing is written."""
+        ledger = cls(path)
+        try:
+            ledger._parse(Path(path).read_bytes())
+        except OSError as error:
+            came = f"{os.fspath(path)!r} ({error.strerror})"
+            remedy = "The first 'noracle gate' makes it."
+            raise EvidenceError.of(
+                "ledger", "must be a readable file", came, remedy=remedy
+            ) from None
+        return ledger
+
+    def __enter__(self) -> Self:
+        while not self._same():
+            self._file = self.path.open("a+b")
+            _lock(self._file)
+        try:
+            self._file.seek(0)
+            self._parse(self._file.read())
+            self._mend()
+            if self.faults:
+                remedy = (
+                    "noracle gate verify says more; restore it from the history of the repository."
+                )
+                raise EvidenceError.of("ledger", "must be whole", self.faults[0], remedy=remedy)
+            if self._asked is not None and self.lines and self._asked != self.settings:
+                rule = f"must be those of the first line of {self.path.name}: {self.settings}"
+                raise ArgumentError(fault("settings", rule, self._asked, remedy="Leave them out."))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.lines and not self.faults:  # nothing was decided: there is no ledger yet
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        self._file.close()  # and with it the lock
+
+    def _same(self) -> bool:
+        """Whether the file that is locked is still the one of that name."""
+        with contextlib.suppress(OSError):
+            if self._file is not None and os.path.samestat(
+                os.fstat(self._file.fileno()), self.path.stat()
+            ):
+                return True
+        if self._file is not None:
+            self._file.close()
+        return False
+
+    # reading
+
+    def _parse(self, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        rows = text.split("\n")
+        seen: set[str] = set()
+        for number, row in enumerate(rows, start=1):
+            row = row.strip("\ufeff\r\n\t ")  # a checkout or an editor may have added these
+            if not row:
+                continue
+            try:
+                line = json.loads(row)
+                sound = isinstance(line["hash"], str) and isinstance(line["kind"], str)
+                sound = sound and all(isinstance(p, str) for p in [*line["prev"]])
+                same = sound and _hash(line) == line["hash"]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                sound = same = False
+            if not sound and number == len(rows):
+                self.cut_off = True
+                told = (
+                    f"line {number} is cut off: that run told no outcome; the next run removes it"
+                )
+                self.faults.append(told)
+            elif not sound:
+                conflict = row.startswith(("<<<<<<<", "=======", ">>>>>>>"))
+                why = "a mark of a merge conflict" if conflict else "no line of a ledger"
+                remedy = f"{self.path.name} merge=union in .gitattributes keeps both sides"
+                self.faults.append(f"line {number} is {why}" + f"; {remedy}" * conflict)
+            elif not same:
+                self.faults.append(f"line {number} was changed after it was written")
+            elif line["hash"] not in seen:  # a merge may leave a line twice
+                seen.add(line["hash"])
+                self.lines.append({**line, "_number": number})
+        self._follow()
+
+    def _mend(self) -> None:
+        """Take away what a kill left, and end the last line."""
+        self._file.seek(0)
+        data = self._file.read()
+        if self.cut_off:
+            self._file.truncate(data.rfind(b"\n") + 1)
+            self.cut_off, self.faults = False, [f for f in self.faults if "cut off" not in f]
+        elif data and not data.endswith(b"\n"):
+            self._file.write(b"\n")
+
+    def _follow(self) -> None:
+        """Go from the first line to the last along the hashes, and compare each with its rules."""
+        starts = [line for line in self.lines if line["kind"] == "start"]
+        if self.lines and len(starts) != 1:
+            why = "make the ledger before branches part"
+            self.faults.append(f"there are {len(starts)} first lines; there must be one: {why}")
+        if not starts:
+            return
+        names = {f.name for f in dataclasses.fields(GateSettings)}
+        try:
+            given = {k: v for k, v in starts[0]["settings"].items() if k in names}
+            self.settings = GateSettings(**given)
+        except (KeyError, TypeError, AttributeError, ArgumentError):
+            self.faults.append("the first line has no settings that a gate could have")
+            return
+        waiting, self.lines = self.lines, []
+        while waiting:
+            ready = [x for x in waiting if all(p in self._past for p in x["prev"])]
+            for line in ready:
+                self._enter(line)
+            if not ready:
+                break
+            waiting = [x for x in waiting if x["hash"] not in self._past]
+        for line in waiting:
+            self.faults.append(f"line {line['_number']}: a line before it is missing")
+
+    def _enter(self, line: dict[str, Any]) -> None:
+        """Add a line whose parents are there."""
+        before = _NOTHING
+        for i, name in enumerate(dict.fromkeys(line["prev"])):
+            one = self._with(self._past[name], self.lines[self._places[name]])
+            both = before["lines"] | one["lines"]
+            before = self._union(both) if i else one
+        self.faults += self._wrong(line, before)
+        self._places[line["hash"]] = len(self.lines)
+        self._past[line["hash"]] = before
+        self.lines.append(line)
+        self._now = self._with(self._now, line)
+
+    def _union(self, lines: int) -> _Past:
+        """What stands before a line that follows all of these."""
+        joined = _NOTHING
+        for i, line in enumerate(self.lines):
+            if lines >> i & 1:
+                joined = self._with(joined, line)
+        return joined
+
+    def _with(self, before: _Past, line: Mapping[str, Any]) -> _Past:
+        """What stands before the line that follows this one."""
+        decided = line["kind"] == "decision"
+        return {
+            "lines": before["lines"] | 1 << self._places[line["hash"]],
+            "decisions": before["decisions"] + decided,
+            "unusual": before["unusual"] + (decided and line["outcome"] != self.settings.usual),
+            "spent": before["spent"] + (line["error"] if decided else 0.0),
+        }
+
+    def _wrong(self, line: dict[str, Any], before: _Past) -> list[str]:
+        """What a line says that does not follow from those before it."""
+        where = f"line {line['_number']}"
+        if line["kind"] != "decision":
+            known = line["kind"] == "reveal" or (line["kind"] == "start" and not line["prev"])
+            return [] if known else [f"{where}: no line of a ledger is {line['kind']!r} there"]
+        wanted = dict(
+            zip(("t", "error", "level"), self._error(before, line.get("test")), strict=True)
+        )
+        found = []
+        if line.get("outcome") not in OUTCOMES:
+            found.append(f"{where}: outcome must be one of {', '.join(OUTCOMES)}")
+            line["outcome"] = "undecided"
+        for name, value in wanted.items():
+            given = line.get(name)
+            number = float(given) if type(given) in (int, float) else math.nan  # type: ignore[arg-type]
+            if not math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-15):
+                told = f"{where}: {name} must be {value:.6g} after {before['decisions']} decisions"
+                found.append(f"{told}; got {given!r}")
+                line[name] = value
+        return found
+
+    # what a decision may spend
+
+    def _error(self, before: _Past, test: object) -> tuple[int, float, float]:
+        """Number, error rate spent, and the level of the test."""
+        s, t = self.settings, before["decisions"] + 1
+        if test in _FREE:
+            return t, 0.0, 0.0
+        left = s.error - before["spent"]
+        error = step_error(t, s.error, branches=s.branches, left=left)
+        if test != "reused":
+            return t, error, error
+        share = history_share(t - 1, before["unusual"], s.most_unusual)
+        return t, error, error * share
+
+    def next_error(self, *, reused: bool = False, after: int = 0) -> tuple[int, float, float]:
+        """Number, error rate and level of the next decision, or of the one ``after`` it."""
+        now: _Past = {**self._now}
+        for _ in range(after):
+            t, error, _level = self._error(now, "fresh")
+            now = {**now, "decisions": t, "spent": now["spent"] + error}
+        return self._error(now, "reused" if reused else "fresh")
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The lines of decisions."""
+        return [line for line in self.lines if line["kind"] == "decision"]
+
+    @property
+    def spent(self) -> float:
+        """The error rate that all decisions spent together."""
+        return self._now["spent"]
+
+    @property
+    def heads(self) -> list[str]:
+        """The lines that no other line follows."""
+        followed = {p for line in self.lines for p in line["prev"]}
+        return [line["hash"] for line in self.lines if line["hash"] not in followed]
+
+    @property
+    def parallel(self) -> int:
+        """The most decisions that have one number."""
+        numbers = [line["t"] for line in self.decisions]
+        return max((numbers.count(t) for t in set(numbers)), default=0)
+
+    def recorded(self, fingerprint: str) -> dict[str, Any] | None:
+        """The decision on the same answers, labels and claim, if there was one."""
+        found = (x for x in self.decisions if x.get("fingerprint") == fingerprint)
+        return next(found, None)
+
+    # labels
+
+    @property
+    def key(self) -> bytes:
+        """The key of the hashes of labels; made with the ledger."""
+        if self._key is None:
+            start = next((line for line in self.lines if line["kind"] == "start"), None)
+            if start is None and not self.key_path.exists():
+                self.key_path.write_text(f"{secrets.token_hex(16)}\n", encoding="utf-8")
+                self.key_path.chmod(0o600)
+            try:
+                self._key = self.key_path.read_text(encoding="utf-8").strip().encode()
+            except OSError:
+                self._key = b""
+            if start is not None and start.get("key") != digest(self._key.decode())[:16]:
+                rule, came = f"must be the key of {self.path.name}", str(self.key_path)
+                remedy = "Put back the file that was made with it; it lies with the labels."
+                raise EvidenceError.of(
+                    "key", rule, f"another one, or none, in {came!r}", remedy=remedy
+                )
+        return self._key
+
+    def sign(self, text: str) -> str:
+        """A hash of a text that nobody without the key can find again."""
+        return hmac.new(self.key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def mark(self, item: str, value: str = "") -> str:
+        """What the ledger keeps of a label: the item, and its class where it has one."""
+        said = self.sign(f"label {item} {value}")[:_VALUE] if value else ""
+        return self.sign(f"item {item}")[:_ITEM] + said
+
+    def seen(self) -> dict[str, str]:
+        """The items (hashes) whose labels were there at an earlier decision, with the hash of the
+        class.
+        """
+        marks = [mark for line in self.decisions for mark in line.get("fresh", ())]
+        return {mark[:_ITEM]: mark[_ITEM:] for mark in marks}
+
+    def vault(self, items: str) -> set[str]:
+        """Those of them that are a random sample of the items with this hash, and were not shown."""
+        burnt = self._burnt()
+        return {
+            mark[:_ITEM]
+            for line in self.decisions
+            if line.get("scope") == "all" and line.get("items") == items
+            for mark in line.get("fresh", ())
+            if line["hash"] not in burnt
+        }
+
+    def _burnt(self) -> set[str]:
+        """The decisions whose labels were shown: all that were not made after every reveal."""
+        reveals = [self._places[x["hash"]] for x in self.lines if x["kind"] == "reveal"]
+        return {
+            x["hash"]
+            for x in self.decisions
+            if not all(self._past[x["hash"]]["lines"] >> i & 1 for i in reveals)
+        }
+
+    # writing
+
+    def append(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Write a line after all others; it is on the disk when this returns."""
+        if not self.lines:
+            about = {
+                "schema": SCHEMA,
+                "kind": "start",
+                "settings": dataclasses.asdict(self.settings),
+            }
+            key = digest(self.key.decode())[:16]
+            self._write({**about, "key": key, "nonce": secrets.token_hex(8), "prev": []})
+        return self._write({**line, "prev": self.heads})
+
+    def _write(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        whole: dict[str, Any] = {**line, "at": at}
+        whole["hash"] = _hash(whole)
+        self._file.write(canonical(whole).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._enter({**whole, "_number": len(self.lines) + 1})
+        return whole
+
+    def missing(self) -> list[str]:
+        """Lines that the history of the repository has and the file has not; what was taken away
+        once stands there for ever.
+        """
+        known = {line["hash"] for line in self.lines}
+        found: dict[str, str] = {}
+        for row in _committed(self.path):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                line = json.loads(row)
+                if line["hash"] not in known and _hash(line) == line["hash"]:
+                    when = f"{line['kind']} of {line['at']}"
+                    found[line["hash"]] = f"a line that was committed is gone: {when}"
+        return list(found.values())
+
+
+def _hash(line: Mapping[str, Any]) -> str:
+    return digest({k: v for k, v in line.items() if k != "hash" and not k.startswith("_")})
+
+
+def _committed(path: Path) -> Iterator[str]:
+    """The lines of a file that the last commit has, and those that some commit before it took out;
+    none without a repository.
+    """
+    log = ["log", "-p", "-m", "--format=", "--unified=0", "--no-ext-diff", "--no-color"]
+    for command in (["show", f"HEAD:./{path.name}"], [*log, "--", path.name]):
+        with contextlib.suppress(OSError):
+            done = subprocess.run(
+                ["git", *command], cwd=path.parent, capture_output=True, check=False
+            )
+            for row in done.stdout.decode("utf-8", "replace").splitlines():
+                if row.startswith(("{", "-{")):
+                    yield row.removeprefix("-")
+
+
+def _lock(file: Any) -> None:
+    """Wait for other runs. The lock goes with the process, also after kill -9."""
+    with contextlib.suppress(ImportError):  # Windows: one run at a time is up to the caller there
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
