@@ -119,6 +119,7 @@ StrategyChoice = Literal["adas", "aflow", "mutate", "halving"]
 _FIRST: Mapping[str, Sequence[str]] = {"aflow": ("direct",), "halving": ("cot",)}
 _ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "halving": 200}
 _NEED_DESIGNER = ("adas", "aflow")
+_NO_SERVER = ("inspect", "script", "replay")
 
 
 _search = panel("Search")
@@ -280,7 +281,7 @@ def _shares(text: str) -> tuple[float, ...]:
 
 def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | None]:
     """The model that answers and the one that designs; one and the same unless another is named."""
-    from noracle.search.backends import open_model
+    from noracle.search.backends import kind_of, open_model
 
     answering = by.open()
     if own.strategy not in _NEED_DESIGNER:
@@ -289,9 +290,10 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
         return answering, None
     if own.designer is None:
         return answering, answering
-    server = not own.designer.startswith(("inspect:", "script:", "replay:"))
-    url = (own.designer_url or by.base_url) if server else own.designer_url
-    return answering, open_model(own.designer, base_url=url, key_env=by.key_env if server else None)
+    alike = kind_of(own.designer) == kind_of(by.model or "")
+    url = own.designer_url or (by.base_url if alike else None)
+    key = by.key_env if alike and kind_of(own.designer) not in _NO_SERVER else None
+    return answering, open_model(own.designer, base_url=url, key_env=key)
 
 
 def _announce(job: _Job, caps: Budget, prices: CallPrices | None, models: Sequence[Model]) -> None:

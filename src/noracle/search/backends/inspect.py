@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import MissingExtra, require
 from noracle.evidence.logs import FINISH
-from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact, turned_down
+from noracle.search.backends.server import api_keys, empty_or, may_pass, redact, turned_down
 from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
