@@ -202,7 +202,7 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         job.project(folder, budget, prices, opened)
         asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
         _write(job, asked, name, target)
-    _report(job, asked, ledger, about, target, folder.path, output)
+    _report(job, asked, ledger, about, target, folder.folder, output)
     errored = asked.states["errored"]
     if errored and ledger.failure:
         why = f"the last because: {ledger.failure}"

@@ -318,8 +318,8 @@ async def _work(
     caps: Budget,
     prices: CallPrices | None,
 ) -> Found:
-    from noracle.search.archive import CALLS
     from noracle.search.engine import search_workflows
+    from noracle.search.journal import CALLS
 
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:

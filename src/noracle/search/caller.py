@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from noracle.errors import NoracleError, require
+from noracle.files import replacing
 from noracle.search.budget import Budget, CallPrices, Ledger
-from noracle.search.journal import write_whole
 from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
 from noracle.search.transcript import ABOUT, Exchange, Transcript
 
@@ -235,7 +235,9 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
         if model is None or name == model:
             said = {"text": reply.text, "finish": reply.finish, **dataclasses.asdict(reply.usage)}
             rows.append({"digest": digest, "model": name, **said})
-    write_whole(Path(path), "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+    with replacing(path, durable=True) as part:
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        part.write_text(text, encoding="utf-8", newline="\n")
     return len(rows)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from noracle.errors import EvidenceError, require
 from noracle.results import check_confidence
 from noracle.search.archive import (
-    Event,
     Found,
     SearchArchive,
     entry_event,
@@ -36,6 +35,7 @@ from noracle.search.candidates import (
     outcome_columns,
 )
 from noracle.search.interpreter import grouped, run_workflow
+from noracle.search.journal import Event
 from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
 from noracle.search.task import PosedQuestion, Task, draws, pose
@@ -256,7 +256,7 @@ async def search_workflows(
         budget=budget,
         progress=progress,
     )
-    with SearchArchive.open(folder, settings) as archive:
+    with SearchArchive(folder, settings) as archive:
         archive.clean()
         search = _WorkflowSearch(vault, runner, archive, strategy, designer, started)
         end, capped = await search.run(generations)

@@ -20,10 +20,11 @@ from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Kind
 from noracle.schemas import load_schema, schema_names
-from noracle.search.archive import JOURNAL, SNAPSHOT, Found
+from noracle.search.archive import SNAPSHOT, Found
 from noracle.search.candidates import Proposal
 from noracle.search.engine import search_workflows
 from noracle.search.fitness import ItemLabels, score_outcomes
+from noracle.search.journal import JOURNAL
 from noracle.search.model import BudgetReached, Completion, ModelError, Usage
 from noracle.search.referee import compare_scores
 from noracle.search.report import search_page
