@@ -134,7 +134,7 @@ class _SearchOptions:
     designer: str | None = MODEL("The model that writes workflows; default --model.", "M")
     designer_url: str | None = MODEL("The server of --designer; default --base-url.", "URL")
     workflow: list[str] | None = _search(
-        "Name or JSON file of one more workflow to begin with.", "W"
+        "Name, JSON file or prompt (.txt) of one more workflow to begin with.", "W"
     )
     baseline: list[str] | None = _search(
         "Begin with these instead; the first is compared with.", "W"
@@ -302,7 +302,8 @@ def _announce(job: _Job, caps: Budget, prices: CallPrices | None, models: Sequen
     from noracle.search.task import pose
 
     sizes = {part: len(job.vault.items(part)) for part in ("validation", "confirm", "final")}
-    usage = expected_usage([pose(item) for item in job.task.items[:200]], job.baselines[0])
+    shown, room = [pose(item) for item in job.task.items[:200]], job.by.reply_tokens
+    usage = expected_usage(shown, job.baselines[0], reply_tokens=room)
     about: Any = {"calls_per_item": 1, "tokens_per_call": usage, "prices": prices}
     projection = caps.project(job.own.budget or 0, model=models[0].name, **about)
     first = sum(w.most_calls for w in job.baselines) * sizes["validation"] * job.repeats

@@ -267,12 +267,15 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     return {name: columns[name] for name in names}
 
 
-def expected_usage(questions: Sequence[PosedQuestion], workflow: Workflow) -> Usage:
+def expected_usage(
+    questions: Sequence[PosedQuestion], workflow: Workflow, *, reply_tokens: int | None = None
+) -> Usage:
     """Tokens of one call: a question at four characters a token, the longest reply allowed."""
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)
     longest = max((p.max_tokens for node in workflow.nodes for p in prompts_of(node)), default=0)
+    longest = max(longest, reply_tokens or 0)
     return Usage(math.ceil((mean + _FORM) / CHARACTERS_PER_TOKEN), longest)
 
 

@@ -24,7 +24,7 @@ BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-div
 TASK = "task"
 """The name under which the item itself may stand among the inputs; every call sees it anyway."""
 
-MOST_NODES, MOST_CALLS, MOST_SAMPLES, MOST_ROUNDS, MOST_TOKENS = 30, 100, 10, 5, 8192
+MOST_NODES, MOST_CALLS, MOST_SAMPLES, MOST_ROUNDS, MOST_TOKENS = 30, 100, 10, 5, 65536
 MOST_CHARACTERS, MOST_BYTES, MOST_DEPTH = 4000, 65536, 8
 _SHIPPED = importlib.resources.files("noracle.search") / "workflows"
 
@@ -286,7 +286,8 @@ def workflow_names() -> tuple[str, ...]:
 
 
 def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
-    """A workflow that comes with the package, by its name, or one out of a JSON file.
+    """A workflow that comes with the package, by its name, or one out of a JSON file. A text file
+    (``.txt``, ``.md``) is the prompt of one call.
 
     Examples
     --------
@@ -297,15 +298,21 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     if name in workflow_names():
         return parse_workflow_text((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
-    rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
+    rule = f"must be a JSON file, a prompt (.txt, .md) or one of {', '.join(workflow_names())}"
     _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
     size = path.stat().st_size
     _small(size, f"{size} in {shown(name)}")
     try:
-        return parse_workflow_text(path.read_bytes().decode("utf-8-sig"))
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         came = f"other bytes in {shown(name)}. Save the file as UTF-8"
         raise WorkflowError(f"workflow must be UTF-8 text; got {came}.") from None
+    if path.suffix.lower() not in (".txt", ".md"):
+        return parse_workflow_text(text)
+    stem = re.sub("[^a-z0-9_-]+", "-", path.stem.casefold()).lstrip("-_0123456789")[:40]
+    prompt = {"instruction": "\n".join(text.strip().splitlines()), "temperature": 0}
+    nodes = [{"kind": "ask", "id": "reply", "prompt": prompt}, {"kind": "answer", "input": "reply"}]
+    return parse_workflow({"schema": SCHEMA, "name": stem or "prompt", "nodes": nodes})
 
 
 def shown(value: object) -> str:

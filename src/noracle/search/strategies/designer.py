@@ -257,7 +257,16 @@ def _line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-class Adas(Told):
+class _Designed(Told):
+    """What strategies with a designer share."""
+
+    most_calls: int
+
+    def _most(self) -> int:
+        return int(min(self.most_calls, self.room))
+
+
+class Adas(_Designed):
     """The designer sees every entry with its standing, proposes, reflects twice (is it new? is it
     right?), and repairs at most three times.
 
@@ -291,7 +300,7 @@ class Adas(Told):
         """What the designer came to."""
         if generation > self.generations:
             return None
-        rules = Rules(known=self.digests(), most_calls=self.most_calls)
+        rules = Rules(known=self.digests(), most_calls=self._most())
         follow = (_said("novelty"), _said("mistakes"))
         parent = Proposal(workflow=self.best() or load_workflow("direct"))
         return await design(designer, self._opening(rng), rules, parent, reflections=follow)
@@ -305,10 +314,10 @@ class Adas(Told):
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
-        return open_talk(self.task, self.most_calls, *parts, goal)
+        return open_talk(self.task, self._most(), *parts, goal)
 
 
-class Aflow(Told):
+class Aflow(_Designed):
     """One of the best entries is drawn, and the designer makes one small edit to it, knowing what
     became of earlier edits.
 
@@ -371,7 +380,7 @@ class Aflow(Told):
         parent = pick(parents, rng, uniform=self.uniform, sharpness=self.sharpness)
         children = [s.entry for s in self.told() if parent.number in s.entry.parents]
         tried = frozenset(normal(entry.change) for entry in children if entry.change)
-        rules = Rules(known=self.digests(), most_calls=self.most_calls, changes=tried)
+        rules = Rules(known=self.digests(), most_calls=self._most(), changes=tried)
         old = Proposal(workflow=parent.scored.entry.workflow, parents=(parent.number,))
         return await design(designer, self._opening(parent, rng), rules, old)
 
@@ -402,7 +411,7 @@ class Aflow(Told):
         where = f"(its standing among {len(standings)} is {parent.z + 0.0:.2f})"
         return open_talk(
             self.task,
-            self.most_calls,
+            self._most(),
             f"Work on this workflow {where}:\n{describe_archive(ours)}",
             describe_failures(parent.scored, self.task, rng),
             describe_experience(parent, standings, failed),
