@@ -173,8 +173,9 @@ def command(
     """Search a workflow that answers better, with labels that may only say what is wrong.
 
     Labelled items are split: validation labels score candidates, confirm labels decide whether one
-    is better, final labels estimate the winner and are opened once. No model and no strategy sees a
-    label. With --answers and no model: the best of systems that exist.
+    is better, final labels estimate the winner and are opened once. The model that answers sees no
+    label. A designer (adas, aflow) sees how workflows stand, and the texts of a few validation items
+    with an answer that an expert excluded. With --answers and no model: the best of systems that exist.
     """
     if own.show is not None:
         _show(Path(own.out), *own.show)

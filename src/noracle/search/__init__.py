@@ -3,7 +3,7 @@
 Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded
 when they are first used.
 
-model, backends/          the records of a call; a server, Inspect's models, a script, a recording
+model, backends/          the records of a call; servers, Inspect's models, a script, a recording
 caller, budget            no call is paid twice, none goes past a cap
 task, presets/            items with options, out of files; shuffled options; what a reply answers
 ask                       a model answers items, or grades the answers of others
@@ -15,7 +15,8 @@ strategies/, candidates   what to try next: adas, aflow, mutate, halving
 journal, archive, engine  runs that go on after a kill; the search and what it found
 report                    the card, the tables and the page of a search
 pool                      the same choice among systems that exist already, without any model
-simulated, inspect        models with a known key; scorer, metric and solver for Inspect
+simulated                 models with a known key
+inspect, dspy             scorer, metric and solver for Inspect; metric and gate for DSPy
 """
 
 from __future__ import annotations

@@ -396,7 +396,7 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Columns]:
         came = f"only {', '.join(frame.columns[:12])} in {str(path)!r}"
         raise EvidenceError.of("items", f"must have {' and '.join(found)}", came, remedy=remedy)
     wanted = list(dict.fromkeys(p if p in frame.columns else p.split(".")[0] for p in found.paths))
-    rows = [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))]
+    rows: list[Row] = [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))]
     for column in frame.columns:
         if column not in wanted and _UNSEEN.fullmatch(_folded(column)):
             there = ~nw.col(column).is_null()

@@ -599,3 +599,25 @@ def test_no_rung_is_below_the_least_share(n_random: int, sizes: list[int]) -> No
 def test_one_workflow_is_asked_for_in_full() -> None:
     proposals = play(Halving([load_workflow("cot")]), None, generations=5, baselines=0)
     assert [p.share for p in proposals] == [1.0]
+
+
+def test_a_designer_is_asked_for_json_by_its_schema() -> None:
+    """Every workflow that comes with the package fits, and nothing that is no workflow."""
+    asked: list[Request] = []
+
+    def script(request: Request) -> str:
+        asked.append(request)
+        return "no JSON at all"
+
+    designer = Caller(ScriptedModel(script))
+    opening = [Message("user", "Design.")]
+    parent = Proposal(workflow=load_workflow("direct"))
+    rules = Rules(known={}, most_calls=20)
+    assert asyncio.run(design(designer, opening, rules, parent)).problem
+    schema = dict(asked[0].schema or {})
+    assert all(request.schema == asked[0].schema for request in asked)
+    check = jsonschema.Draft202012Validator(schema)
+    for name in workflow_names():
+        check.validate({"thought": "t", "change": "c", "workflow": load_workflow(name).to_dict()})
+    for wrong in ({}, {"thought": "t", "change": "c", "workflow": {"nodes": []}}, {"workflow": "cot"}):
+        assert not check.is_valid(wrong)

@@ -87,7 +87,7 @@ def _config(request: Request) -> GenerateConfig:
     from inspect_ai.util import JSONSchema
 
     schema = None
-    if request.schema is not None:
+    if request.schema is not None and "$defs" not in request.schema:  # Inspect knows no references
         plain = JSONSchema.model_validate(_plain(request.schema))
         schema = ResponseSchema(name="reply", json_schema=plain)
     # Retries and the queue are the caller's.

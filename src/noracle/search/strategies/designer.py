@@ -5,6 +5,7 @@ agent search (Hu et al. 2025) and tree search (Zhang et al. 2025).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from noracle.errors import ArgumentError, require
+from noracle.schemas import load_schema
 from noracle.search.candidates import Proposal, Scored, Standing, Told, pick, rank, stand
 from noracle.search.model import Calls, Message, ModelError, Request, at_least
 from noracle.search.task import LETTERS, Task, TaskItem
@@ -38,6 +40,16 @@ _LONGEST = 200_000
 def _said(name: str, **values: object) -> str:
     file = resources.files(__package__) / "prompts" / f"{name}.txt"
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
+
+
+@functools.cache
+def _schema() -> Mapping[str, Any]:
+    """What a reply should look like, for servers that can hold a model to it."""
+    rules = {k: v for k, v in load_schema("workflow/1").items() if not k.startswith("$")}
+    texts = {name: {"type": "string"} for name in ("thought", "change")}
+    fields = {"properties": {**texts, "workflow": rules}, "required": [*texts, "workflow"]}
+    defined = load_schema("workflow/1")["$defs"]
+    return {"type": "object", **fields, "additionalProperties": False, "$defs": defined}
 
 
 def open_talk(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
@@ -177,6 +189,7 @@ async def design(
             temperature=TEMPERATURE,
             max_tokens=MAX_TOKENS,
             replicate=len(faults),
+            schema=_schema(),
         )
         try:
             reply = await designer.call(asked)
