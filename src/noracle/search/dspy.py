@@ -43,9 +43,9 @@ class WeakLabels:
 
     Examples
     --------
-    >>> from noracle.search import simulated_world
-    >>> world = simulated_world(60, 4, seed=1)
-    >>> labels = WeakLabels(world.task, world.judgements())
+    >>> from noracle.search.task import TaskItem
+    >>> task = Task(name="t", items=tuple(TaskItem(id=i, text="Which is even?", options=("one", "two")) for i in range(8)))
+    >>> labels = WeakLabels(task, {"item": list(range(8)), "class": [0] * 8, "verdict": ["no"] * 8})
     >>> example = labels.examples()[0]
     >>> float(labels.metric(example, dspy.Prediction(answer="I do not know.")))
     0.0

@@ -10,13 +10,16 @@ import hashlib
 import json
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
 from noracle.errors import ArgumentError
+from noracle.search.backends import ScriptedModel
+from noracle.search.caller import Caller
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy, mixture, rank, stand
-from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
+from noracle.search.model import BudgetReached, Calls, Completion, Message, ModelError, Request
 from noracle.search.simulated import simulated_world
 from noracle.search.strategies import (
     STRATEGIES,
@@ -27,7 +30,7 @@ from noracle.search.strategies import (
     StrategyName,
     make_strategy,
 )
-from noracle.search.strategies.designer import describe_experience, read_draft
+from noracle.search.strategies.designer import Rules, describe_experience, design, read_draft
 from noracle.search.task import Task, TaskItem, draws
 from noracle.search.workflow import (
     BASELINES,
@@ -35,6 +38,7 @@ from noracle.search.workflow import (
     WorkflowError,
     load_workflow,
     parse_workflow,
+    workflow_names,
 )
 
 N = 88
@@ -619,5 +623,9 @@ def test_a_designer_is_asked_for_json_by_its_schema() -> None:
     check = jsonschema.Draft202012Validator(schema)
     for name in workflow_names():
         check.validate({"thought": "t", "change": "c", "workflow": load_workflow(name).to_dict()})
-    for wrong in ({}, {"thought": "t", "change": "c", "workflow": {"nodes": []}}, {"workflow": "cot"}):
+    for wrong in (
+        {},
+        {"thought": "t", "change": "c", "workflow": {"nodes": []}},
+        {"workflow": "cot"},
+    ):
         assert not check.is_valid(wrong)

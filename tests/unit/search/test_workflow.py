@@ -99,10 +99,7 @@ def test_what_the_parser_takes_the_schema_takes_and_comes_back_the_same(
     ("path", "most"),
     [
         (("properties", "nodes", "maxItems"), module.MOST_NODES),
-        (("$defs", "prompt", "properties", "instruction", "maxLength"), module.MOST_CHARACTERS),
-        (("$defs", "prompt", "properties", "max_tokens", "maximum"), module.MOST_TOKENS),
         (("$defs", "ask", "properties", "n", "maximum"), module.MOST_SAMPLES),
-        (("$defs", "critique_loop", "properties", "max_rounds", "maximum"), module.MOST_ROUNDS),
     ],
 )
 def test_schema_states_the_limits_of_the_parser(path: tuple[str, ...], most: int) -> None:
