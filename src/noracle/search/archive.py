@@ -16,7 +16,7 @@ from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
 from noracle.search.candidates import COSTS, Entry, Outcome, Proposal, outcome_columns
-from noracle.search.journal import Event, Journal
+from noracle.search.journal import Event, EventJournal
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
@@ -29,7 +29,7 @@ SNAPSHOT = "archive.json"
 _LONGEST_CHANGE = 200
 
 
-class SearchArchive(Journal):
+class SearchArchive(EventJournal):
     """The events of one search, in memory and on disk."""
 
     schema, what = SCHEMA, "search"

@@ -20,7 +20,7 @@ from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import grouped, run_workflow
-from noracle.search.journal import CALLS, Event, Journal
+from noracle.search.journal import CALLS, Event, EventJournal
 from noracle.search.model import STATES, BudgetReached, Calls, ModelError, Usage, at_least
 from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
@@ -61,7 +61,7 @@ def fingerprint(*texts: object) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-class RunFolder(Journal):
+class RunFolder(EventJournal):
     """An open run folder. ``lines`` holds what is done, by (item, repeat); an item that was written
     twice counts as last written.
     """

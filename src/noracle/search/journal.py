@@ -20,7 +20,7 @@ _FREE = ("budget",)
 Event = dict[str, Any]
 
 
-class Journal(contextlib.AbstractContextManager[Any]):
+class EventJournal(contextlib.AbstractContextManager[Any]):
     """The events of one run or search, in memory and on disk; the first one holds its settings.
 
     One process at a time has it open (on systems that can lock files). Half a line at the end is
