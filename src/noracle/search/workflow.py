@@ -353,12 +353,12 @@ def _rules() -> dict[str, Any]:
 
 
 _KINDS: dict[str, tuple[Any, str]] = {
-    "string": (str, "text of {} to {} characters"),
-    "enum": (str, "{2}"),
-    "integer": (int, "a whole number from {} to {}"),
-    "number": (int | float, "a number from {} to {}"),
+    "string": (str, "text of LOW to HIGH characters"),
+    "enum": (str, "ONE"),
+    "integer": (int, "a whole number from LOW to HIGH"),
+    "number": (int | float, "a number from LOW to HIGH"),
     "boolean": (bool, "true or false"),
-    "array": (list, "a list of {} to {} entries"),
+    "array": (list, "a list of LOW to HIGH entries"),
     "object": (Mapping, "an object"),
 }
 
@@ -376,7 +376,8 @@ def _fits(value: Any, rule: Mapping[str, Any], at: str) -> None:
     known = rule.get("enum", [rule.get("const")])
     ends = (("min", 0), ("max", math.inf))
     low, high = (next((rule[k] for k in rule if k.startswith(e)), none) for e, none in ends)
-    words = rule.get("$comment", words).format(low, high, " or ".join(map(str, known)))
+    words = rule.get("$comment", words).replace("LOW", str(low)).replace("HIGH", str(high))
+    words = words.replace("ONE", " or ".join(map(str, known)))
     typed = isinstance(value, made) and isinstance(value, bool) == (made is bool)
     sized = typed and isinstance(value, str | list | Mapping)
     size = len(value) if sized else value

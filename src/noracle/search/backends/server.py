@@ -229,7 +229,7 @@ class OpenAIModel:
         """Status, headers and body of the reply; failures on the way are transient errors."""
         import httpx
 
-        url = f"{self.base_url}/{self._path.format(quote(self.name))}"
+        url = f"{self.base_url}/{self._path.replace('NAME', quote(self.name))}"
         content = json.dumps(body, default=dict).encode()
         post = self._connected().stream("POST", url, content=content, auth=self._sign)
         try:
@@ -461,7 +461,7 @@ class GeminiModel(OpenAIModel):
     own_url = "https://generativelanguage.googleapis.com/v1beta"
     _keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     _domain = ".googleapis.com"
-    _path = "models/{}:generateContent"
+    _path = "models/NAME:generateContent"
     _optional = ("responseJsonSchema", "seed", "stopSequences", "temperature")
     _newer: ClassVar[dict[str, str]] = {}
 
