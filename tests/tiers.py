@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch", "matplotlib", "playwright", "pyspark", "inspect_ai"}
+HEAVY = {"torch", "matplotlib", "playwright", "pyspark", "inspect_ai", "dspy"}
 _MARKERS = ("browser", "spark")
 _FIXTURES = {"browser", "spark_session", "postgres_server", "postgres_url", "own_server", "serve"}
 

@@ -1,4 +1,5 @@
-"""A real server on 127.0.0.1 that speaks OpenAI's chat protocol and misbehaves on demand.
+"""A real server on 127.0.0.1 that speaks OpenAI's chat protocol (or, with ``protocol=``, Anthropic's
+or Gemini's, as strictly as they do) and misbehaves on demand.
 
     with OpenAIServer(reply=lambda body: "ANSWER: A") as server:
         server.plan.append(status(429, {"Retry-After": "1"}))   # what happens to the next request; after the plan: fine replies
@@ -92,6 +93,101 @@ def completion(
     return json.dumps(whole).encode()
 
 
+def anthropic_message(
+    text: str, *, stop: str = "end_turn", usage: tuple[int, int] = (11, 7), thought: str = ""
+) -> bytes:
+    """A message as Anthropic words it."""
+    parts: list[Body] = (
+        [{"type": "thinking", "thinking": thought, "signature": "x"}] if thought else []
+    )
+    parts += [{"type": "text", "text": text}] if text else []
+    tokens = {"input_tokens": usage[0], "output_tokens": usage[1], "cache_read_input_tokens": None}
+    whole = {"id": "msg", "type": "message", "role": "assistant", "model": "m", "content": parts}
+    return json.dumps(
+        {**whole, "stop_reason": stop, "stop_sequence": None, "usage": tokens}
+    ).encode()
+
+
+def gemini_content(
+    text: str, *, stop: str = "STOP", usage: tuple[int, int] = (11, 7), thought: str = ""
+) -> bytes:
+    """A reply as Gemini words it; thoughts are counted apart."""
+    parts: list[Body] = [{"text": thought, "thought": True}] if thought else []
+    parts += [{"text": text}] if text else []
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": stop, "index": 0}
+    thinking = {"thoughtsTokenCount": 3, "candidatesTokenCount": usage[1] - 3}
+    tokens = {"promptTokenCount": usage[0], "totalTokenCount": sum(usage), **thinking}
+    return json.dumps({"candidates": [candidate], "usageMetadata": tokens}).encode()
+
+
+def strictly_openai(body: Body, headers: dict[str, str]) -> Act | None:
+    """Other fields are the business of each test."""
+    return None
+
+
+def strictly_anthropic(body: Body, headers: dict[str, str]) -> Act | None:
+    """What the messages protocol refuses."""
+    fields = [
+        "model",
+        "messages",
+        "max_tokens",
+        "system",
+        "temperature",
+        "stop_sequences",
+        "output_config",
+    ]
+    roles = [turn.get("role") for turn in body.get("messages", [])]
+    wrong = [name for name in body if name not in fields]
+    said = ""
+    if wrong:
+        said = f"{wrong[0]}: Extra inputs are not permitted"
+    elif not {"model", "messages", "max_tokens"} <= set(body):
+        said = "max_tokens: Field required"
+    elif not 0 <= body.get("temperature", 1) <= 1:
+        said = "temperature: range: 0..1"
+    elif not set(roles) <= {"user", "assistant"} or roles[:1] != ["user"]:
+        said = 'messages: Unexpected role "system".'
+    elif "anthropic-version" not in headers and "x-api-key" in headers:
+        said = "anthropic-version: header is required"
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    return Act(400, content=json.dumps(error).encode()) if said else None
+
+
+def strictly_gemini(body: Body, headers: dict[str, str]) -> Act | None:
+    """What generateContent refuses."""
+    fields = [
+        "temperature",
+        "maxOutputTokens",
+        "stopSequences",
+        "seed",
+        "responseMimeType",
+        "responseJsonSchema",
+    ]
+    settings = body.get("generationConfig", {})
+    where = [
+        (n, "") for n in body if n not in ("contents", "systemInstruction", "generationConfig")
+    ]
+    where += [(n, " at 'generation_config'") for n in settings if n not in fields]
+    said = "".join(
+        f'Invalid JSON payload received. Unknown name "{n}"{at}: Cannot find field.'
+        for n, at in where
+    )
+    roles = {turn.get("role") for turn in body.get("contents", [])}
+    if not roles or not roles <= {"user", "model"}:
+        said = "Please use a valid role: user, model."
+    if "responseJsonSchema" in settings and settings.get("responseMimeType") != "application/json":
+        said = "Response schema needs the MIME type application/json."
+    error = {"error": {"code": 400, "message": said, "status": "INVALID_ARGUMENT"}}
+    return Act(400, content=json.dumps(error).encode()) if said else None
+
+
+PROTOCOLS: dict[str, tuple[str, Callable[..., bytes], Callable[..., Act | None]]] = {
+    "openai": ("/v1/chat/completions", completion, strictly_openai),
+    "anthropic": ("/v1/messages", anthropic_message, strictly_anthropic),
+    "gemini": ("/v1/models/m:generateContent", gemini_content, strictly_gemini),
+}
+
+
 class OpenAIServer:
     """Serves until the ``with`` block ends."""
 
@@ -99,10 +195,12 @@ class OpenAIServer:
         self,
         reply: Callable[[Body], str] = lambda body: "ANSWER: A",
         *,
+        protocol: str = "openai",
         latency: float = 0.0,
         usage: bool = True,
     ) -> None:
         self.reply, self.latency, self.usage = reply, latency, usage
+        self.path, self.worded, self.strictly = PROTOCOLS[protocol]
         self.reset()
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -156,22 +254,24 @@ class OpenAIServer:
         self.now += 1
         self.most_at_once = max(self.most_at_once, self.now)
         try:
-            await self._answer(scope["path"], body, send)
+            await self._answer(scope["path"], body, headers, send)
         finally:
             self.now -= 1
 
-    async def _answer(self, path: str, body: Body, send: Send) -> None:
-        bad = sorted(self.refuses & set(body))
-        if path != "/v1/chat/completions":
+    async def _answer(self, path: str, body: Body, headers: dict[str, str], send: Send) -> None:
+        bad = sorted(self.refuses & {*body, *body.get("generationConfig", {})})
+        if path != self.path:
             act = status(404, message=f"no {path}")
         elif bad:
             act = status(400, message=f"Unknown parameter: '{bad[0]}'.", param=bad[0])
+        elif (refused := self.strictly(body, headers)) is not None:
+            act = refused
         else:
             act = self.plan.pop(0) if self.plan else Act()
         await asyncio.sleep(act.seconds or self.latency)
         content = act.content
         if content is None:
-            content = completion(self.reply(body), usage=(11, 7) if self.usage else None)
+            content = self.worded(self.reply(body), **({} if self.usage else {"usage": None}))
         length = len(content) + (1000 if act.cut else 0)
         fixed = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         named = [(name.encode(), value.encode()) for name, value in act.headers.items()]

@@ -43,16 +43,21 @@ class ModelOptions:
         "Show the options of each item in a random order.", None, True, "--shuffle/--no-shuffle"
     )
     model: str | None = MODEL(
-        "Name on the server; or inspect:PROVIDER/NAME, script:FILE, replay:FILE.", "M"
+        "Name on the server; or anthropic:NAME, gemini:NAME, inspect:PROVIDER/NAME, script:FILE, replay:FILE.",
+        "M",
     )
     base_url: str | None = MODEL(
-        "A server that speaks OpenAI's protocol; default OpenAI's own.", "URL"
+        "The server, up to its version (…/v1); default the provider's own, OpenAI's for a bare NAME.",
+        "URL",
     )
     key_env: str | None = MODEL("The environment variable that holds the key.", "NAME")
     concurrency: int = MODEL("Calls at one time.", default=8, min=1)
     timeout: float = MODEL("Longest time for one try of a call.", "S", 300.0, min=0.1)
     retries: int = MODEL("Further tries of a call that may work later.", "N", 4, min=0)
-    max_tokens: Count = CAPS("Most tokens, in and out.")
+    reply_tokens: Count = MODEL(
+        "Room of each reply at least; reasoning models need thousands.", min=1
+    )
+    max_tokens: Count = CAPS("Most tokens of the run, in and out.")
     max_cost: float | None = CAPS("Most money; needs --prices.", "X")
     max_seconds: float | None = CAPS("Longest time.", "S")
     prices: File = CAPS("JSON: price per million tokens by model.")
@@ -95,6 +100,7 @@ class ModelOptions:
         stores = [own] if self.no_cache else [own, stack.enter_context(Cache.open())]
         about: Any = {"budget": budget, "prices": prices, "concurrency": self.concurrency}
         about |= {"timeout": self.timeout, "retries": self.retries}
+        about |= {"reply_tokens": self.reply_tokens}
         if not self.no_transcripts:
             kept = Transcript(calls.with_name(TRANSCRIPT))
             about["transcript"] = stack.enter_context(kept)

@@ -47,7 +47,9 @@ _grading = panel("Grading answers")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _AskOptions:
-    workflow: str | None = WHAT("Name or JSON file; default direct, with --judge judge.", "W")
+    workflow: str | None = WHAT(
+        "Name, JSON file, or text file with a prompt; default direct, with --judge judge.", "W"
+    )
     seed: int = opt.seed()
     system: str | None = WHAT("How the answers are signed; default model and workflow.", "NAME")
     judge: bool = _grading("Grade the answers of --answers: yes, no or uncertain.", default=False)
@@ -103,6 +105,7 @@ class Job:
             "workflow_digest": self.workflow.digest,
             "seed": self.own.seed,
             "shuffle": self.by.shuffle,
+            **({"reply_tokens": room} if (room := self.by.reply_tokens) else {}),
         }
 
     def project(
@@ -113,7 +116,7 @@ class Job:
 
         done = done_before(self.questions, self.own.repeats, folder)
         left = len(self.questions) * self.own.repeats - len(done)
-        usage = expected_usage(self.questions, self.workflow)
+        usage = expected_usage(self.questions, self.workflow, reply_tokens=self.by.reply_tokens)
         about: Any = {"calls_per_item": self.workflow.most_calls, "tokens_per_call": usage}
         projection = budget.project(left, prices=prices, model=model.name, **about)
         before = f" ({len(done):,} done before)" if done else ""
@@ -202,7 +205,7 @@ def command(by: ModelOptions, own: _AskOptions, output: opt.JsonOutput) -> None:
         job.project(folder, budget, prices, opened)
         asked, ledger = interruptibly(job.work(folder, opened, budget, prices))
         _write(job, asked, name, target)
-    _report(job, asked, ledger, about, target, folder.path, output)
+    _report(job, asked, ledger, about, target, folder.folder, output)
     errored = asked.states["errored"]
     if errored and ledger.failure:
         why = f"the last because: {ledger.failure}"

@@ -119,6 +119,7 @@ StrategyChoice = Literal["adas", "aflow", "mutate", "surrogate", "halving"]
 _FIRST: Mapping[str, Sequence[str]] = {"aflow": ("direct",), "halving": ("cot",)}
 _ROUNDS = {"adas": 30, "aflow": 20, "mutate": 30, "surrogate": 30, "halving": 200}
 _NEED_DESIGNER = ("adas", "aflow")
+_NO_SERVER = ("inspect", "script", "replay")
 
 
 _search = panel("Search")
@@ -134,7 +135,7 @@ class _SearchOptions:
     designer: str | None = MODEL("The model that writes workflows; default --model.", "M")
     designer_url: str | None = MODEL("The server of --designer; default --base-url.", "URL")
     workflow: list[str] | None = _search(
-        "Name or JSON file of one more workflow to begin with.", "W"
+        "Name, JSON file or prompt (.txt) of one more workflow to begin with.", "W"
     )
     baseline: list[str] | None = _search(
         "Begin with these instead; the first is compared with.", "W"
@@ -173,8 +174,9 @@ def command(
     """Search a workflow that answers better, with labels that may only say what is wrong.
 
     Labelled items are split: validation labels score candidates, confirm labels decide whether one
-    is better, final labels estimate the winner and are opened once. No model and no strategy sees a
-    label. With --answers and no model: the best of systems that exist.
+    is better, final labels estimate the winner and are opened once. The model that answers sees no
+    label. A designer (adas, aflow) sees how workflows stand, and the texts of a few validation items
+    with an answer that an expert excluded. With --answers and no model: the best of systems that exist.
     """
     if own.show is not None:
         _show(Path(own.out), *own.show)
@@ -281,7 +283,7 @@ def _shares(text: str) -> tuple[float, ...]:
 
 def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | None]:
     """The model that answers and the one that designs; one and the same unless another is named."""
-    from noracle.search.backends import open_model
+    from noracle.search.backends import kind_of, open_model
 
     answering = by.open()
     if own.strategy not in _NEED_DESIGNER:
@@ -290,9 +292,10 @@ def _open_models(by: ModelOptions, own: _SearchOptions) -> tuple[Model, Model | 
         return answering, None
     if own.designer is None:
         return answering, answering
-    server = not own.designer.startswith(("inspect:", "script:", "replay:"))
-    url = (own.designer_url or by.base_url) if server else own.designer_url
-    return answering, open_model(own.designer, base_url=url, key_env=by.key_env if server else None)
+    alike = kind_of(own.designer) == kind_of(by.model or "")
+    url = own.designer_url or (by.base_url if alike else None)
+    key = by.key_env if alike and kind_of(own.designer) not in _NO_SERVER else None
+    return answering, open_model(own.designer, base_url=url, key_env=key)
 
 
 def _announce(job: _Job, caps: Budget, prices: CallPrices | None, models: Sequence[Model]) -> None:
@@ -301,7 +304,8 @@ def _announce(job: _Job, caps: Budget, prices: CallPrices | None, models: Sequen
     from noracle.search.task import pose
 
     sizes = {part: len(job.vault.items(part)) for part in ("validation", "confirm", "final")}
-    usage = expected_usage([pose(item) for item in job.task.items[:200]], job.baselines[0])
+    shown, room = [pose(item) for item in job.task.items[:200]], job.by.reply_tokens
+    usage = expected_usage(shown, job.baselines[0], reply_tokens=room)
     about: Any = {"calls_per_item": 1, "tokens_per_call": usage, "prices": prices}
     projection = caps.project(job.own.budget or 0, model=models[0].name, **about)
     first = sum(w.most_calls for w in job.baselines) * sizes["validation"] * job.repeats
@@ -317,8 +321,8 @@ async def _work(
     caps: Budget,
     prices: CallPrices | None,
 ) -> Found:
-    from noracle.search.archive import CALLS
     from noracle.search.engine import search_workflows
+    from noracle.search.journal import CALLS
 
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:

@@ -502,19 +502,25 @@ class _Orders:
     def __init__(self) -> None:
         self.first: dict[int | str, Sequence[str]] = {}
         self.moved: set[int | str] = set()
+        self.labels: dict[int | str, set[tuple[Any, ...]]] = {}
 
     def same(self, row: Logged, choices: Sequence[str]) -> Logged:
         """The record with its classes as places in the order that was seen first."""
         first = self.first.setdefault(row.item, choices)
         if choices == first:
+            self.labels.setdefault(row.item, set()).update(label[:3] for label in row.labels)
             return row
+        where: dict[str, Any] = {"where": [row.item], "total": 1}
         if sorted(choices) != sorted(first) or len(set(choices)) < len(choices):
             rule, remedy = "must be the same in all logs, in any order", "Read the logs apart."
-            where: dict[str, Any] = {"where": [row.item], "total": 1}
             raise EvidenceError.of("options", rule, "different ones", **where, remedy=remedy)
         self.moved.add(row.item)
         place = [first.index(text) for text in choices]
         labels = tuple(label._replace(kind=place[label.kind]) for label in row.labels)
+        if {label[:3] for label in labels} - self.labels.get(row.item, set()):
+            what, rule = "metadata", "must name options by their text where choices are shuffled"
+            remedy = "Letters do not move with choices. Or pass judgements."
+            raise EvidenceError.of(what, rule, "letters or places", remedy=remedy, **where)
         answer = place[row.answer] if isinstance(row.answer, int) else row.answer
         return row._replace(answer=answer, labels=labels)
 

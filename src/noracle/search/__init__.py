@@ -3,7 +3,7 @@
 Start with :func:`ask_items`, :func:`load_workflow` and :func:`search_workflows`. Names are loaded
 when they are first used.
 
-model, backends/          the records of a call; a server, Inspect's models, a script, a recording
+model, backends/          the records of a call; servers, Inspect's models, a script, a recording
 caller, budget            no call is paid twice, none goes past a cap
 task, presets/            items with options, out of files; shuffled options; what a reply answers
 ask                       a model answers items, or grades the answers of others
@@ -16,7 +16,7 @@ journal, archive, engine  runs that go on after a kill; the search and what it f
 report                    the card, the tables and the page of a search
 pool                      questions about answers that are there: labels that many candidates
                           share, and the best of systems that exist already
-inspect                   scorer, metric and solver for Inspect
+inspect, dspy             scorer, metric and solver for Inspect; metric and gate for DSPy
 """
 
 from __future__ import annotations

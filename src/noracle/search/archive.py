@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from noracle._version import __version__
-from noracle.errors import ArgumentError, require
+from noracle.errors import ArgumentError
+from noracle.files import replacing
 from noracle.report import plots
 from noracle.report.content import Content, content
 from noracle.results import Assumption, Comparison, Estimate, Kind, NaN
 from noracle.results.base import Result, encode
 from noracle.search.candidates import COSTS, Entry, Outcome, Proposal, outcome_columns
-from noracle.search.journal import JournalFile, write_json
+from noracle.search.journal import Event, EventJournal
 from noracle.search.model import BudgetReached
 from noracle.search.workflow import Workflow, parse_workflow
 
@@ -25,62 +25,21 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R", bound=Result)
 SCHEMA = "archive/1"
-JOURNAL, SNAPSHOT, CALLS = "journal.jsonl", "archive.json", "calls.sqlite"
+SNAPSHOT = "archive.json"
 _LONGEST_CHANGE = 200
-_FREE = ("budget",)
-"""Settings that may differ when a search goes on: a larger budget is no other search."""
-
-Event = dict[str, Any]
 
 
-class SearchArchive(contextlib.AbstractContextManager["SearchArchive"]):
-    """The events of one search, in memory and on disk. Make it with :meth:`open` and close it."""
+class SearchArchive(EventJournal):
+    """The events of one search, in memory and on disk."""
 
-    def __init__(self, folder: Path, journal: JournalFile) -> None:
-        self.folder, self._journal = folder, journal
-        self._events = list(journal.records(_event, self._no_journal))
-
-    @classmethod
-    def open(cls, folder: str | Path, settings: Mapping[str, Any]) -> Self:
-        """Begin a search in a folder, or go on with the one that is there.
-
-        Raises
-        ------
-        ArgumentError
-            If the folder holds a search with other settings, a file that is no journal, or a search
-            that is running now.
-        """
-        where = Path(folder)
-        where.mkdir(parents=True, exist_ok=True)
-        busy = f"another search is running in {str(where)!r}. Wait for it"
-        journal = JournalFile(where / JOURNAL, busy=f"folder must not be in use; {busy}.")
-        try:
-            archive = cls(where, journal)
-            if not archive._events:
-                archive.append({"event": "begin", "schema": SCHEMA, "settings": dict(settings)})
-            archive._check(settings)
-        except BaseException:
-            journal.close()
-            raise
-        return archive
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the search began with."""
-        return dict(self._events[0]["settings"])
-
-    def of(self, kind: str) -> list[Event]:
-        """The events of one kind, in order."""
-        return [event for event in self._events if event["event"] == kind]
-
-    def append(self, event: Mapping[str, Any]) -> Event:
-        """Write an event; it is on disk when this returns."""
-        self._events.append(json.loads(self._journal.append(event)))
-        return self._events[-1]
+    schema, what = SCHEMA, "search"
 
     def snapshot(self) -> Path:
         """Write ``archive.json``, whole."""
-        return write_json(self.folder / SNAPSHOT, self.to_dict())
+        text = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1)
+        with replacing(path := self.folder / SNAPSHOT, durable=True) as part:
+            part.write_text(text + "\n", encoding="utf-8", newline="\n")
+        return path
 
     def to_dict(self) -> dict[str, Any]:
         """Settings, candidates, challenges and the end, as plain JSON values."""
@@ -94,36 +53,6 @@ class SearchArchive(contextlib.AbstractContextManager["SearchArchive"]):
         """Remove temporary files that a killed search left."""
         for stray in self.folder.glob(f".{SNAPSHOT}.*.tmp"):
             stray.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Let go of the journal."""
-        self._journal.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self, settings: Mapping[str, Any]) -> None:
-        where = repr(str(self.folder))
-        rule = f"must hold a journal of schema {SCHEMA}"
-        ours = self._events[0].get("schema") == SCHEMA
-        require(ours, f"folder {rule}; got another in {where}. Name a new folder.")
-        began, now = self.settings, json.loads(json.dumps(dict(settings)))
-        names = [k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE]
-        rule, other = "must hold a search with the same settings to go on", ", ".join(sorted(names))
-        remedy = "Use the settings it began with, or name a new folder."
-        require(not names, f"folder {rule}; got another {other} in {where}. {remedy}")
-
-    def _no_journal(self, line: int) -> ArgumentError:
-        came = f"something else in line {line} of {str(self.folder / JOURNAL)!r}"
-        rule = "folder must hold the journal of a search"
-        return ArgumentError(f"{rule}; got {came}. Name a new folder.")
-
-
-def _event(number: int, data: Any) -> Event:
-    """A line of the journal; the first one, and only that, begins a search."""
-    if not isinstance(data, dict) or (number == 1) != (data["event"] == "begin"):
-        raise ValueError
-    return data
 
 
 def proposal_event(

@@ -13,19 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from noracle.errors import ArgumentError, EvidenceError, require
+from noracle.errors import EvidenceError
 from noracle.evidence import read_table
 from noracle.evidence.frames import fetch
 from noracle.evidence.replies import State
 from noracle.search.caller import CHARACTERS_PER_TOKEN
 from noracle.search.candidates import COSTS, Outcome, cost_of, outcome_columns
 from noracle.search.interpreter import grouped, run_workflow
-from noracle.search.journal import JournalFile, write_json
+from noracle.search.journal import CALLS, Event, EventJournal
 from noracle.search.model import STATES, BudgetReached, Calls, ModelError, Usage, at_least
 from noracle.search.task import LETTERS, PosedQuestion, Task, TaskItem, pose
 from noracle.search.workflow import Workflow, prompts_of
 
-SCHEMA = "run/1"
+SCHEMA = "run/2"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class OutcomeLine:
     of: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As one line of ``outcomes.jsonl``."""
+        """As an event of the journal."""
         return {**self.outcome.to_dict(), "order": list(self.order), "of": self.of}
 
     @classmethod
@@ -61,50 +61,31 @@ def fingerprint(*texts: object) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-class RunFolder:
-    """An open run folder; one process at a time.
-
-    Use it in a ``with`` statement. ``lines`` holds what is done, by (item, repeat); an item that
-    was written twice counts as last written.
+class RunFolder(EventJournal):
+    """An open run folder. ``lines`` holds what is done, by (item, repeat); an item that was written
+    twice counts as last written.
     """
 
-    def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
-        self.path, self.settings = Path(path), dict(settings)
+    schema, what, sync = SCHEMA, "run", False
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any]) -> None:
         self.lines: dict[tuple[int | str, int], OutcomeLine] = {}
-        self._journal: JournalFile | None = None
+        super().__init__(folder, settings)
 
     @property
     def calls(self) -> Path:
         """Where the completions of this run are kept."""
-        return self.path / "calls.sqlite"
+        return self.folder / CALLS
 
-    def __enter__(self) -> Self:
-        came, is_file = repr(str(self.path)), self.path.exists() and not self.path.is_dir()
-        require(not is_file, f"run must name a folder; got the file {came}.")
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        busy = f"run must be a folder that no other process uses; got {came}. Wait or name another."
-        self._journal = JournalFile(self.path / "outcomes.jsonl", busy=busy, sync=False)
-        try:
-            self._agree()
-            known = self._journal.records(lambda _, d: OutcomeLine.from_dict(d), self._broken)
-            for line in known:
-                self.lines[line.outcome.item, line.outcome.repeat] = line
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._journal is not None:
-            self._journal.close()
-        self._journal = None
+    def _take(self, event: Event) -> None:
+        super()._take(event)
+        if event["event"] == "outcome":
+            line = OutcomeLine.from_dict(event)
+            self.lines[line.outcome.item, line.outcome.repeat] = line
 
     def add(self, line: OutcomeLine) -> None:
         """Keep an outcome: it is on its way to the disk when this returns."""
-        if self._journal is None:
-            raise ArgumentError("the run folder must be open; use it in a with statement.")
-        self._journal.append(line.to_dict())
-        self.lines[line.outcome.item, line.outcome.repeat] = line
+        self.append({"event": "outcome", **line.to_dict()})
 
     def done(self, item: int | str, repeat: int, of: str) -> OutcomeLine | None:
         """The outcome of this very question, unless its request was turned down: then it is asked
@@ -112,31 +93,6 @@ class RunFolder:
         """
         line = self.lines.get((item, repeat))
         return line if line and line.of == of and line.outcome.state != "errored" else None
-
-    def _agree(self) -> None:
-        """Write what the run is, or refuse to go on with another one."""
-        file = self.path / "run.json"
-        mine = {"schema": SCHEMA, **self.settings}
-        if not file.exists():
-            write_json(file, mine)
-            return
-        try:
-            before = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            before = None
-        if not isinstance(before, dict) or before.get("schema") != SCHEMA:
-            came = f"something else in {str(file)!r}"
-            raise ArgumentError(f"run must be a folder of a run; got {came}. Name another folder.")
-        other = sorted(k for k in {*before, *mine} if before.get(k) != mine.get(k))
-        pairs = [(k, str(before.get(k))[:40], str(mine.get(k))[:40]) for k in other]
-        said = ", ".join(f"{k} {there!r} there and {here!r} here" for k, there, here in pairs)
-        came = f"{said} in {str(self.path)!r}"
-        require(not other, f"run must go on as it began; got {came}. Name another folder.")
-
-    def _broken(self, line: int) -> EvidenceError:
-        came = f"another text at line {line} of {str(self.path / 'outcomes.jsonl')!r}"
-        rule, remedy = "must hold one outcome a line", "Name another folder."
-        return EvidenceError.of("run", rule, came, remedy=remedy)
 
 
 Progress = Callable[[int, int], None]
@@ -311,12 +267,15 @@ def answers_table(asked: Asked, system: str) -> dict[str, list[Any]]:
     return {name: columns[name] for name in names}
 
 
-def expected_usage(questions: Sequence[PosedQuestion], workflow: Workflow) -> Usage:
+def expected_usage(
+    questions: Sequence[PosedQuestion], workflow: Workflow, *, reply_tokens: int | None = None
+) -> Usage:
     """Tokens of one call: a question at four characters a token, the longest reply allowed."""
     if not questions:
         return Usage()
     mean = sum(len(question.prompt()) for question in questions) / len(questions)
     longest = max((p.max_tokens for node in workflow.nodes for p in prompts_of(node)), default=0)
+    longest = max(longest, reply_tokens or 0)
     return Usage(math.ceil((mean + _FORM) / CHARACTERS_PER_TOKEN), longest)
 
 

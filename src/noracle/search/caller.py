@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from noracle.errors import NoracleError, require
+from noracle.files import replacing
 from noracle.search.budget import Budget, CallPrices, Ledger
-from noracle.search.journal import write_whole
 from noracle.search.model import Completion, Model, ModelError, Request, Usage, at_least
 from noracle.search.transcript import ABOUT, Exchange, Transcript
 
@@ -235,7 +235,9 @@ def record(cache: Cache, path: str | Path, *, model: str | None = None) -> int:
         if model is None or name == model:
             said = {"text": reply.text, "finish": reply.finish, **dataclasses.asdict(reply.usage)}
             rows.append({"digest": digest, "model": name, **said})
-    write_whole(Path(path), "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+    with replacing(path, durable=True) as part:
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        part.write_text(text, encoding="utf-8", newline="\n")
     return len(rows)
 
 
@@ -287,6 +289,8 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
     log
         Called once for every call with its digest, outcome, tries, tokens and seconds; never with
         texts.
+    reply_tokens
+        At least so much room for each reply, for models that think before they answer.
     transcript
         Where every exchange is kept, with its prompt and its reply.
 
@@ -313,9 +317,10 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         timeout: float = 300.0,
         backoff: float = 0.5,
         log: Log | None = None,
+        reply_tokens: int | None = None,
         transcript: Transcript | None = None,
     ) -> None:
-        at_least(1, concurrency=concurrency)
+        at_least(1, concurrency=concurrency, reply_tokens=reply_tokens)
         at_least(0, retries=retries)
         require(timeout > 0, f"timeout must be above 0 seconds; got {timeout}.")
         self.model, self.budget, self.prices = model, budget or Budget(), prices or CallPrices()
@@ -325,7 +330,7 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         require(fine, f"cost can be capped only where the price is known; {why}.")
         self._stores = tuple(stores)
         self._concurrency, self._retries, self._log = concurrency, retries, log
-        self._transcript = transcript
+        self._transcript, self.reply_tokens = transcript, reply_tokens
         self._timeout, self._backoff = timeout, backoff
         self._flights: dict[str, _Flight] = {}
         self._counts = dict.fromkeys(("calls", "cached", "failed", "retried", "estimated"), 0)
@@ -363,6 +368,9 @@ class Caller(contextlib.AbstractAsyncContextManager["Caller"]):
         """Answer a request; raises :class:`ModelError` after the last try and
         :class:`BudgetReached` at a cap.
         """
+        room = max(request.max_tokens, self.reply_tokens or 0)
+        if room > request.max_tokens:
+            request = dataclasses.replace(request, max_tokens=room)
         digest = request.digest(self.model.name)
         found = self._look(digest, request)
         if found is not None:

@@ -200,6 +200,9 @@ class Standing:
 class Told:
     """All that a strategy was told, by entry: telling an entry again changes nothing."""
 
+    room = math.inf
+    """The most calls per item that the budget allows the next workflow; the search says so."""
+
     def __init__(self) -> None:
         self._by_number: dict[int, Scored] = {}
 

@@ -1,8 +1,7 @@
-"""Drawings of workflows as text for terminals and as SVG: a node stands below all that it reads."""
+"""Drawings of workflows as Mermaid text for terminals and pages in Markdown, and as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from noracle.search.interpreter import waves
@@ -19,7 +18,6 @@ from noracle.search.workflow import (
     inputs_of,
 )
 
-_WIDTH = 100
 _BOX_W, _BOX_H, _GAP_X, _GAP_Y, _EDGE = 190, 62, 26, 64, 24
 # Light tints of the Okabe-Ito colours: told apart by people with any kind of colour vision, dark
 # text readable on each.
@@ -61,9 +59,7 @@ def describe_calls(workflow: Workflow) -> str:
 
 
 def draw_workflow(workflow: Workflow) -> str:
-    """A workflow as text: boxes in rows, arrows between them, and the bound on calls.
-
-    A box says what it reads, so that the drawing is exact where an arrow joins several boxes.
+    """A workflow in words and as Mermaid text, which pages in Markdown draw.
 
     Examples
     --------
@@ -72,44 +68,24 @@ def draw_workflow(workflow: Workflow) -> str:
     step-back: 2 calls an item
     First the principles that decide such a question, then the answer (Zheng et al. 2024).
     <BLANKLINE>
-         ┌───────┐
-         │ task  │
-         └───────┘
-             │
-             ▼
-      ┌─────────────┐
-      │ principles  │
-      │ ask         │
-      │ 1 call      │
-      └─────────────┘
-             │
-             ▼
-    ┌─────────────────┐
-    │ thought         │
-    │ ask             │
-    │ 1 call          │
-    │ from principles │
-    └─────────────────┘
-             │
-             ▼
-     ┌───────────────┐
-     │ answer        │
-     │ from thought  │
-     └───────────────┘
+    flowchart TD
+        task(["the item"])
+        n0["principles: ask · 1 call"]
+        task --> n0
+        n1["thought: ask · 1 call"]
+        n0 --> n1
+        n2["answer"]
+        n1 --> n2
     """
-    rows = [[_lines(node) for node in row] for row in waves(workflow)]
-    blocks = [_block([("task",)]), *map(_block, rows)]
-    widest = max(len(block[0]) for block, _ in blocks)
-    lines: list[str] = []
-    tails: list[int] = []
-    for block, middles in blocks:
-        pad = (widest - len(block[0])) // 2
-        heads = [pad + middle for middle in middles]
-        lines += _join(tails, heads) if tails else []
-        lines += [(" " * pad + line).rstrip() for line in block]
-        tails = heads
     about = [workflow.description] if workflow.description else []
-    return "\n".join([f"{workflow.name}: {describe_calls(workflow)}", *about, "", *lines])
+    lines = [f"{workflow.name}: {describe_calls(workflow)}", *about, "", "flowchart TD"]
+    lines.append('    task(["the item"])')
+    at = {node.id: f"n{i}" for i, node in enumerate(workflow.nodes)}  # "end" is a word of Mermaid
+    for node in workflow.nodes:
+        does = describe_node(node) + (f" · {_calls(*calls_of(node))}" if calls_of(node)[1] else "")
+        lines.append(f'    {at[node.id]}["{node.id if does == node.id else f"{node.id}: {does}"}"]')
+        lines += [f"    {at.get(a, TASK)} --> {at[node.id]}" for a in inputs_of(node) or (TASK,)]
+    return "\n".join(lines)
 
 
 def workflow_svg(workflow: Workflow) -> str:
@@ -160,55 +136,6 @@ def workflow_svg(workflow: Workflow) -> str:
 def _calls(least: int, most: int) -> str:
     number = f"{least}" if least == most else f"{least} to {most}"
     return f"{number} call" + ("" if most == 1 else "s")
-
-
-def _lines(node: Node) -> tuple[str, ...]:
-    lines = [node.id] if describe_node(node) == node.id else [node.id, describe_node(node)]
-    if calls_of(node)[1]:
-        lines.append(_calls(*calls_of(node)))
-    names, line = list(inputs_of(node)), "from "
-    for i, name in enumerate(names):
-        piece = name + ("," if i < len(names) - 1 else "")
-        if len(line) + len(piece) > 21 and line.strip() not in ("from", ""):
-            lines.append(line.rstrip())
-            line = "     "
-        line += piece + " "
-    return (*lines, line.rstrip()) if names else tuple(lines)
-
-
-def _block(row: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
-    """Boxes side by side, or below each other where they do not fit, and the columns of arrows."""
-    boxes = [_framed(lines) for lines in row]
-    if sum(len(box[0]) + 2 for box in boxes) - 2 > _WIDTH:
-        widest = max(len(box[0]) for box in boxes)
-        return [line.ljust(widest) for box in boxes for line in box], [widest // 2]
-    tall = max(len(box) for box in boxes)
-    filled = [box + [" " * len(box[0])] * (tall - len(box)) for box in boxes]
-    starts = [sum(len(before[0]) + 2 for before in boxes[:i]) for i in range(len(boxes))]
-    middles = [start + len(box[0]) // 2 for start, box in zip(starts, boxes, strict=True)]
-    return ["  ".join(parts) for parts in zip(*filled, strict=True)], middles
-
-
-def _framed(lines: Sequence[str]) -> list[str]:
-    """A box of odd width, so that it has a middle."""
-    wide = max(len(line) for line in lines) // 2 * 2 + 1
-    edge = "─" * (wide + 2)
-    return [f"┌{edge}┐", *(f"│ {line.ljust(wide)} │" for line in lines), f"└{edge}┘"]
-
-
-def _join(tails: Sequence[int], heads: Sequence[int]) -> list[str]:
-    """Arrows from these columns to those: straight down, or over one level line."""
-    low, high = min(*tails, *heads), max(*tails, *heads)
-    if low == high:
-        return [" " * low + "│", " " * low + "▼"]
-    marks = {low: "─┌└├", high: "─┐┘┤"}  # by whether an arrow comes from above, and goes down
-    columns = [(marks.get(c, "─┬┴┼"), c in tails, c in heads) for c in range(low, high + 1)]
-    bus = "".join(mark[2 * above + below] for mark, above, below in columns)
-    return [_marks(tails, "│"), " " * low + bus, _marks(heads, "▼")]
-
-
-def _marks(columns: Sequence[int], mark: str) -> str:
-    return "".join(mark if c in columns else " " for c in range(max(columns) + 1))
 
 
 def _under(node: Node) -> str:

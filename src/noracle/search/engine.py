@@ -15,7 +15,6 @@ from typing import Any
 from noracle.errors import EvidenceError, require
 from noracle.results import check_confidence
 from noracle.search.archive import (
-    Event,
     Found,
     SearchArchive,
     entry_event,
@@ -32,15 +31,17 @@ from noracle.search.candidates import (
     Proposal,
     Scored,
     Strategy,
+    Told,
     cost_of,
     outcome_columns,
 )
 from noracle.search.interpreter import grouped, run_workflow
+from noracle.search.journal import Event
 from noracle.search.model import BudgetReached, Calls, ModelError, at_least
 from noracle.search.referee import Referee
 from noracle.search.task import PosedQuestion, Task, draws, pose
 from noracle.search.transcript import ABOUT
-from noracle.search.vault import PARTS, ItemId, Vault
+from noracle.search.vault import PARTS, ItemId, Part, Vault
 from noracle.search.workflow import (
     BASELINES,
     Workflow,
@@ -248,6 +249,7 @@ async def search_workflows(
         "shares": list(vault.shares),
         "labels": vault.checksum,
         "split": {"seed": vault.seed, **parts},
+        **({"reply_tokens": room} if (room := getattr(calls, "reply_tokens", None)) else {}),
     }
     runner = Runner(
         questions=_questions(task, vault, seed if shuffle else None),
@@ -257,7 +259,7 @@ async def search_workflows(
         budget=budget,
         progress=progress,
     )
-    with SearchArchive.open(folder, settings) as archive:
+    with SearchArchive(folder, settings) as archive:
         archive.clean()
         search = _WorkflowSearch(vault, runner, archive, strategy, designer, started)
         end, capped = await search.run(generations)
@@ -316,8 +318,11 @@ class _WorkflowSearch:
             number = len(self.baselines) + generation - 1
             fresh = number not in self.done["proposal"]
             if fresh:
-                if self.runner.left < self._reserve(None) + len(self.vault.items("validation")):
+                room = self._room(generations - generation) or self._room(0)
+                if room < 1:
                     return "the budget is used up"
+                if isinstance(self.strategy, Told):
+                    self.strategy.room = room
                 asked = await self._ask(generation)
                 if isinstance(asked, str):
                     return asked
@@ -480,6 +485,23 @@ class _WorkflowSearch:
                 challenge = sum(needed(w, confirm) for w in duel.values())
         most = max((needed(w, final) for w in leaders if w.digest != first.digest), default=0)
         return challenge + needed(first, final) + most
+
+    def _room(self, later: int) -> float:
+        """The most calls per item of a next workflow that leave one call per validation item to
+        each of the ``later`` ones, and all that its challenge and the final estimate may take.
+        """
+        if math.isinf(left := self.runner.left):
+            return left
+        needed, repeats = self.runner.needed, self.runner.repeats
+        parts: tuple[Part, ...] = ("validation", "confirm", "final")
+        first, confirm, final = (len(self.vault.items(part)) * repeats for part in parts)
+        incumbent, leader = (self.entries[n].workflow for n in (self.incumbent, self.leader))
+        left -= later * first + needed(self.baselines[0], self.vault.items("final"))
+        left -= needed(incumbent, self.vault.items("confirm"))
+        tie = leader.digest == self.baselines[0].digest
+        ahead = 0 if tie else needed(leader, self.vault.items("final"))
+        most = min(left / (first + confirm + final), (left - ahead) / (first + confirm))
+        return max(0, math.floor(most))
 
     def _scored(self, entry: Entry) -> Scored:
         """What the strategy is told: nothing about challenges, no label but excluded answers."""

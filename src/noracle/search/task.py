@@ -21,7 +21,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning, require
+from noracle.errors import (
+    ArgumentError,
+    EvidenceError,
+    EvidenceWarning,
+    require,
+    require_evidence,
+)
 from noracle.evidence.frames import fetch, open_frames
 from noracle.evidence.replies import Finish, State, read_choice
 
@@ -204,6 +210,10 @@ def read_task(
 SCHEMA = "preset/1"
 _PRESETS = resources.files("noracle.search") / "presets"
 _ROLES = ("item", "text", "options", "stratum")
+_UNSEEN = re.compile(
+    r"(?:image|picture|photo|figure|audio|video)s?\d*|messages|turns|conversation"
+    r"|system(?:prompt|message)"
+)
 Row = Mapping[str, Any]
 
 
@@ -386,7 +396,17 @@ def _read(path: str | Path, preset: Preset) -> tuple[list[Row], _Columns]:
         came = f"only {', '.join(frame.columns[:12])} in {str(path)!r}"
         raise EvidenceError.of("items", f"must have {' and '.join(found)}", came, remedy=remedy)
     wanted = list(dict.fromkeys(p if p in frame.columns else p.split(".")[0] for p in found.paths))
-    return [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))], found
+    rows: list[Row] = [dict(zip(wanted, row, strict=True)) for row in fetch(frame.select(*wanted))]
+    for column in frame.columns:
+        if column not in wanted and _UNSEEN.fullmatch(_folded(column)):
+            there = ~nw.col(column).is_null()
+            if frame.collect_schema()[column] == nw.String:
+                there &= ~nw.col(column).is_in(["", "[]"])
+            n = len(fetch(frame.filter(there).select(there.alias("there"))))
+            rule, came = "must be text alone", f"{n} items with something in {column!r}"
+            remedy = "A model would not see it: take these items out, or put it into the text."
+            require_evidence(not n, "items", rule, came, remedy=remedy)
+    return rows, found
 
 
 def _headerless(path: str | Path, names: Sequence[str], found: _Columns) -> list[Row]:

@@ -19,6 +19,7 @@ import zstandard
 from noracle.errors import EvidenceError
 
 TRANSCRIPT = "transcript.jsonl.zst"
+_PIECE = 2**14
 ABOUT: ContextVar[Mapping[str, Any]] = ContextVar("about", default=MappingProxyType({}))
 """What the call that is made now is for: ``workflow``, ``item``, ``node``, ``place``, ``repeat``; or
 ``designer``, the number of the candidate that is being written."""
@@ -63,14 +64,16 @@ class Transcript(contextlib.AbstractContextManager["Transcript"]):
 
     def __init__(self, path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._file = path.open("r+b")
-        whole = max((end for end, _ in _frames(self._file.read())), default=0)
-        self._file.truncate(whole)  # half a frame is what a killed process left
-        self._file.seek(whole)
+        self._file, self._begun = path.open("r+b"), False
         self._pack = zstandard.ZstdCompressor()
 
     def add(self, exchange: Exchange) -> None:
         """Write one; it is on its way to the disk when this returns."""
+        if not self._begun:  # only now is it certain that no other process writes
+            whole = max((end for end, _ in _frames(self._file.read())), default=0)
+            self._file.truncate(whole)  # half a frame is what a killed process left
+            self._file.seek(whole)
+            self._begun = True
         text = json.dumps(dataclasses.asdict(exchange), ensure_ascii=False) + "\n"
         self._file.write(self._pack.compress(text.encode("utf-8", "replace")))
         self._file.flush()
@@ -81,16 +84,18 @@ class Transcript(contextlib.AbstractContextManager["Transcript"]):
 
 def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Where each whole frame ends, and what it holds."""
-    at = 0
+    at, view = 0, memoryview(data)
     while at < len(data):
-        unpack = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            text = unpack.decompress(data[at:])
-        except zstandard.ZstdError:
-            return
-        if not unpack.eof:
-            return
-        at = len(data) - len(unpack.unused_data)
+        unpack, text = zstandard.ZstdDecompressor().decompressobj(), b""
+        while not unpack.eof:
+            piece, at = view[at : at + _PIECE], at + _PIECE
+            try:
+                text += unpack.decompress(piece)
+            except zstandard.ZstdError:
+                return
+            if not piece:
+                return
+        at = min(at, len(data)) - len(unpack.unused_data)
         yield at, text
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from noracle._version import __version__
-from noracle.errors import ArgumentError, NoracleError
+from noracle.errors import NoracleError, require
 from noracle.report.card import templates
-from noracle.search.archive import JOURNAL
 from noracle.search.drawing import workflow_svg
+from noracle.search.journal import JOURNAL
 from noracle.search.transcript import TRANSCRIPT, Exchange, headline, read_exchanges
 from noracle.search.workflow import load_workflow, parse_workflow
 
@@ -40,7 +40,7 @@ def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
     Parameters
     ----------
     folder
-        With the journal of a search, or the ``run.json`` of a run.
+        With the journal of a search or of a run.
     with_labels
         Also show what a designer was told, which quotes validation labels ("an expert excluded
         …"). Without it no label is on the page.
@@ -58,13 +58,9 @@ def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
             repeat = f", repeat {about['repeat'] + 1}" if about.get("repeat") else ""
             item = f"item {about.get('item', '?')}{repeat}"
             shown[str(about.get("workflow", ""))][item].append(_texts(exchange, room))
-    if (where / JOURNAL).is_file():
-        title, end, steps = _search(_lines(where / JOURNAL), shown)
-    elif (where / "run.json").is_file():
-        title, end, steps = _run(where, shown)
-    else:
-        came = f"{str(where)!r} without {JOURNAL} and run.json"
-        raise ArgumentError(f"folder must hold a search or a run; got {came}.")
+    events = _events(where)
+    searched = "strategy" in events[0]["settings"]
+    title, end, steps = (_search if searched else _run)(events, shown)
     paid = sum(e.cost or 0.0 for e in exchanges)
     tokens = sum(e.input_tokens + e.output_tokens for e in exchanges)
     lost = sum(e.reply is None for e in exchanges)
@@ -77,22 +73,23 @@ def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
     return page.render(title=title, facts=facts, steps=steps, version=__version__)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _events(folder: Path) -> list[dict[str, Any]]:
     """The events of a journal up to the last whole line; somebody may be writing."""
     try:
-        events = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-        events[0]["settings"]["task"]
-    except (ValueError, LookupError, TypeError):
-        raise ArgumentError(f"folder must hold the journal of a search; {path} is none.") from None
+        lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
+        events = [json.loads(line) for line in lines]
+        fine = {"model", "seed"} <= events[0]["settings"].keys() and all(e["event"] for e in events)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        fine = False
+    came = f"{str(folder)!r} without its {JOURNAL}"
+    require(fine, f"folder must hold a search or a run; got {came}.")
     return events
 
 
 def digests(folder: Path) -> dict[str, str]:
     """The digest of each candidate's workflow by its number."""
-    if not (folder / JOURNAL).is_file():
-        raise ArgumentError(f"folder must hold a search; got {str(folder)!r} without {JOURNAL}.")
-    events = _lines(folder / JOURNAL)
-    return {str(e["number"]): e["digest"] for e in events if e["event"] == "proposal"}
+    made = (e for e in _events(folder) if e["event"] == "proposal")
+    return {str(e["number"]): e["digest"] for e in made}
 
 
 def _search(
@@ -131,21 +128,17 @@ def _search(
 
 
 def _run(
-    where: Path, shown: Mapping[str, Mapping[str, Any]]
+    events: Sequence[Mapping[str, Any]], shown: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str, tuple[tuple[str, str], ...], list[ViewedStep]]:
-    try:
-        run = json.loads((where / "run.json").read_text(encoding="utf-8"))
-        name, digest, system = run["workflow"], run["workflow_digest"], run["system"]
-    except (ValueError, LookupError, TypeError):
-        raise ArgumentError(f"folder must hold a run; {where / 'run.json'} is none.") from None
-    svg = ""
+    run, svg = events[0]["settings"], ""
+    name, digest = run["workflow"], run["workflow_digest"]
     try:
         known = load_workflow(name)
         svg = workflow_svg(known) if known.digest == digest else ""
     except NoracleError:  # a file of the user that is elsewhere now
         pass
     step = ViewedStep(title=f"{name}", svg=svg, groups=_groups(shown.get(digest, {})))
-    return f"Run of {system}", (("model", str(run.get("model", ""))),), [step]
+    return f"Run of {run['system']}", (("model", run["model"]),), [step]
 
 
 def _groups(

@@ -9,13 +9,15 @@ import functools
 import hashlib
 import importlib.resources
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from noracle.errors import NoracleError
+from noracle.schemas import load_schema
 
 SCHEMA = "workflow/1"
 BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-diversity", "role")
@@ -24,8 +26,8 @@ BASELINES = ("cot", "cot-sc", "self-refine", "debate", "step-back", "quality-div
 TASK = "task"
 """The name under which the item itself may stand among the inputs; every call sees it anyway."""
 
-MOST_NODES, MOST_CALLS, MOST_SAMPLES, MOST_ROUNDS, MOST_TOKENS = 30, 100, 10, 5, 8192
-MOST_CHARACTERS, MOST_BYTES, MOST_DEPTH = 4000, 65536, 8
+MOST_NODES, MOST_CALLS, MOST_SAMPLES = 30, 100, 10
+MOST_BYTES, MOST_DEPTH = 65536, 8
 _SHIPPED = importlib.resources.files("noracle.search") / "workflows"
 
 
@@ -236,21 +238,15 @@ def parse_workflow(data: object) -> Workflow:
     (1, True)
     """
     _measure(data)
-    fields = ("schema", "name", "description", "nodes")
-    whole = _object(data, "workflow", fields, need=("schema", "name", "nodes"))
-    schema, listed = whole["schema"], whole["nodes"]
-    same = isinstance(schema, str) and schema == SCHEMA
-    _must(same, "schema", f'must be "{SCHEMA}"', schema, "Other versions cannot be read.")
-    name = _name(whole["name"], "name")
-    description = _text(whole.get("description", ""), "description", empty=True)
-    rule = f"must be a list of 2 to {MOST_NODES} nodes, an answer last"
-    came = len(listed) if isinstance(listed, list) else listed
-    _must(isinstance(listed, list) and 2 <= len(listed) <= MOST_NODES, "nodes", rule, came)
+    _fits(data, _rules(), "workflow")
+    whole: Any = data
+    listed = whole["nodes"]
     nodes: dict[str, Node] = {}
     for i, entry in enumerate(listed):
         node = _node(entry, f"nodes[{i}]", last=i == len(listed) - 1, earlier=nodes)
         nodes[node.id] = node
-    workflow = Workflow(name=name, nodes=tuple(nodes.values()), description=description)
+    about = whole.get("description", "")
+    workflow = Workflow(name=whole["name"], nodes=tuple(nodes.values()), description=about)
     reached = {node.id for node in prune(workflow.nodes)}
     remedy = "Name it among the inputs of a later node, or remove it."
     for i, node_id in enumerate(nodes):
@@ -286,7 +282,8 @@ def workflow_names() -> tuple[str, ...]:
 
 
 def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
-    """A workflow that comes with the package, by its name, or one out of a JSON file.
+    """A workflow that comes with the package, by its name, or one out of a JSON file. A text file
+    (``.txt``, ``.md``) is the prompt of one call.
 
     Examples
     --------
@@ -297,15 +294,21 @@ def load_workflow(name_or_path: str | os.PathLike[str]) -> Workflow:
     if name in workflow_names():
         return parse_workflow_text((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
     path = Path(name)
-    rule = f"must be a JSON file or one of {', '.join(workflow_names())}"
+    rule = f"must be a JSON file, a prompt (.txt, .md) or one of {', '.join(workflow_names())}"
     _must(path.is_file(), "workflow", rule, name, "Check the name or the path.")
     size = path.stat().st_size
     _small(size, f"{size} in {shown(name)}")
     try:
-        return parse_workflow_text(path.read_bytes().decode("utf-8-sig"))
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         came = f"other bytes in {shown(name)}. Save the file as UTF-8"
         raise WorkflowError(f"workflow must be UTF-8 text; got {came}.") from None
+    if path.suffix.lower() not in (".txt", ".md"):
+        return parse_workflow_text(text)
+    stem = re.sub("[^a-z0-9_-]+", "-", path.stem.casefold()).lstrip("-_0123456789")[:40]
+    prompt = {"instruction": "\n".join(text.strip().splitlines()), "temperature": 0}
+    nodes = [{"kind": "ask", "id": "reply", "prompt": prompt}, {"kind": "answer", "input": "reply"}]
+    return parse_workflow({"schema": SCHEMA, "name": stem or "prompt", "nodes": nodes})
 
 
 def shown(value: object) -> str:
@@ -324,11 +327,9 @@ def _kept(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: v for name, v in plain.items() if name not in off - {"stop", "fields"}}
 
 
-MOST_VALUES, MOST_WORDS, MOST_NAMES = 5000, 2000, 10
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+MOST_VALUES = 5000
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-Reader = Callable[[Any, str], Any]
 _NODES: dict[Any, type[Node]] = {dataclasses.fields(n)[0].default: n for n in get_args(Node)}
 
 
@@ -346,29 +347,65 @@ def _small(size: int, said: object) -> None:
     _must(size <= MOST_BYTES, "workflow", rule, size, "Shorten its texts.", said=said)
 
 
-def _reader(fits: Callable[[Any], object], rule: str, made: Callable[[Any], Any]) -> Reader:
-    """A reader of single values: what does not fit breaks the rule."""
-
-    def read(value: Any, at: str) -> Any:
-        _must(fits(value), at, rule, value)
-        return made(value)
-
-    return read
+@functools.cache
+def _rules() -> dict[str, Any]:
+    return load_schema(SCHEMA)
 
 
-def _whole(most: int) -> Reader:
-    rule = f"must be a whole number from 1 to {most}"
-    return _reader(lambda v: type(v) is int and 1 <= v <= most, rule, int)
+_KINDS: dict[str, tuple[Any, str]] = {
+    "string": (str, "text of LOW to HIGH characters"),
+    "enum": (str, "ONE"),
+    "integer": (int, "a whole number from LOW to HIGH"),
+    "number": (int | float, "a number from LOW to HIGH"),
+    "boolean": (bool, "true or false"),
+    "array": (list, "a list of LOW to HIGH entries"),
+    "object": (Mapping, "an object"),
+}
 
 
-_NAME_RULE = "must be 1 to 40 of a-z, 0-9, - and _, a letter first"
-_name = _reader(lambda v: isinstance(v, str) and _NAME.fullmatch(v), _NAME_RULE, str)
-_flag = _reader(lambda v: isinstance(v, bool), "must be true or false", bool)
-_result = _reader(lambda v: v in ("draft", "critic"), "must be one of draft, critic", str)
-_HEAT_RULE = "must be a number from 0 to 2"
-_heat = _reader(
-    lambda v: type(v) in (int, float) and 0 <= v <= 2, _HEAT_RULE, lambda v: abs(float(v))
-)
+def _fits(value: Any, rule: Mapping[str, Any], at: str) -> None:
+    """Hold a value to its rule in the schema: what JSON Schema says, in one line of English."""
+    if "$ref" in rule:
+        rule = _rules()["$defs"][rule["$ref"].rpartition("/")[2]]
+    kind = rule.get("type", "enum")
+    if isinstance(kind, list):
+        if value is None:
+            return
+        kind = kind[0]
+    made, words = _KINDS[kind]
+    known = rule.get("enum", [rule.get("const")])
+    ends = (("min", 0), ("max", math.inf))
+    low, high = (next((rule[k] for k in rule if k.startswith(e)), none) for e, none in ends)
+    words = rule.get("$comment", words).replace("LOW", str(low)).replace("HIGH", str(high))
+    words = words.replace("ONE", " or ".join(map(str, known)))
+    typed = isinstance(value, made) and isinstance(value, bool) == (made is bool)
+    sized = typed and isinstance(value, str | list | Mapping)
+    size = len(value) if sized else value
+    fine = typed and low <= size <= high and (kind != "enum" or value in known)
+    said = size if sized and not low <= size <= high else None
+    if fine and "pattern" in rule:
+        fine = bool(re.search(rule["pattern"].replace("$", r"\Z"), value))
+        said = None if value.strip() else "blank text"
+    _must(fine, at, f"must be {words}", value, said=said)
+    if kind == "string":
+        remedy = "Use plain text; line ends are fine."
+        _must(not _UNWRITTEN.search(value), at, "must hold no control characters", value, remedy)
+    elif kind == "array" and "oneOf" not in rule["items"]:
+        for each in value:
+            _fits(each, rule["items"], at)
+        once = not rule.get("uniqueItems") or len({*value}) == len(value)
+        _must(once, at, "must name each once", value, "Use n for several samples.")
+    elif kind == "object":
+        fields, more = rule.get("properties", {}), rule["additionalProperties"]
+        listed = ", ".join(fields)
+        for name in value if not more else ():
+            _must(name in fields, at, f"must have no field but {listed}", name, "Remove it.")
+        for name, inner in value.items():
+            _fits(name, rule.get("propertyNames", {"type": "string"}), at)
+            _fits(inner, more or fields[name], name if at == "workflow" else f"{at}.{name}")
+        for name in rule.get("required", ()):
+            remedy = f"Its fields are {listed}."
+            _must(name in value, at, f"must have the field {name}", None, remedy, said="none")
 
 
 def _read_json(text: str) -> object:
@@ -420,23 +457,20 @@ def _node(data: object, at: str, *, last: bool, earlier: Mapping[str, Node]) -> 
     kind: Any = data.get("kind", "none") if isinstance(data, Mapping) else data
     rule = f"must be one of {', '.join(_NODES)}"
     _must(isinstance(kind, str) and kind in _NODES, f"{at}.kind", rule, kind)
-    made = _NODES[kind]
-    fields = dataclasses.fields(made)
-    need = [f.name for f in fields if f.default is dataclasses.MISSING]
-    entry = _object(data, at, [f.name for f in fields], need=need)
+    _fits(data, _rules()["$defs"][kind], at)
+    entry: dict[str, Any] = {k: v for k, v in dict(data).items() if k != "kind"}  # type: ignore[call-overload]
     remedy = "Keep one answer node, as the last." if kind == "answer" else "Add an answer node."
     rule = "must be an answer node if and only if it is the last"
     _must((kind == "answer") == last, at, rule, kind, remedy)
-    name = _name(entry.get("id", "answer"), f"{at}.id")
+    name = entry.setdefault("id", "answer")
     new = name != TASK and name not in earlier
     _must(new, f"{at}.id", f'must be new and not "{TASK}"', name, "Rename the node.")
-    values = {f: _READ[f](value, f"{at}.{f}") for f, value in entry.items() if f in _READ}
-    for field in ("inputs", "input", "draft"):
-        if field in entry:
-            listed = entry[field] if field == "inputs" else [entry[field]]
-            found = _inputs(listed, f"{at}.{field}", earlier, some=field in need)
-            values[field] = found if field == "inputs" else found[0]
-    node = made(id=name, **values)
+    known = ", ".join(list(earlier)[-5:]) or "no node stands before this one"
+    rule, remedy = f'must name earlier nodes or "{TASK}"', f"Earlier: {known}."
+    for field in {"inputs", "input", "draft"} & entry.keys():
+        for read in entry[field] if field == "inputs" else [entry[field]]:
+            _must(read == TASK or read in earlier, f"{at}.{field}", rule, read, remedy)
+    node = _NODES[kind](**{field: _built(field, value) for field, value in entry.items()})
     _check(node, at, earlier)
     return node
 
@@ -466,6 +500,11 @@ def _check(node: Node, at: str, earlier: Mapping[str, Node]) -> None:
         rule = "must be an earlier node" + (" that answers" if drafted else "")
         fine = answered(node.draft) if drafted else node.draft != TASK
         _must(fine, f"{at}.draft", rule, node.draft, remedy)
+    elif isinstance(node, RouteNode):
+        plain = {re.sub("[-_]+", " ", name).strip() for name in node.branches}
+        rule = "must have names that differ in more than - and _"
+        listed = list(node.branches)
+        _must(len(plain) == len(listed), f"{at}.branches", rule, listed, "Rename one.")
     elif isinstance(node, AnswerNode):
         at, name = f"{at}.input", node.input
         remedy = 'Add "answer" to its fields or name another node.'
@@ -497,90 +536,14 @@ def _measure(data: object) -> None:
         level = inner
 
 
-def _object(
-    data: object, at: str, known: Sequence[str], *, need: Sequence[str]
-) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise WorkflowError(f"{at} must be an object; got {shown(data)}.")
-    listed = ", ".join(known)
-    for field in data:
-        _must(field in known, at, f"must have no field but {listed}", field, "Remove it.")
-    for field in need:
-        remedy = f"Its fields are {listed}."
-        _must(field in data, at, f"must have the field {field}", None, remedy, said="none")
-    return data
-
-
-def _prompt(data: object, at: str) -> Prompt:
-    known = [field.name for field in dataclasses.fields(Prompt)]
-    entry = _object(data, at, known, need=("instruction",))
-    return Prompt(**{field: _READ_PROMPT[field](entry[field], f"{at}.{field}") for field in entry})
-
-
-def _inputs(data: Any, at: str, earlier: Mapping[str, Node], *, some: bool) -> tuple[str, ...]:
-    fine = isinstance(data, list) and int(some) <= len(data) <= MOST_NODES
-    _must(fine, at, f"must be a list of {int(some)} to {MOST_NODES} names", data)
-    known = ", ".join(list(earlier)[-5:]) or "no node stands before this one"
-    for name in data:
-        there = isinstance(name, str) and (name == TASK or name in earlier)
-        _must(there, at, f'must name earlier nodes or "{TASK}"', name, f"Earlier: {known}.")
-    once, remedy = len(set(data)) == len(data), "Use n for several samples."
-    _must(once, at, "must name each node once", data, remedy)
-    return tuple(data)
-
-
-def _names(data: Any, at: str) -> tuple[str, ...]:
-    fine = isinstance(data, list) and 1 <= len(data) <= MOST_NAMES
-    _must(fine, at, f"must be a list of 1 to {MOST_NAMES} names", data)
-    names = tuple(_name(name, at) for name in data)
-    _must(len(set(names)) == len(names), at, "must hold each name once", data)
-    return names
-
-
-def _stop(data: Any, at: str) -> tuple[str, ...]:
-    fine = isinstance(data, list) and len(data) <= MOST_NAMES
-    _must(fine, at, f"must be a list of at most {MOST_NAMES} words", data)
-    return tuple(_text(word, at, most=100) for word in data)
-
-
-def _branches(data: Any, at: str) -> dict[str, Prompt]:
-    mapped = isinstance(data, Mapping)
-    rule = f"must be an object of 2 to {MOST_NAMES} prompts by name"
-    _must(mapped and 2 <= len(data) <= MOST_NAMES, at, rule, len(data) if mapped else data)
-    named = {_name(name, at): _prompt(prompt, f"{at}.{name}") for name, prompt in data.items()}
-    plain = {re.sub("[-_]+", " ", name).strip() for name in named}
-    rule = "must have names that differ in more than - and _"
-    _must(len(plain) == len(named), at, rule, list(named), "Rename one.")
-    return named
-
-
-def _text(value: Any, at: str, *, empty: bool = False, most: int = MOST_CHARACTERS) -> str:
-    rule = f"must be text of {0 if empty else 1} to {most} characters"
-    _must(isinstance(value, str), at, rule, value)
-    said = str(len(value)) if value.strip() else "blank text"
-    _must(len(value) <= most and (empty or value.strip()), at, rule, value, said=said)
-    remedy = "Use plain text; line ends are fine."
-    _must(not _UNWRITTEN.search(value), at, "must hold no control characters", value, remedy)
-    return str(value)
-
-
-_READ: dict[str, Reader] = {
-    **dict.fromkeys(("prompt", "critic", "reviser"), _prompt),
-    **dict.fromkeys(("close", "fallback", "coin"), _flag),
-    "fields": _names,
-    "branches": _branches,
-    "stop": _stop,
-    "n": _whole(MOST_SAMPLES),
-    "max_rounds": _whole(MOST_ROUNDS),
-    "force_after": lambda v, at: None if v is None else _whole(MOST_WORDS)(v, at),
-    "result": _result,
-}
-_READ_PROMPT: dict[str, Reader] = {
-    "instruction": _text,
-    "role": functools.partial(_text, empty=True),
-    "temperature": _heat,
-    "max_tokens": _whole(MOST_TOKENS),
-}
+def _built(field: str, value: Any) -> Any:
+    """A value that fits, as the nodes have it."""
+    if field in ("prompt", "critic", "reviser"):
+        heat = {"temperature": abs(float(value["temperature"]))} if "temperature" in value else {}
+        return Prompt(**{**value, **heat})
+    if field == "branches":
+        return {name: _built("prompt", prompt) for name, prompt in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

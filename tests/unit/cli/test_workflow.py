@@ -49,7 +49,7 @@ def test_without_a_name_all_are_listed_with_their_calls() -> None:
 def test_a_name_is_drawn_with_its_bound() -> None:
     out = ran("debate")
     assert out.startswith("debate: 9 calls an item\n")
-    assert "│ verdict" in out
+    assert '["verdict: decide · 1 call"]' in out
 
 
 def test_json_can_be_edited_and_shown_again(tmp_path: Path) -> None:

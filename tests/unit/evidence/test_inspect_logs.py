@@ -200,6 +200,13 @@ def test_options_in_another_order_are_the_same_classes(tmp_path: Path) -> None:
         if i == 1
     ] == [1]
     assert any("options in different orders (1 of the items)" in note for note in tables.notes)
+    labelled = first["metadata"]  # by its text; a letter is not moved with the options
+    (key,) = [k for k in ("label", "ruled_out") if k in labelled]
+    first["metadata"] = {**labelled, key: "B"}
+    (tmp_path / "other.json").write_text(json.dumps(data))
+    with pytest.raises(EvidenceError, match="must name options by their text where choices are"):
+        read_logs(tmp_path / "*.json")
+    first["metadata"] = labelled
     first["choices"] = ["two", "five", "one", "six"]
     (tmp_path / "other.json").write_text(json.dumps(data))
     with pytest.raises(EvidenceError, match="options must be the same in all logs"):

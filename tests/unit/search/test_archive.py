@@ -10,7 +10,6 @@ import pytest
 from noracle.errors import ArgumentError
 from noracle.results import Estimate, Guarantee, Kind
 from noracle.search.archive import (
-    JOURNAL,
     SNAPSHOT,
     SearchArchive,
     entry_event,
@@ -19,6 +18,7 @@ from noracle.search.archive import (
     proposal_event,
 )
 from noracle.search.candidates import Entry, Outcome, Proposal, outcome_columns
+from noracle.search.journal import JOURNAL
 from noracle.search.model import Usage
 from tests.unit.search.searching import one_call
 
@@ -60,11 +60,11 @@ def only_entry(archive: SearchArchive) -> Entry:
 
 
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         fill(archive)
         before = only_entry(archive)
         archive.snapshot()
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         entry = only_entry(archive)
     assert entry == before
     assert entry.outcomes == OUTCOMES
@@ -74,7 +74,7 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_thoughts_are_not_kept_and_changes_are_one_short_line(tmp_path: Path) -> None:
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         fill(archive)
         archive.snapshot()
     for name in (JOURNAL, SNAPSHOT):
@@ -86,11 +86,11 @@ def test_thoughts_are_not_kept_and_changes_are_one_short_line(tmp_path: Path) ->
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
 def test_half_a_line_at_the_end_is_cut_off_and_written_again(tmp_path: Path, cut: int) -> None:
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         fill(archive)
     whole = (tmp_path / JOURNAL).read_bytes()
     (tmp_path / JOURNAL).write_bytes(whole[:-cut])
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         kinds = ("begin", "proposal", "entry")
         assert [len(archive.of(kind)) for kind in kinds] == [1, 1, 0]
         archive.append(
@@ -101,15 +101,18 @@ def test_half_a_line_at_the_end_is_cut_off_and_written_again(tmp_path: Path, cut
 
 def test_half_of_the_first_line_begins_anew(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"event":"beg')
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         assert archive.settings == SETTINGS
 
 
 def test_other_settings_are_refused_by_name_but_a_larger_budget_is_not(tmp_path: Path) -> None:
-    SearchArchive.open(tmp_path, SETTINGS).close()
-    SearchArchive.open(tmp_path, {**SETTINGS, "budget": 20}).close()
-    with pytest.raises(ArgumentError, match="another seed, strategy in"):
-        SearchArchive.open(tmp_path, {**SETTINGS, "seed": 2, "strategy": "mutate"})
+    SearchArchive(tmp_path, SETTINGS).close()
+    SearchArchive(tmp_path, {**SETTINGS, "budget": 20}).close()
+    with pytest.raises(
+        ArgumentError,
+        match=r"another seed \('1' there, '2' here\), strategy \('listed' there, 'mutate' here\) in",
+    ):
+        SearchArchive(tmp_path, {**SETTINGS, "seed": 2, "strategy": "mutate"})
 
 
 @pytest.mark.parametrize(
@@ -124,17 +127,17 @@ def test_other_settings_are_refused_by_name_but_a_larger_budget_is_not(tmp_path:
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / JOURNAL).write_text(text, encoding="utf-8")
     with pytest.raises(ArgumentError, match="folder must hold"):
-        SearchArchive.open(tmp_path, SETTINGS)
+        SearchArchive(tmp_path, SETTINGS)
     assert (tmp_path / JOURNAL).read_text(encoding="utf-8") == text
 
 
 def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="file locks are not known on this system")
     with (
-        SearchArchive.open(tmp_path, SETTINGS),
+        SearchArchive(tmp_path, SETTINGS),
         pytest.raises(ArgumentError, match="another search is running"),
     ):
-        SearchArchive.open(tmp_path, SETTINGS)
+        SearchArchive(tmp_path, SETTINGS)
 
 
 def test_outcomes_make_the_round_trip() -> None:
@@ -144,7 +147,7 @@ def test_outcomes_make_the_round_trip() -> None:
 
 def test_stray_temporary_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / f".{SNAPSHOT}.x.tmp").write_text("half", encoding="utf-8")
-    with SearchArchive.open(tmp_path, SETTINGS) as archive:
+    with SearchArchive(tmp_path, SETTINGS) as archive:
         archive.clean()
         archive.snapshot()
     assert sorted(p.name for p in tmp_path.iterdir()) == [SNAPSHOT, JOURNAL]

@@ -5,7 +5,6 @@ from where it stopped.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import re
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 
 from noracle.accuracy.estimate import estimate_accuracy
 from noracle.counts import count_accuracy
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
+from noracle.search.archive import SearchArchive
 from noracle.search.ask import (
     RunFolder,
     answers_table,
@@ -28,6 +28,7 @@ from noracle.search.ask import (
 from noracle.search.backends import ScriptedModel
 from noracle.search.budget import Budget
 from noracle.search.caller import Cache, Caller
+from noracle.search.journal import JOURNAL
 from noracle.search.model import Calls, Completion, ModelError, Request, Usage
 from noracle.search.task import Task, TaskItem
 from noracle.search.workflow import load_workflow
@@ -173,7 +174,7 @@ def test_an_item_whose_call_failed_is_asked_again(tmp_path: Path) -> None:
         asked = ask(make_task(5), calls, run=run)
     assert asked.states == {"answered": 4, "invalid": 0, "refused": 0, "errored": 0}
     assert asked.stopped.startswith("1 of 5 questions got no reply, the last because: down")
-    assert (tmp_path / "run" / "outcomes.jsonl").read_text(encoding="utf-8").count("\n") == 4
+    assert (tmp_path / "run" / JOURNAL).read_text(encoding="utf-8").count("\n") == 5
     down = False
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         assert ask(make_task(5), calls, run=run).states == {
@@ -239,23 +240,27 @@ def test_a_line_that_a_crash_cut_is_dropped_and_another_broken_line_is_an_error(
 ) -> None:
     with RunFolder(tmp_path / "run", SETTINGS) as run:
         ask(make_task(3), Counting(says(lambda i: 1)), run=run)
-    file = tmp_path / "run" / "outcomes.jsonl"
+    file = tmp_path / "run" / JOURNAL
     whole = file.read_bytes()
     for cut in range(1, len(whole.splitlines()[-1]) + 1):
         file.write_bytes(whole[:-cut])
         with RunFolder(tmp_path / "run", SETTINGS) as run:
             assert len(run.lines) == 2
-        assert file.read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
+        assert file.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
     for broken in (
         b"[]\n",
         b"{}\n",
         b"nonsense\n",
-        b'{"item": 1, "state": "odd"}\n',
+        b'{"event": "outcome", "item": 1, "state": "odd"}\n',
+        b'{"event": "begin"}\n',
+        b"[" * 100_000 + b"\n",
         b"\xff\xff\n",
     ):
         file.write_bytes(whole + broken)
         with (
-            pytest.raises(EvidenceError, match="one outcome a line; got another text at line 4"),
+            pytest.raises(
+                ArgumentError, match="the journal of a run; got something else in line 5"
+            ),
             RunFolder(tmp_path / "run", SETTINGS),
         ):
             pass
@@ -266,20 +271,20 @@ def test_another_run_is_refused_and_says_what_differs(tmp_path: Path) -> None:
         pass
     with (
         pytest.raises(
-            ArgumentError, match="run must go on as it began; got seed '0' there and '1' here"
+            ArgumentError, match=r"same settings to go on; got another seed \('0' there, '1' here\)"
         ),
         RunFolder(tmp_path / "run", {**SETTINGS, "seed": 1}),
     ):
         pass
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": "other"}), encoding="utf-8")
+    SearchArchive(tmp_path / "search", {"seed": 0}).close()
     with (
-        pytest.raises(ArgumentError, match="must be a folder of a run"),
-        RunFolder(tmp_path / "run", SETTINGS),
+        pytest.raises(ArgumentError, match="must hold a run to go on; got something else"),
+        RunFolder(tmp_path / "search", SETTINGS),
     ):
         pass
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with (
-        pytest.raises(ArgumentError, match="must name a folder"),
+        pytest.raises(ArgumentError, match="must be the folder of a run"),
         RunFolder(tmp_path / "file", SETTINGS),
     ):
         pass
@@ -287,12 +292,11 @@ def test_another_run_is_refused_and_says_what_differs(tmp_path: Path) -> None:
 
 def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="locks of this kind are not there")
-    again = RunFolder(tmp_path / "run", SETTINGS)
     with (
         RunFolder(tmp_path / "run", SETTINGS),
-        pytest.raises(ArgumentError, match="no other process uses"),
+        pytest.raises(ArgumentError, match="another run is running"),
     ):
-        again.__enter__()
+        RunFolder(tmp_path / "run", SETTINGS)
     with RunFolder(tmp_path / "run", SETTINGS):
         pass
 

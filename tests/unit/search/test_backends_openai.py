@@ -340,7 +340,7 @@ def test_one_model_serves_one_event_loop_after_another(server: OpenAIServer) -> 
 def test_a_reply_without_end_is_refused(
     server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noracle.search.backends.openai.LARGEST_REPLY", 1000)
+    monkeypatch.setattr("noracle.search.backends.server.LARGEST_REPLY", 1000)
     server.plan += [Act(content=b" " * 5000)]
     with pytest.raises(ModelError, match="larger"):
         once(OpenAIModel("m", base_url=server.url))

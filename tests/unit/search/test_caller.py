@@ -537,3 +537,19 @@ def test_a_thousand_scripted_calls_a_second_with_caches_on(tmp_path: Path) -> No
         all_of(caller, [ask(i, text) for i in range(4000)])
         assert 4000 / (time.process_time() - begun) >= 1000
     assert caller.ledger.calls == 4000
+
+
+def test_every_reply_has_the_room_that_was_asked_for() -> None:
+    seen: list[int] = []
+
+    def script(request: Request) -> str:
+        seen.append(request.max_tokens)
+        return "fine"
+
+    caller = Caller(ScriptedModel(script), reply_tokens=4000)
+    asked = [Request(messages=(Message("user", "?"),), max_tokens=n) for n in (16, 1024, 9000)]
+    for request in asked:
+        asyncio.run(caller.call(request))
+    assert seen == [4000, 4000, 9000]
+    with pytest.raises(ArgumentError, match="reply_tokens must be at least 1"):
+        Caller(ScriptedModel(script), reply_tokens=0)

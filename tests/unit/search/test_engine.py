@@ -20,14 +20,15 @@ from noracle.errors import ArgumentError
 from noracle.evidence import Evidence
 from noracle.results import Kind
 from noracle.schemas import load_schema, schema_names
-from noracle.search.archive import JOURNAL, SNAPSHOT, Found
+from noracle.search.archive import SNAPSHOT, Found
 from noracle.search.candidates import Proposal
 from noracle.search.engine import search_workflows
 from noracle.search.fitness import ItemLabels, score_outcomes
+from noracle.search.journal import JOURNAL
 from noracle.search.model import BudgetReached, Completion, ModelError, Usage
 from noracle.search.referee import compare_scores
 from noracle.search.report import search_page
-from noracle.search.strategies import make_strategy
+from noracle.search.strategies import Mutate, make_strategy
 from noracle.search.workflow import WorkflowError, load_workflow
 from tests.unit.search.searching import K, Listed, World, one_call, search
 
@@ -212,6 +213,27 @@ def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(
     assert len(world.requests) <= found.cost["calls"] <= budget
     assert found.held_out is not None
     assert math.isfinite(found.held_out.value)
+
+
+@pytest.mark.parametrize("budget", [220, 300, 420, 700, 1500])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_mutate_proposes_nothing_that_the_budget_cannot_run(
+    tmp_path: Path, budget: int, seed: int
+) -> None:
+    world = World(60, seed=seed)
+    strategy = Mutate()
+    baselines = [one_call("plain"), load_workflow("cot-sc")]
+    how: dict[str, Any] = {"generations": 6, "seed": seed, "budget": budget, "baselines": baselines}
+    found = search(world, tmp_path, strategy=strategy, **how)
+    made = [e for e in found.entries if e.origin == "mutate"]
+    assert not any(e.problem for e in made)
+    assert found.cost["calls"] <= budget
+    assert found.held_out is not None
+    # Every generation runs where there is enough for one call per item in each, and no more.
+    left = budget - sum(e.cost["calls"] for e in found.entries if e.origin == "baseline")
+    assert len(made) == 6 or left < 6 * 30 + 4 * 15 + 5 * 15 + 5 * 15
+    again = search(World(60, seed=seed), tmp_path / "again", strategy=Mutate(), **how)
+    assert again.winner == found.winner
 
 
 def test_a_budget_below_the_first_baseline_is_refused_before_any_call(tmp_path: Path) -> None:

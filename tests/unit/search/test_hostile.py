@@ -139,7 +139,7 @@ DATA: dict[str, object] = {
     "temperature NaN": put(*PROMPT, "temperature", value=float("nan")),
     "temperature infinite": put(*PROMPT, "temperature", value=float("inf")),
     "temperature true": put(*PROMPT, "temperature", value=True),
-    "max_tokens of 8193": put(*PROMPT, "max_tokens", value=8193),
+    "max_tokens of 65537": put(*PROMPT, "max_tokens", value=65537),
     "max_tokens of 0": put(*PROMPT, "max_tokens", value=0),
     "max_tokens of 1e3": put(*PROMPT, "max_tokens", value=1e3),
     "6 rounds": put("nodes", 1, "max_rounds", value=6, base=LOOPED),

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noracle.search.archive import JOURNAL, Found
+from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
 from noracle.search.caller import Caller
+from noracle.search.journal import JOURNAL
 from noracle.search.model import BudgetReached, ModelError, Request
 from noracle.search.strategies import Adas
 from noracle.search.task import draws

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from noracle.errors import ArgumentError
-from noracle.search.archive import JOURNAL, SNAPSHOT
+from noracle.search.archive import SNAPSHOT
+from noracle.search.journal import JOURNAL
 from noracle.search.strategies import make_strategy
 from tests.unit.search.searching import World, search
 

@@ -11,14 +11,17 @@ import json
 import math
 from collections.abc import Callable
 
+import jsonschema
 import numpy as np
 import pytest
 
 from examples.papers._simulated_designer import SimulatedDesigner
 from examples.papers._simulated_world import simulated_world
 from noracle.errors import ArgumentError
+from noracle.search.backends import ScriptedModel
+from noracle.search.caller import Caller
 from noracle.search.candidates import Entry, Proposal, Scored, Strategy, mixture, rank, stand
-from noracle.search.model import BudgetReached, Calls, Completion, ModelError, Request
+from noracle.search.model import BudgetReached, Calls, Completion, Message, ModelError, Request
 from noracle.search.strategies import (
     STRATEGIES,
     Adas,
@@ -29,7 +32,7 @@ from noracle.search.strategies import (
     Surrogate,
     make_strategy,
 )
-from noracle.search.strategies.designer import describe_experience, read_draft
+from noracle.search.strategies.designer import Rules, describe_experience, design, read_draft
 from noracle.search.strategies.edits import PHRASES, cross, sentences
 from noracle.search.strategies.evolution import Effects
 from noracle.search.task import Task, TaskItem, draws
@@ -39,6 +42,7 @@ from noracle.search.workflow import (
     WorkflowError,
     load_workflow,
     parse_workflow,
+    workflow_names,
 )
 
 N = 88
@@ -686,3 +690,29 @@ def test_crossing_keeps_the_nodes_and_takes_phrases_of_the_bank_only() -> None:
         assert PHRASES[1] in text
         assert "Be odd." not in text
         assert [n.kind for n in change[0]] == [n.kind for n in load_workflow("role").nodes]
+
+
+def test_a_designer_is_asked_for_json_by_its_schema() -> None:
+    """Every workflow that comes with the package fits, and nothing that is no workflow."""
+    asked: list[Request] = []
+
+    def script(request: Request) -> str:
+        asked.append(request)
+        return "no JSON at all"
+
+    designer = Caller(ScriptedModel(script))
+    opening = [Message("user", "Design.")]
+    parent = Proposal(workflow=load_workflow("direct"))
+    rules = Rules(known={}, most_calls=20)
+    assert asyncio.run(design(designer, opening, rules, parent)).problem
+    schema = dict(asked[0].schema or {})
+    assert all(request.schema == asked[0].schema for request in asked)
+    check = jsonschema.Draft202012Validator(schema)
+    for name in workflow_names():
+        check.validate({"thought": "t", "change": "c", "workflow": load_workflow(name).to_dict()})
+    for wrong in (
+        {},
+        {"thought": "t", "change": "c", "workflow": {"nodes": []}},
+        {"workflow": "cot"},
+    ):
+        assert not check.is_valid(wrong)

@@ -128,6 +128,35 @@ def test_files_that_break_a_rule_are_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("image", "scan.png"),
+        ("Image_1", "data:image/png;base64,AA"),
+        ("system_prompt", "Be rude."),
+        ("messages", [{"role": "user", "content": "earlier"}]),
+        ("images", [{"bytes": "AA", "path": None}]),
+        ("Pictures", "a.jpg"),
+    ],
+)
+def test_what_a_model_would_not_see_is_refused_and_not_dropped(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    plain = {"item": 0, "text": "One?", "options": ["x", "y"]}
+    rows = [plain, {**plain, "item": 1, column: value}]
+    path = lines(tmp_path / "items.jsonl", rows)
+    with pytest.raises(EvidenceError, match=f"must be text alone; got 1 items with .* '{column}'"):
+        read_task(path)
+    read_task(path, columns={"stratum": column})  # then it is read, and somebody wants it so
+
+
+def test_columns_for_images_that_are_empty_do_no_harm(tmp_path: Path) -> None:
+    rows = [["item", "text", "options", "image"], [1, "One?", "x|y", ""], [2, "Two?", "x|y", ""]]
+    assert len(read_task(table(tmp_path / "items.csv", rows)).items) == 2
+    plain = {"item": 0, "text": "One?", "options": ["x", "y"], "image": None}
+    assert len(read_task(lines(tmp_path / "items.jsonl", [plain])).items) == 1
+
+
 def test_a_column_of_the_key_is_refused_even_where_it_is_asked_for(tmp_path: Path) -> None:
     file = table(tmp_path / "q.csv", [["question", "choices", "answer"], ["One?", "x|y", 1]])
     with pytest.raises(ArgumentError, match="must not name the key"):

@@ -99,10 +99,7 @@ def test_what_the_parser_takes_the_schema_takes_and_comes_back_the_same(
     ("path", "most"),
     [
         (("properties", "nodes", "maxItems"), module.MOST_NODES),
-        (("$defs", "prompt", "properties", "instruction", "maxLength"), module.MOST_CHARACTERS),
-        (("$defs", "prompt", "properties", "max_tokens", "maximum"), module.MOST_TOKENS),
         (("$defs", "ask", "properties", "n", "maximum"), module.MOST_SAMPLES),
-        (("$defs", "critique_loop", "properties", "max_rounds", "maximum"), module.MOST_ROUNDS),
     ],
 )
 def test_schema_states_the_limits_of_the_parser(path: tuple[str, ...], most: int) -> None:
@@ -218,3 +215,31 @@ def test_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
         load_workflow(tmp_path / "a.json")
     with pytest.raises(WorkflowError, match="65536"):
         load_workflow(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("My prompt.txt", "my-prompt"),
+        ("7.md", "prompt"),
+        ("Zähl!.TXT", "z-hl-"),
+        ("x" * 60 + ".md", "x" * 40),
+    ],
+)
+def test_a_text_file_is_the_prompt_of_one_call(tmp_path: Path, file: str, name: str) -> None:
+    said = "Count the letters.\r\n\r\n  Then choose {nothing}. 答え\r\n"
+    (tmp_path / file).write_bytes("\ufeff".encode() + said.encode())
+    workflow = load_workflow(tmp_path / file)
+    (ask, _answer) = workflow.nodes
+    assert isinstance(ask, Ask)
+    assert ask.prompt.instruction == "Count the letters.\n\n  Then choose {nothing}. 答え"
+    assert (workflow.name, workflow.most_calls, ask.prompt.temperature) == (name, 1, 0)
+    assert parse_workflow(workflow.to_dict()) == workflow
+
+
+@pytest.mark.parametrize("text", ["", " \n", "x" * 4001, "a\x00b"])
+def test_a_prompt_that_breaks_a_rule_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(WorkflowError, match="instruction must") as error:
+        load_workflow(tmp_path / "p.txt")
+    assert "\n" not in str(error.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noracle.errors import MissingExtra, require
 from noracle.evidence.logs import FINISH
-from noracle.search.backends.openai import api_keys, empty_or, may_pass, redact, turned_down
+from noracle.search.backends.server import api_keys, empty_or, may_pass, redact, turned_down
 from noracle.search.model import Completion, ModelError, Request, Usage
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _config(request: Request) -> GenerateConfig:
     from inspect_ai.util import JSONSchema
 
     schema = None
-    if request.schema is not None:
+    if request.schema is not None and "$defs" not in request.schema:  # Inspect knows no references
         plain = JSONSchema.model_validate(_plain(request.schema))
         schema = ResponseSchema(name="reply", json_schema=plain)
     # Retries and the queue are the caller's.

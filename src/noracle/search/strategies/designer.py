@@ -5,6 +5,7 @@ agent search (Hu et al. 2025) and tree search (Zhang et al. 2025).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from noracle.errors import ArgumentError, require
+from noracle.schemas import load_schema
 from noracle.search.candidates import Proposal, Scored, Standing, Told, pick, rank, stand
 from noracle.search.model import Calls, Message, ModelError, Request, at_least
 from noracle.search.task import LETTERS, Task, TaskItem
@@ -38,6 +40,16 @@ _LONGEST = 200_000
 def _said(name: str, **values: object) -> str:
     file = resources.files(__package__) / "prompts" / f"{name}.txt"
     return Template(file.read_text(encoding="utf-8").rstrip("\n")).substitute(values)
+
+
+@functools.cache
+def _schema() -> Mapping[str, Any]:
+    """What a reply should look like, for servers that can hold a model to it."""
+    rules = {k: v for k, v in load_schema("workflow/1").items() if not k.startswith("$")}
+    texts = {name: {"type": "string"} for name in ("thought", "change")}
+    fields = {"properties": {**texts, "workflow": rules}, "required": [*texts, "workflow"]}
+    defined = load_schema("workflow/1")["$defs"]
+    return {"type": "object", **fields, "additionalProperties": False, "$defs": defined}
 
 
 def open_talk(task: Task | None, most_calls: int, *parts: str) -> list[Message]:
@@ -177,6 +189,7 @@ async def design(
             temperature=TEMPERATURE,
             max_tokens=MAX_TOKENS,
             replicate=len(faults),
+            schema=_schema(),
         )
         try:
             reply = await designer.call(asked)
@@ -257,7 +270,16 @@ def _line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-class Adas(Told):
+class _Designed(Told):
+    """What strategies with a designer share."""
+
+    most_calls: int
+
+    def _most(self) -> int:
+        return int(min(self.most_calls, self.room))
+
+
+class Adas(_Designed):
     """The designer sees every entry with its standing, proposes, reflects twice (is it new? is it
     right?), and repairs at most three times.
 
@@ -291,7 +313,7 @@ class Adas(Told):
         """What the designer came to."""
         if generation > self.generations:
             return None
-        rules = Rules(known=self.digests(), most_calls=self.most_calls)
+        rules = Rules(known=self.digests(), most_calls=self._most())
         follow = (_said("novelty"), _said("mistakes"))
         parent = Proposal(workflow=self.best() or load_workflow("direct"))
         return await design(designer, self._opening(rng), rules, parent, reflections=follow)
@@ -305,10 +327,10 @@ class Adas(Told):
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
         goal = "Propose the next workflow: something new that could stand above all of these."
-        return open_talk(self.task, self.most_calls, *parts, goal)
+        return open_talk(self.task, self._most(), *parts, goal)
 
 
-class Aflow(Told):
+class Aflow(_Designed):
     """One of the best entries is drawn, and the designer makes one small edit to it, knowing what
     became of earlier edits.
 
@@ -371,7 +393,7 @@ class Aflow(Told):
         parent = pick(parents, rng, uniform=self.uniform, sharpness=self.sharpness)
         children = [s.entry for s in self.told() if parent.number in s.entry.parents]
         tried = frozenset(normal(entry.change) for entry in children if entry.change)
-        rules = Rules(known=self.digests(), most_calls=self.most_calls, changes=tried)
+        rules = Rules(known=self.digests(), most_calls=self._most(), changes=tried)
         old = Proposal(workflow=parent.scored.entry.workflow, parents=(parent.number,))
         return await design(designer, self._opening(parent, rng), rules, old)
 
@@ -402,7 +424,7 @@ class Aflow(Told):
         where = f"(its standing among {len(standings)} is {parent.z + 0.0:.2f})"
         return open_talk(
             self.task,
-            self.most_calls,
+            self._most(),
             f"Work on this workflow {where}:\n{describe_archive(ours)}",
             describe_failures(parent.scored, self.task, rng),
             describe_experience(parent, standings, failed),

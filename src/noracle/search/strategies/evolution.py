@@ -341,10 +341,10 @@ class Mutate(Told):
             parent = pick(top, rng)
             workflow, changes = parent.scored.entry.workflow, list[str]()
             for _ in range(1 if rng.random() < 0.75 else 2):
-                most, kinds = self.most_calls, self.kinds
+                most, kinds = int(min(self.most_calls, self.room)), self.kinds
                 if found := edit_workflow(workflow, rng, most_calls=most, kinds=kinds):
                     workflow, changes = found.workflow, [*changes, found.change]
-            if changes and workflow.digest not in known:
+            if changes and workflow.digest not in known and workflow.most_calls <= self.room:
                 change = "; ".join(changes)
                 about = f"{change} (from entry {parent.number})"[:4000]
                 told = dataclasses.replace(workflow, description=about)

@@ -1,8 +1,8 @@
-"""Any server that speaks OpenAI's chat protocol, over httpx.
+"""Servers that speak the protocol of OpenAI, Anthropic or Gemini, over httpx.
 
 The key is read from the environment when a request is sent and put on the wire; no object keeps it,
 and it is struck out of every text that comes back. It goes over plain http only to this machine,
-never through a redirect, and OpenAI's own key goes to no other server unless its variable is named.
+never through a redirect, and a provider's key goes to no other server unless its variable is named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import math
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from noracle.errors import MissingExtra, require
@@ -27,7 +28,7 @@ from noracle.search.model import Completion, ModelError, Request, Usage
 if TYPE_CHECKING:
     import httpx
 
-OURS, OPENAI = "NORACLE_API_KEY", "OPENAI_API_KEY"
+OURS = "NORACLE_API_KEY"
 SHORTEST_SECRET = 8  # shorter keys (x, EMPTY) are placeholders; striking them out spoils replies
 
 _ENDINGS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -48,16 +49,11 @@ def empty_or(finish: Finish, text: str) -> Finish:
     return finish if text.strip() or finish == "refused" else "empty"
 
 
-def key_name(named: str | None, *, openai: bool) -> str | None:
-    """The environment variable that holds the key: the one that was named, else ours, else
-    OpenAI's; None where none is set.
-
-    ``openai`` says that the server is OpenAI's own or on this machine: OpenAI's key goes nowhere
-    else unless its variable is named.
+def key_name(named: str | None, *others: str) -> str | None:
+    """The environment variable that holds the key: the one that was named, else ours, else one of
+    the ``others``, which are the provider's; None where none is set.
     """
-    if named is not None:
-        return named if os.environ.get(named) else None
-    choices = (OURS, OPENAI) if openai else (OURS,)
+    choices = (OURS, *others) if named is None else (named,)
     return next((name for name in choices if os.environ.get(name)), None)
 
 
@@ -95,16 +91,13 @@ def redact(text: str, *names: str | None, others: bool = True) -> str:
     return text
 
 
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 LARGEST_REPLY = 16 * 2**20
 _SPENT = re.compile("insufficient_quota|billing_hard_limit|credit balance", re.IGNORECASE)
-_OPTIONAL = ("response_format", "seed", "stop", "temperature")
-_NEWER = {"max_tokens": "max_completion_tokens"}
+_NO_KEY = re.compile("api.key.(?:not.valid|invalid|expired)", re.IGNORECASE)  # Gemini, status 400
 _FINISH: dict[str, Finish] = {
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "refused",
-    "refusal": "refused",
+    **dict.fromkeys(("length", "max_tokens", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("content_filter", "refusal", "safety", "recitation", "blocklist"), "refused"),
+    **dict.fromkeys(("prohibited_content", "spii", "language", "image_safety"), "refused"),
 }
 _logger = logging.getLogger("noracle")
 
@@ -117,15 +110,23 @@ class OpenAIModel:
     name
         The model, as the server calls it.
     base_url
-        Up to and with ``/v1``.
+        Up to and with the version (``/v1``); by default the provider's own.
     key_env
-        The environment variable that holds the key; by default ``NORACLE_API_KEY``, then (for
-        OpenAI's own server and for this machine) ``OPENAI_API_KEY``. None set: no key is sent.
+        The environment variable that holds the key; by default ``NORACLE_API_KEY``, then (for the
+        provider's own server and for this machine) the provider's. None set: no key is sent.
     """
 
+    own_url: ClassVar[str] = "https://api.openai.com/v1"
+    _keys: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    _domain: ClassVar[str] = ".openai.com"
+    _path: ClassVar[str] = "chat/completions"
+    _optional: ClassVar[tuple[str, ...]] = ("response_format", "seed", "stop", "temperature")
+    _newer: ClassVar[dict[str, str]] = {"max_tokens": "max_completion_tokens"}
+
     def __init__(
-        self, name: str, *, base_url: str = DEFAULT_BASE_URL, key_env: str | None = None
+        self, name: str, *, base_url: str | None = None, key_env: str | None = None
     ) -> None:
+        base_url = self.own_url if base_url is None else base_url
         require(name.strip(), "model must have a name; got an empty one.")
         parts = urlsplit(base_url)
         secret = parts.username or parts.password or parts.query or parts.fragment
@@ -136,7 +137,7 @@ class OpenAIModel:
         require(fine, f"base_url {rule}; got {redact(base_url, key_env)!r}.")
         self.name, self.base_url, self._key_env = name, base_url.rstrip("/"), key_env
         self.local = _loopback(host)
-        self._openai = self.local or f".{host}".endswith(".openai.com")
+        self._theirs = self._keys if self.local or f".{host}".endswith(self._domain) else ()
         self._encrypted = parts.scheme == "https" or self.local
         used = self._key()
         rule = "must be https where a key is sent to another machine"
@@ -152,26 +153,25 @@ class OpenAIModel:
         self._refused: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, base_url={self.base_url!r})"
+        return f"{type(self).__name__}({self.name!r}, base_url={self.base_url!r})"
 
     async def complete(self, request: Request) -> Completion:
         """Send a request; fields that the server does not know are left out, once it said so."""
-        body = self._body(request)
-        status, headers, data = await self._post(body)
         dropped: set[str] = set()
-        while (
-            status in {400, 422}
-            and not _SPENT.search(said := self._clean(data))
-            and (drop := _refused_fields(said, body) - dropped)
-        ):
+        while True:
+            fields = self._sent(request, self._refused | dropped)
+            status, headers, data = await self._post(self._body(request, fields))
+            said = self._clean(data) if status in {400, 422} else ""
+            if not said or _SPENT.search(said) or _NO_KEY.search(said):
+                break
+            if not (drop := self._refused_fields(said, fields) - dropped):
+                break
             dropped |= drop
-            body = self._body(request, without=dropped)
-            status, headers, data = await self._post(body)
         if status != 200:
             raise self._failure(status, headers, data)
         if dropped:
-            fields = ", ".join(sorted(dropped))
-            _logger.warning("%s takes no %s; it is left out from now on", self.name, fields)
+            named = ", ".join(sorted(dropped))
+            _logger.warning("%s takes no %s; it is left out from now on", self.name, named)
             self._refused |= dropped
         return self._completion(data)
 
@@ -183,27 +183,54 @@ class OpenAIModel:
             if loop is asyncio.get_running_loop():
                 await client.aclose()
 
-    def _body(self, request: Request, *, without: set[str] | None = None) -> dict[str, Any]:
-        refused = self._refused | (without or set())
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [{"role": m.role, "content": m.text} for m in request.messages],
+    def _sent(self, request: Request, refused: set[str]) -> dict[str, Any]:
+        """The settings that this server takes."""
+        given = self._settings(request)
+        newer = {new: given[old] for old, new in self._newer.items() if old in refused}
+        return {
+            f: value for f, value in given.items() if f not in refused and value is not None
+        } | newer
+
+    def _settings(self, request: Request) -> dict[str, Any]:
+        """The settings of a request by the names of the protocol; None is not sent."""
+        schema = None
+        if request.schema is not None:
+            named = {"name": "reply", "schema": dict(request.schema)}
+            schema = {"type": "json_schema", "json_schema": named}
+        return {
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
+            "stop": list(request.stop) or None,
+            "seed": request.seed,
+            "response_format": schema,
         }
-        body |= {"stop": list(request.stop)} if request.stop else {}
-        body |= {"seed": request.seed} if request.seed is not None else {}
-        if request.schema is not None:
-            schema = {"name": "reply", "schema": dict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        newer = {new: body[old] for old, new in _NEWER.items() if old in refused}
-        return {field: value for field, value in body.items() if field not in refused} | newer
+
+    def _body(self, request: Request, fields: dict[str, Any]) -> dict[str, Any]:
+        messages = [{"role": m.role, "content": m.text} for m in request.messages]
+        return {"model": self.name, "messages": messages, **fields}
+
+    def _refused_fields(self, said: str, fields: dict[str, Any]) -> set[str]:
+        """The optional fields that an error names, or the two that servers most often lack."""
+        known = {_folded(f): f for f in (*self._optional, *self._newer) if f in fields}
+        try:
+            param = json.loads(said)["error"]["param"]
+        except (ValueError, TypeError, KeyError):
+            param = None
+        if isinstance(param, str) and _folded(param) in known:
+            return {known[_folded(param)]}
+        words = {_folded(word) for word in re.findall(r"\w+", said)}
+        named = {known[word] for word in words & known.keys()}
+        schema, seed = self._optional[:2]
+        if "json_schema" in said and schema in fields:
+            named.add(schema)
+        return named or {field for field in (schema, seed) if field in fields}
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body of the reply; failures on the way are transient errors."""
         import httpx
 
-        url, content = f"{self.base_url}/chat/completions", json.dumps(body, default=dict).encode()
+        url = f"{self.base_url}/{self._path.replace('NAME', quote(self.name))}"
+        content = json.dumps(body, default=dict).encode()
         post = self._connected().stream("POST", url, content=content, auth=self._sign)
         try:
             async with post as response:
@@ -221,13 +248,16 @@ class OpenAIModel:
         raise ModelError(self._clean(failed), transient=True)
 
     def _key(self) -> str | None:
-        return key_name(self._key_env, openai=self._openai)
+        return key_name(self._key_env, *self._theirs)
 
     def _sign(self, request: httpx.Request) -> httpx.Request:
         name = self._key()
         if name is not None and self._encrypted:
-            request.headers["Authorization"] = f"Bearer {key_value(name)}"
+            request.headers.update(self._headers(key_value(name)))
         return request
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"}
 
     def _connected(self) -> httpx.AsyncClient:
         """The client of the running event loop."""
@@ -256,36 +286,54 @@ class OpenAIModel:
             what = f"not JSON ({len(data)} bytes)"
         if what:
             raise ModelError(f"{self.name}: the reply is {what}.", transient=True)
-        choices, failed = whole.get("choices"), whole.get("error")
-        if failed and not choices:  # some gateways report failures with status 200
+        failed = whole.get("error")
+        read = self._read(whole)
+        if failed and read is None:  # some gateways report failures with status 200
             code = _dict(failed).get("code")
             raise self._failure(code if isinstance(code, int) else 500, None, data)
-        choice = _dict(choices[0] if isinstance(choices, list) and choices else None)
+        if read is None:
+            raise ModelError(f"{self.name}: the reply holds no message.", transient=True)
+        text, thought, ended, usage = read
+        finish = _FINISH.get(ended.lower(), "stop")
+        if not text.strip() and finish == "stop":
+            text = thought or text  # some servers take the whole reply for a thought
+        elif not text.strip() and finish == "length" and (thought or usage.output_tokens):
+            said = (
+                "%s used up all tokens of a reply before it answered; allow more (--reply-tokens)"
+            )
+            _logger.warning(said, self.name)
+        finish = empty_or(finish, text)
+        return Completion(text=self._clean(text, reply=True), finish=finish, usage=usage)
+
+    def _read(self, whole: dict[str, Any]) -> tuple[str, str, str, Usage] | None:
+        """Text, thoughts, why it ended and tokens; None where there is no message."""
+        choice = _first(whole.get("choices"))
         message = choice.get("message")
         if not isinstance(message, dict):
-            raise ModelError(f"{self.name}: the reply holds no message.", transient=True)
-        text, refusal = _text(message.get("content")), _text(message.get("refusal"))
-        finish = _FINISH.get(str(choice.get("finish_reason")), "stop")
+            return None
+        text, ended = _text(message.get("content")), str(choice.get("finish_reason"))
+        refusal = _text(message.get("refusal"))
         if refusal and not text.strip():
-            text, finish = refusal, "refused"
-        finish, usage = empty_or(finish, text), _usage(whole.get("usage"))
-        return Completion(text=self._clean(text, reply=True), finish=finish, usage=usage)
+            text, ended = refusal, "refusal"
+        thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+        usage = _usage(whole.get("usage"), ("prompt_tokens",), ("completion_tokens",))
+        return text, thought, ended, usage
 
     def _failure(self, status: int, headers: httpx.Headers | None, data: bytes) -> ModelError:
         """The error of a status, with the server's words (keys struck out) and what to do."""
         # Keys are struck out before the line is cut, so that no part of one is left.
         said = " ".join(self._clean(_said(data.decode("utf-8", "replace"))).split())
         said = said[:300].rstrip(".")
-        if status == 401:
-            needed = "a key is needed; set NORACLE_API_KEY or name its variable with key_env"
+        if status == 401 or (status == 400 and _NO_KEY.search(said)):
+            needed = f"a key is needed; set {OURS} or name its variable with key_env"
             held = f"the key in {used} is refused" if (used := self._key()) else needed
-            return ModelError(f"{self.name}: {held} (status 401).")
+            return ModelError(f"{self.name}: {held} (status {status}).")
         if 300 <= status < 400:
             what = f"the server redirects (status {status})"
             return ModelError(f"{self.name}: {what}. Give the final address as base_url.")
         spent = _SPENT.search(said) is not None
         transient = not spent and may_pass(status)
-        after = _retry_after(headers) if transient and headers is not None else None
+        after = _retry_after(headers, data) if transient and headers is not None else None
         more = "" if after is None else f" It asks to wait {after:g} s."
         if status == 404:
             more += " Check the name of the model and base_url, which mostly ends in /v1."
@@ -305,19 +353,8 @@ def _loopback(host: str) -> bool:
     return f".{host}".endswith(".localhost")
 
 
-def _refused_fields(said: str, body: dict[str, Any]) -> set[str]:
-    """The optional fields that an error names, or the two that servers most often lack."""
-    fields = [field for field in (*_OPTIONAL, *_NEWER) if field in body]
-    try:
-        param = json.loads(said)["error"]["param"]
-    except (ValueError, TypeError, KeyError):
-        param = None
-    if param in fields:
-        return {param}
-    named = {field for field in fields if re.search(rf"\b{field}\b", said)}
-    if "json_schema" in said and "response_format" in fields:
-        named.add("response_format")
-    return named or {field for field in ("response_format", "seed") if field in body}
+def _folded(field: str) -> str:
+    return field.replace("_", "").casefold()
 
 
 def _dict(value: object) -> dict[str, Any]:
@@ -333,10 +370,16 @@ def _text(content: object) -> str:
     return ""
 
 
-def _usage(usage: object) -> Usage:
+def _first(values: object) -> dict[str, Any]:
+    return _dict(values[0] if isinstance(values, list) and values else None)
+
+
+def _usage(usage: object, read: Sequence[str], written: Sequence[str]) -> Usage:
     """Tokens where the server says; zeros where not, which the caller replaces by an estimate."""
-    counts = [_dict(usage).get(name) for name in ("prompt_tokens", "completion_tokens")]
-    return Usage(*(n if isinstance(n, int) and 0 <= n < 2**31 else 0 for n in counts))
+    said = _dict(usage)
+    counts = [[said.get(name) for name in names] for names in (read, written)]
+    fine = [[n for n in part if isinstance(n, int) and 0 <= n < 2**31] for part in counts]
+    return Usage(*map(sum, fine))
 
 
 def _said(text: str) -> str:
@@ -356,8 +399,8 @@ def _said(text: str) -> str:
     return detail if isinstance(detail, str) else ""
 
 
-def _retry_after(headers: httpx.Headers) -> float | None:
-    """Seconds until the next try: milliseconds, seconds or a date."""
+def _retry_after(headers: httpx.Headers, data: bytes) -> float | None:
+    """Seconds until the next try: milliseconds, seconds or a date; Gemini says it in the error."""
     seconds, text = headers.get("retry-after-ms"), headers.get("retry-after")
     after = math.nan
     with contextlib.suppress(ValueError):
@@ -367,4 +410,92 @@ def _retry_after(headers: httpx.Headers) -> float | None:
             after = float(text)
         elif text is not None:
             after = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        elif told := re.search(rb'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', data[:100_000]):
+            after = float(told[1])
     return max(0.0, after) if math.isfinite(after) else None
+
+
+class AnthropicModel(OpenAIModel):
+    """A model of Anthropic, over its messages protocol; parameters as in :class:`OpenAIModel`."""
+
+    own_url = "https://api.anthropic.com/v1"
+    _keys = ("ANTHROPIC_API_KEY",)
+    _domain = ".anthropic.com"
+    _path = "messages"
+    _optional = ("output_config", "seed", "stop_sequences", "temperature")
+    _newer: ClassVar[dict[str, str]] = {}
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+
+    def _settings(self, request: Request) -> dict[str, Any]:
+        schema = None if request.schema is None else dict(request.schema)
+        return {
+            "temperature": min(1.0, request.temperature),  # its scale ends at 1
+            "max_tokens": request.max_tokens,
+            "stop_sequences": list(request.stop) or None,
+            "output_config": schema and {"format": {"type": "json_schema", "schema": schema}},
+        }
+
+    def _body(self, request: Request, fields: dict[str, Any]) -> dict[str, Any]:
+        system = "\n\n".join(m.text for m in request.messages if m.role == "system")
+        turns = [
+            {"role": m.role, "content": m.text} for m in request.messages if m.role != "system"
+        ]
+        told = {"system": system} if system else {}
+        return {"model": self.name, "messages": turns, **told, **fields}
+
+    def _read(self, whole: dict[str, Any]) -> tuple[str, str, str, Usage] | None:
+        parts = whole.get("content")
+        if not isinstance(parts, list):
+            return None
+        thoughts = [_text(_dict(p).get("thinking")) for p in parts]
+        read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        usage = _usage(whole.get("usage"), read, ("output_tokens",))
+        return _text(parts), "".join(thoughts), str(whole.get("stop_reason")), usage
+
+
+class GeminiModel(OpenAIModel):
+    """A model of Google's Gemini API; parameters as in :class:`OpenAIModel`."""
+
+    own_url = "https://generativelanguage.googleapis.com/v1beta"
+    _keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    _domain = ".googleapis.com"
+    _path = "models/NAME:generateContent"
+    _optional = ("responseJsonSchema", "seed", "stopSequences", "temperature")
+    _newer: ClassVar[dict[str, str]] = {}
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    def _settings(self, request: Request) -> dict[str, Any]:
+        return {
+            "temperature": request.temperature,
+            "maxOutputTokens": request.max_tokens,
+            "stopSequences": list(request.stop) or None,
+            "seed": request.seed,
+            "responseJsonSchema": None if request.schema is None else dict(request.schema),
+        }
+
+    def _body(self, request: Request, fields: dict[str, Any]) -> dict[str, Any]:
+        kind = {"responseMimeType": "application/json"} if "responseJsonSchema" in fields else {}
+        system = [{"text": m.text} for m in request.messages if m.role == "system"]
+        names = {"user": "user", "assistant": "model"}
+        turns = [(names[m.role], m.text) for m in request.messages if m.role in names]
+        told = {"systemInstruction": {"parts": system}} if system else {}
+        contents = [{"role": role, "parts": [{"text": text}]} for role, text in turns]
+        return {"contents": contents, **told, "generationConfig": {**fields, **kind}}
+
+    def _read(self, whole: dict[str, Any]) -> tuple[str, str, str, Usage] | None:
+        read, written = ("promptTokenCount",), ("candidatesTokenCount", "thoughtsTokenCount")
+        usage = _usage(whole.get("usageMetadata"), read, written)
+        candidate = _first(whole.get("candidates"))
+        if _dict(whole.get("promptFeedback")).get("blockReason"):
+            return "", "", "refusal", usage
+        if not candidate:
+            return None
+        parts = _dict(candidate.get("content")).get("parts")
+        listed = [_dict(part) for part in parts] if isinstance(parts, list) else []
+        said = _text([p for p in listed if not p.get("thought")])
+        thought = _text([p for p in listed if p.get("thought")])
+        return said, thought, str(candidate.get("finishReason")), usage
