@@ -225,7 +225,7 @@ WAY is uniform, noisy:SHARE (so many rule out the truth), weak or strong (biased
  the annotator did not name) or given (those of the file).
 OPTION is iid (drawn anew from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (an item).
 Example:
-noracle learn bench digits.npz --labels uniform --labels noisy:0.1 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
+noracle learn bench digits.npz --labels uniform --labels noisy:0.05 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
 noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --labels people:iid --rule accuracy --rule scel --seeds 3
 True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was.""")
 

@@ -256,11 +256,13 @@ def _no_ruled_out() -> EvidenceError:
 
 
 def read_transition(value: str, n_classes: int) -> str | Transition:
-    """``uniform``, ``anchors``, or a matrix in a file; a file that says ``oracle`` keeps the word."""
-    if value in ("uniform", "anchors"):
+    """``uniform``, ``anchors``, ``estimated``, or a matrix in a file; a file that says ``oracle``
+    keeps the word.
+    """
+    if value in ("uniform", "anchors", "estimated"):
         return value
     path = Path(value)
-    rule = "--transition must be uniform, anchors or a JSON, CSV or npy file"
+    rule = "--transition must be uniform, anchors, estimated or a JSON, CSV or npy file"
     require(path.is_file(), f"{rule}; got {value!r}. Check the path.")
     kind, oracle = path.suffix.lower(), False
     stored = console.read_json(value, "--transition") if kind == ".json" else None
@@ -307,12 +309,13 @@ def train(
         made = fit_input(read, rows, scale=own.scale, max_words=own.max_words)
         X = made.prepare(read.items)
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
+    stops = own.patience is not None or own.transition == "estimated"
     classifier = ComplementaryClassifier(
         transition=transition,
         hidden=tuple(hidden),
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
-        validation_share=own.validation_share if own.patience is not None else 0.0,
+        validation_share=own.validation_share if stops else 0.0,
         verbose=sys.stderr.isatty() and not console.settings.quiet,
         random_state=own.seed,
         **settings,
@@ -437,7 +440,7 @@ class _FitOptions:
     classes: str | None = _classes()
     loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
     transition: str = _training(
-        "uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.",
+        "uniform, anchors or, with recipe consistency, estimated (both without true labels); or a JSON, CSV or npy matrix; rows true.",
         default="uniform",
     )
     model: Literal["linear", "mlp", "resnet18", "resnet34"] = _training(
