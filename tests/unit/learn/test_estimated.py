@@ -181,6 +181,7 @@ def test_the_estimate_ends_at_the_counted_matrix(truth) -> None:
     spared = torch.arange(4000) % 2 == 0
     views = Plain([0.5], [0.5])
     recipe = Consistency(label_mask(said, K), views, spared=spared, strong=0)
+    recipe.scales.fill_(1)  # chances that are all alike say as much with another T
     model = Known()
     for _ in range(20):
         with torch.no_grad():
@@ -196,6 +197,41 @@ def test_the_estimate_ends_at_the_counted_matrix(truth) -> None:
     assert learnt.source == "estimated"
     assert learnt.is_learnt
     assert not learnt.oracle
+
+
+class Bold(nn.Module):
+    """Logits three times the right ones; the first pixel says the class, but for some doubt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, x):
+        doubt = x[:, 0, 0, 1] * 2 + 0.5
+        own = (x[:, 0, 0, 0] * (K - 1)).round().long()
+        return self.times * doubt[:, None] * torch.eye(K)[own]
+
+
+def test_targets_of_a_model_that_is_too_sure_are_calmed() -> None:
+    """T is known and the right temperature is 3: of those tried, 2.83 or 3.36."""
+    chance = torch.Generator().manual_seed(0)
+    n = 20_000
+    said_by_model = torch.randint(K, (n,), generator=chance)
+    doubt = torch.rand(n, generator=chance)
+    items = torch.zeros(n, 8, 8, 1, dtype=torch.uint8)
+    items[:, 0, 0, 0] = (255 * said_by_model / (K - 1)).round().to(torch.uint8)
+    items[:, 0, 1, 0] = (255 * doubt).round().to(torch.uint8)
+    p = ((doubt * 2 + 0.5)[:, None] * torch.eye(K)[said_by_model]).softmax(dim=1)
+    y = torch.multinomial(p, 1, generator=chance)[:, 0]
+    T = Transition.uniform(K)
+    said = draw_ruled_out(y.numpy(), transition=T, rng=np.random.default_rng(0))
+    mask, spared = label_mask(torch.from_numpy(said), K), torch.arange(n) % 2 == 0
+    recipe = Consistency(mask, Plain([0.5], [0.5]), spared=spared, strong=0)
+    recipe.tally.copy_(1e7 * torch.tensor(T.matrix))
+    with torch.no_grad():
+        for start in range(0, n, 1000):
+            recipe(Bold(), items[start : start + 1000], torch.arange(start, start + 1000), None)
+    assert recipe.temperature.item() == pytest.approx(3, rel=0.13)
 
 
 def test_resumed_bit_for_bit(images, tmp_path) -> None:
