@@ -201,11 +201,10 @@ class Consistency(nn.Module):
 
     @torch.no_grad()
     def _judge(self, places: Tensor, log_p: Tensor, likely: Tensor) -> None:
-        """The temperature at which labels of spared items are least surprising."""
+        """How surprising labels of spared items are at each temperature."""
         tried = (log_p / self.scales[:, None, None]).log_softmax(dim=2) + likely
         self._forget(self.surprise, places)
         self.surprise -= (tried.logsumexp(dim=2) * self.spared[places]).sum(dim=1)  # type: ignore[index]
-        self.temperature.copy_(self.scales[self.surprise.argmin()])
 
     @torch.no_grad()
     def _count(self, places: Tensor, joint: Tensor) -> None:
@@ -220,6 +219,7 @@ class Consistency(nn.Module):
     def _estimate(self) -> None:
         rows = self.tally + RAREST
         self.transition.copy_(rows / rows.sum(dim=1, keepdim=True))
+        self.temperature.copy_(self.scales[self.surprise.argmin()])
 
     def learnt(self) -> Transition:
         """T as it is now."""
@@ -235,8 +235,9 @@ class Consistency(nn.Module):
         anyone = self.moved.to(self.target.dtype)
         team.sum_([mine, anyone])
         self.target.copy_(torch.where(anyone.unsqueeze(1) > 0, mine, self.target))
-        team.mean_([self.seen, self.tally, self.surprise])
+        team.mean_([self.seen])
         if self.spared is not None:
+            team.mean_([self.tally, self.surprise])
             self._estimate()
         self.moved.zero_()
 
