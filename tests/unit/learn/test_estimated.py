@@ -303,3 +303,77 @@ def test_likeliest_matrix_wants_chances_and_labels() -> None:
         likeliest_transition([[0.5, 0.9]], [0])
     with pytest.raises(EvidenceError, match="name a class"):
         likeliest_transition([[0.5, 0.5]], [-1])
+
+
+class TestClassifier:
+    """The same through the estimator."""
+
+    @staticmethod
+    def fitted(tmp_path=None, **options):
+        pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+        from noracle.learn.classifier import ComplementaryClassifier
+
+        items, said, _y = worlds(600, BIASED)
+        given = {"transition": "estimated", "recipe": "consistency", "validation_share": 0.3}
+        given |= {"epochs": 3, "classes": range(K), "device": "cpu", "loss_options": {"pad": 0}}
+        return ComplementaryClassifier(**{**given, **options}).fit(
+            items.numpy(), said.numpy()
+        ), items.numpy()
+
+    def test_the_matrix_is_estimated_and_says_so(self, tmp_path) -> None:
+        fitted, items = self.fitted(validation_share=0.3)
+        assert fitted.transition_source_ == "estimated"
+        assert fitted.transition_.is_learnt
+        assert not fitted.transition_.is_uniform
+        assert "standard error" in fitted.transition_.detail
+        assert len(fitted.held_out_) == 180
+        assert len(fitted.history_.column("score")) == 3
+        fitted.save(tmp_path / "model")
+        read = type(fitted).load(tmp_path / "model")
+        assert read.transition_source_ == "estimated"
+        assert (read.transition_.matrix == fitted.transition_.matrix).all()
+        assert (read.predict(items) == fitted.predict(items)).all()
+
+    def test_a_checkpoint_goes_on(self, tmp_path) -> None:
+        whole, items = self.fitted()
+        self.fitted(checkpoint=tmp_path / "c.pt")
+        again, _ = self.fitted(checkpoint=tmp_path / "c.pt")
+        assert (again.predict_proba(items) == whole.predict_proba(items)).all()
+        with pytest.raises(ArgumentError, match="checkpoint must come from the same"):
+            self.fitted(checkpoint=tmp_path / "c.pt", transition="uniform")
+
+    @pytest.mark.parametrize(
+        "wrong", [{"recipe": "plain"}, {"validation_share": 0.0}, {"transition": "guessed"}]
+    )
+    def test_what_it_needs_is_named(self, wrong) -> None:
+        with pytest.raises(ArgumentError, match=r"transition (estimated )?must"):
+            self.fitted(**wrong)
+
+    def test_a_given_matrix_reaches_the_recipe(self) -> None:
+        """Before, the recipe took every T for uniform."""
+        plain, items = self.fitted(transition="uniform")
+        given, _ = self.fitted(transition=BIASED.double().numpy())
+        assert (plain.predict_proba(items) != given.predict_proba(items)).any()
+
+    def test_true_labels_in_place_of_ruled_out_ones_are_noticed(self) -> None:
+        """Before, the score of a model was -1.9 without a word."""
+        from noracle.errors import EvidenceWarning
+        from noracle.learn.classifier import ComplementaryClassifier
+
+        y = np.arange(400) % K
+        X = np.eye(K)[y]
+        said = (y + 1 + np.arange(400) // K % (K - 1)) % K
+        fitted = ComplementaryClassifier(epochs=40, lr=0.05).fit(X, said)
+        assert fitted.score(X, said) == 1
+        with pytest.warns(
+            EvidenceWarning, match="what the items are not; got .* Pass true classes"
+        ):
+            assert fitted.score(X, y) < -1.9
+        assert fitted.score(X, label=y) == 1
+        half = np.where(y < 2, y, (y + 1) % K)
+        assert fitted.score(X, label=half) == 0.5
+        assert fitted.score(X, label=np.where(y < 2, y, -1)) == 1
+        weight = np.where(y < 2, 3.0, 1.0)
+        assert fitted.score(X, label=half, sample_weight=weight) == 0.75
+        with pytest.raises(ArgumentError, match="label must come alone"):
+            fitted.score(X, said, label=y)
