@@ -316,6 +316,7 @@ def train(
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
         validation_share=own.validation_share if stops else 0.0,
+        said_by=opt.names(own.said_by),
         verbose=sys.stderr.isatty() and not console.settings.quiet,
         random_state=own.seed,
         **settings,
@@ -339,6 +340,7 @@ def train(
         "words": len(made.words),
     }
     said = {**settings, "validation_share": own.validation_share, "seed": own.seed}
+    said |= {"said_by": ", ".join(classifier.said_by)} if classifier.said_by else {}
     return TrainingRun(
         system=folder.resolve().name,
         folder=str(folder),
@@ -438,6 +440,9 @@ class _FitOptions:
         "Also train on true labels in this column; without it none is used."
     )
     classes: str | None = _classes()
+    said_by: opt.Names = _reading(
+        "Who made the labels, for the record: certify --model refuses them as annotators."
+    )
     loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
     transition: str = _training(
         "uniform, anchors or, with recipe consistency, estimated (both without true labels); or a JSON, CSV or npy matrix; rows true.",

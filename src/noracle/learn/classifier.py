@@ -136,6 +136,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         unless ``loss_options={"flip": False}``.
     classes
         All class names; by default all that occur in ``ruled_out`` and ``label``.
+    said_by
+        Who made the labels, for the record that ``save`` keeps: a certificate against people whose
+        labels it was trained on is refused, see :func:`noracle.superhuman.recorded_training`.
     epochs, batch_size, lr, weight_decay, optimiser, schedule, precision, average, patience
         See :class:`noracle.learn.settings.Settings`.
     validation_share, patience
@@ -196,6 +199,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         hidden: Sequence[int] = (500,),
         recipe: Literal["plain", "consistency"] = "plain",
         classes: Any = None,
+        said_by: Sequence[str] | None = None,
         epochs: int = 50,
         batch_size: int = 256,
         lr: float = 1e-3,
@@ -395,6 +399,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             "transition": T if isinstance(T, str) else _from_transition(T),
             "classes": None if classes is None else np.asarray(list(classes)).tolist(),
             "hidden": [int(size) for size in self.hidden],
+            "said_by": None if self.said_by is None else [str(name) for name in self.said_by],
             "loss_options": options and {k: _plain(v) for k, v in options.items()},
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
