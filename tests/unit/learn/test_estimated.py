@@ -343,7 +343,12 @@ class TestClassifier:
             self.fitted(checkpoint=tmp_path / "c.pt", transition="uniform")
 
     @pytest.mark.parametrize(
-        "wrong", [{"recipe": "plain"}, {"validation_share": 0.0}, {"transition": "guessed"}]
+        "wrong",
+        [
+            {"recipe": "plain", "loss_options": None},
+            {"validation_share": 0.0},
+            {"transition": "guessed"},
+        ],
     )
     def test_what_it_needs_is_named(self, wrong) -> None:
         with pytest.raises(ArgumentError, match=r"transition (estimated )?must"):

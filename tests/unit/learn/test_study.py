@@ -701,8 +701,14 @@ def test_trials_that_share_the_card_are_the_trials_alone(tmp_path: Path) -> None
 def test_labels_that_say_nothing_are_named(data, tmp_path) -> None:
     """A tenth of wrong labels among ten classes is a label at random: before, nobody said so."""
     noisy = LabelSetting(name="noisy:0.1", way="noisy", noise=0.1)
-    short = plan(algorithms=("SCL-NL",), labels=(noisy,), rates=(1e-2,), seeds=(0,), epochs=1)
-    short = dataclasses.replace(short, select_epochs=1)
+    short = plan(
+        algorithms=("SCL-NL",),
+        labels=(noisy,),
+        rates=(1e-2,),
+        seeds=(0,),
+        epochs=1,
+        select_epochs=1,
+    )
     said = (
         "noisy:0.1 must say something of 10 classes; got 1 - ηK = 0, where 0 is a label at random"
     )
@@ -719,8 +725,12 @@ def test_every_row_of_the_literature_can_be_named(data) -> None:
     for name in (*table, "PC-sigmoid", *robust, *others, *sets):
         one = Trial(algorithm=name, labels="uniform", lr=1e-3, seed=0, epochs=1)
         found = run_trial(data, one, ALGORITHMS[name], UNIFORM, TRAINING, device=CPU)
-        assert "fault" not in found, name
-        assert found["points"][-1]["test"] > 0
+        if name == "ROB-WMAE":  # the counted T has a negative sum: said, and a cell of the table
+            assert "Use base mae or gce" in found["fault"]
+            assert found["points"] == []
+        else:
+            assert "fault" not in found, name
+            assert found["points"][-1]["test"] > 0
 
 
 def test_labels_of_the_data_and_labels_from_its_matrices(data) -> None:

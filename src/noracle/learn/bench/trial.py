@@ -420,6 +420,18 @@ def run_trial(
     rows = torch.from_numpy((data.truth if known else said)[shown].astype(np.int64))
     mask = label_mask(rows, data.n_classes)
     mask = ~mask if known else mask
+    about = {
+        "noise": round(float(wrong), 5),
+        "n_items": len(kept),
+        "n_held_out": len(held),
+        "oracle": transition.oracle or algorithm.loss == "supervised",
+    }
+    try:
+        loss.make_context(transition)
+    except ArgumentError as error:  # this T does not suit this loss: a cell, not the whole study
+        fault = {"fault": str(error), "points": [], "transition": transition.summary()}
+        seconds_of = {"seconds": time.perf_counter() - began, "seconds_per_epoch": None}
+        return {**fault, **about, **seconds_of}
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
     steps = trial.epochs * math.ceil(len(shown) / training.batch_size)
     spared = torch.from_numpy(np.isin(shown, held)) if len(shown) > len(kept) else None
@@ -452,10 +464,7 @@ def run_trial(
     return {
         **fault,
         "points": judge.points,
-        "noise": round(float(wrong), 5),
-        "n_items": len(kept),
-        "n_held_out": len(held),
-        "oracle": transition.oracle or algorithm.loss == "supervised",
+        **about,
         "transition": judge.transition.summary(),
         **({"transition_off": _off(judge.transition, data, said)} if judge.recipe else {}),
         "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
