@@ -52,6 +52,8 @@ RAREST = 1e-4
 """Smallest share of a class, so that its logarithm is finite."""
 DOUBT = 0.1
 """Share of labels at random in the T that an estimate starts from: zeros could not move."""
+BELIEF = 100
+"""Labels of each class that count as if drawn from the T that an estimate starts from."""
 MEMORY = 2
 """Epochs of which an estimate of T remembers the labels."""
 SCALES = [2 ** (i / 4) for i in range(-4, 13)]
@@ -100,6 +102,7 @@ class Consistency(nn.Module):
     seen: Tensor
     moved: Tensor
     transition: Tensor
+    start: Tensor
     tally: Tensor
     scales: Tensor
     surprise: Tensor
@@ -135,7 +138,7 @@ class Consistency(nn.Module):
         require(T.shape == (k, k), f"transition must be {k} × {k}; got {tuple(T.shape)}.")
         if spared is not None:
             require(spared.shape == (n,), f"spared must have {n} rows; got {tuple(spared.shape)}.")
-            T = (1 - DOUBT) * T + DOUBT / k
+            T = start_of(ruled_out, T.to(ruled_out.device))
         T = T.to(ruled_out.device)
         require_class_left((ruled_out.float() @ (T <= 0).float().T > 0).cpu())
         self.views, self.strong, self.weight = views, strong, weight
@@ -147,7 +150,8 @@ class Consistency(nn.Module):
             ("prior", shares),
             ("seen", torch.full((k,), 1 / k)),
             ("moved", torch.zeros(n, dtype=torch.bool)),
-            ("transition", T),
+            ("transition", T.clone()),
+            ("start", T),
             ("tally", T * (0.0 if spared is None else MEMORY * float(spared.sum()) / k)),
             ("scales", torch.tensor(SCALES)),
             ("surprise", 1e-6 * torch.tensor(SCALES).log().abs()),  # starts from 1
@@ -217,7 +221,7 @@ class Consistency(nn.Module):
         self._estimate()
 
     def _estimate(self) -> None:
-        rows = self.tally + RAREST
+        rows = self.tally / MEMORY + BELIEF * self.start
         self.transition.copy_(rows / rows.sum(dim=1, keepdim=True))
         self.temperature.copy_(self.scales[self.surprise.argmin()])
 
@@ -242,6 +246,25 @@ class Consistency(nn.Module):
         self.moved.zero_()
 
 
+def start_of(ruled_out: Tensor, transition: Tensor) -> Tensor:
+    """A T with a share of noise whose columns are as frequent as the classes were ruled out, where
+    true classes are equally frequent.
+
+    Examples
+    --------
+    >>> mask = torch.tensor([[True, False, False], [False, True, False], [True, False, False], [True, False, False]])
+    >>> start_of(mask, torch.full((3, 3), 1 / 3)).round(decimals=2)[0].tolist()
+    [0.75, 0.25, 0.0]
+    """
+    k = len(transition)
+    T = (1 - DOUBT) * transition + DOUBT / k
+    shares = (ruled_out.float().sum(dim=0) / ruled_out.sum().clamp(min=1)).clamp(min=RAREST)
+    for _ in range(50):  # rows sum to 1, columns to their shares
+        T = T * (shares / T.mean(dim=0))
+        T = T / T.sum(dim=1, keepdim=True)
+    return T
+
+
 def evidence(ruled_out: Tensor, transition: Tensor) -> Tensor:
     """What labels say: log L under each class (n, K), less its maximum; -inf where T makes a label
     impossible.
@@ -249,7 +272,7 @@ def evidence(ruled_out: Tensor, transition: Tensor) -> Tensor:
     Examples
     --------
     >>> T = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.0, 0.5], [0.6, 0.4, 0.0]])
-    >>> evidence(torch.tensor([[False, True, False]]), T).exp().tolist()
+    >>> evidence(torch.tensor([[False, True, False]]), T).exp().round(decimals=3).tolist()
     [[1.0, 0.0, 0.5]]
     """
     said, never = ruled_out.to(transition.dtype).unsqueeze(1), transition <= 0

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, require, require_evidence, require_rows
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
-from noracle.learn.consistency import Consistency
+from noracle.learn.consistency import BELIEF, Consistency
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
 from noracle.learn.losses import (
     Context,
@@ -533,7 +533,8 @@ class ModelFit:
         mask, loss = torch.from_numpy(self.labels.mask[held]), get_loss("fwd")
         scale = best_scel(logits, mask, loss.make_context(recipe.learnt()))[1]
         chances = (logits / scale).double().softmax(dim=1).numpy()
-        return likeliest_transition(chances, self.labels.codes[held])[0]
+        about = {"expected": recipe.start.double().cpu().numpy(), "belief": BELIEF}
+        return likeliest_transition(chances, self.labels.codes[held], **about)[0]
 
     def estimate_transition(
         self, rows: Rows, *, seeds: Sequence[int], progress: Progress | None = None

@@ -389,7 +389,12 @@ def estimate_transition(
 
 
 def likeliest_transition(
-    class_probabilities: ArrayLike, ruled_out: ArrayLike, *, rounds: int = 500
+    class_probabilities: ArrayLike,
+    ruled_out: ArrayLike,
+    *,
+    expected: ArrayLike | None = None,
+    belief: float = 0.0,
+    rounds: int = 500,
 ) -> tuple[Transition, Matrix]:
     """T from a model's chances of the *true* classes and labels that it was not trained on, without
     any true label; and the standard error of each entry.
@@ -407,6 +412,9 @@ def likeliest_transition(
         p, one row an item.
     ruled_out
         One class for each of these items, or several padded with -1.
+    expected, belief
+        A matrix, and so many labels of each class that count as if drawn from it: few labels alone
+        make a wild matrix.
     rounds
         Steps of EM at most.
 
@@ -426,10 +434,11 @@ def likeliest_transition(
     rows, columns = np.nonzero(said >= 0)
     require_evidence(rows.size, "ruled_out", "must name a class for some item", "none")
     parts = [p[rows[said[rows, columns] == c]] for c in range(k)]
-    T = np.full((k, k), 1 / k)
+    T = np.full((k, k), 1 / k) if expected is None else np.asarray(expected, dtype=np.float64)
+    before = belief * T + _TINY
     for _ in range(rounds):
         seen = [part / np.maximum(part @ T[:, c], _TINY)[:, None] for c, part in enumerate(parts)]
-        tally = T * np.stack([each.sum(axis=0) for each in seen], axis=1) + _TINY
+        tally = T * np.stack([each.sum(axis=0) for each in seen], axis=1) + before
         new = tally / tally.sum(axis=1, keepdims=True)
         done, T = np.abs(new - T).max() < 1e-7, new
         if done:
@@ -439,6 +448,7 @@ def likeliest_transition(
     for c, part in enumerate(parts):
         each = part / np.maximum(part @ T[:, c], _TINY)[:, None]
         information[:, c, :, c] = each.T @ each
+        information[range(k), c, range(k), c] += belief / np.maximum(T[:, c], 1e-5)
     for j in range(k):  # changes of row j that keep its sum, among entries that are free
         own = free[j].astype(float)
         tangent[j, :, j, :] = np.diag(own) - np.outer(own, own) / own.sum()
