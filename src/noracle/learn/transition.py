@@ -27,8 +27,16 @@ from numpy.typing import ArrayLike, NDArray
 from noracle.errors import SingularTransition, require, require_evidence, require_rows
 
 Source = Literal[
-    *("uniform", "given", "floor", "noisy", "interpolated", "evened", "oracle", "anchors"),
-    *("estimated", "trained"),
+    "uniform",
+    "given",
+    "floor",
+    "noisy",
+    "interpolated",
+    "evened",
+    "oracle",
+    "anchors",
+    "estimated",
+    "trained",
 ]
 Matrix = NDArray[np.float64]
 
