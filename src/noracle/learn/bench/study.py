@@ -260,10 +260,10 @@ def run_study(
     where = torch.device(best if device == "auto" else device)
     require(1 <= shared <= STREAMS, f"shared must be from 1 to {STREAMS}; got {shared}.")
     for setting in plan.labels:
-        left = 1 - setting.noise * data.n_classes
-        if setting.noise and abs(left) < UNINFORMATIVE:
+        strength = 1 - setting.noise * data.n_classes
+        if setting.noise and abs(strength) < UNINFORMATIVE:
             rule = f"labels {setting.name} must say something of {data.n_classes} classes"
-            came = f"1 - ηK = {left:.2g}, where 0 is a label at random"
+            came = f"1 - ηK = {strength:.2g}, where 0 is a label at random"
             text = f"{rule}; got {came}. Take a share well below {1 / data.n_classes:.3g}."
             warnings.warn(text, EvidenceWarning, stacklevel=2)
     book = Journal(Path(journal), same_study(data, plan), plan.labels)

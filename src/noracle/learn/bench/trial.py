@@ -227,7 +227,8 @@ class LabelSetting:
             rows = data.matrices.get(self.way, Transition.uniform(k).matrix)
             T = Transition(rows / rows.sum(axis=1, keepdims=True))  # printed ones are rounded
             if self.way == "weak" or self.way == "strong":
-                T = biased_transition(k, bias=self.way, rng=rng)
+                bias: Literal["weak", "strong"] = "weak" if self.way == "weak" else "strong"
+                T = biased_transition(k, bias=bias, rng=rng)
             T = T.with_noise(self.noise) if self.noise else T
             anew = self.way in data.matrices  # each label on its own, as people gave them
             drawn = draw_ruled_out(y, transition=T, n_labels=s, replace=anew, rng=rng)
