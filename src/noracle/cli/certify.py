@@ -12,7 +12,7 @@ from noracle.cli._options import Output, option, values, with_options
 from noracle.cli._output import read_json, working
 from noracle.cli._ratings import RatingSources
 from noracle.counts.ratings import count_ratings
-from noracle.errors import require
+from noracle.errors import ArgumentError, require
 from noracle.evidence import Ratings
 from noracle.results import Certificate, Check
 from noracle.superhuman.assumptions import check_assumptions
@@ -65,9 +65,7 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
         results: list[Certificate] = []
         about = values(own, "system", "known", "model")
         if own.model is not None:
-            rule = "--model must come with --ratings and without --counts; got no names of raters"
-            require(loaded is not None, f"{rule}.")
-            about["trained_on_annotators"] = _recorded(loaded, own)
+            about["trained_on_annotators"] = _recorded(loaded, own.model, own.trained_on_annotators)
         for name in names:
             check = None
             if own.known is not None and loaded is not None:
@@ -80,10 +78,14 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
     raise typer.Exit(0 if all(r.certified for r in results) else 1)
 
 
-def _recorded(ratings: Ratings, own: _CertifyOptions) -> Trained:
+def _recorded(ratings: Ratings | None, model: str, stated: Trained) -> Trained:
     """What the record of a model says of its training."""
-    head = read_json(str(Path(str(own.model)) / "model.json"), "--model: model.json")
+    rule = "--model must come with --ratings and without --counts; got no names of raters."
+    if ratings is None:
+        raise ArgumentError(rule)
+    head = read_json(str(Path(model) / "model.json"), "--model: model.json")
     params = head.get("params") if isinstance(head, dict) else None
-    rule = "--model must be a folder that 'noracle learn fit' finished"
-    require(isinstance(params, dict), f"{rule}; got {own.model!r} with another model.json.")
-    return recorded_training(ratings, params.get("said_by"), stated=own.trained_on_annotators)
+    if not isinstance(params, dict):
+        rule = "--model must be a folder that 'noracle learn fit' finished"
+        raise ArgumentError(f"{rule}; got {model!r} with another model.json.")
+    return recorded_training(ratings, params.get("said_by"), stated=stated)
