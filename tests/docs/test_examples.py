@@ -116,6 +116,7 @@ LONG = {  # seconds each
     "docs/how-to/compare-systems.md",
     "docs/how-to/large-data.md",
     "docs/how-to/targeted-routing.md",
+    "docs/tutorial/from-rule-outs-to-a-certificate.md",
 }
 
 

@@ -301,8 +301,9 @@ def estimate_accuracy(
         assumptions=_assumptions(counts, groups, settings, population, grouped, refuted, estimate),
     )
     if settings.interval == "wald" and not _wald_is_sound(estimate):
+        other = "fixed-n" if settings.method == "scores" else "exact"  # the one that fits
         warnings.warn(
-            f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval='exact'.",
+            f"interval='wald' is unreliable here (value {estimate.value:.3g}, n = {whole.n}); use interval={other!r}.",
             GuaranteeWarning,
             stacklevel=2,
         )

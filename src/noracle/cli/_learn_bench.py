@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -222,10 +223,10 @@ def _named(algorithm: str) -> str:
 
 EXAMPLE = opt.paragraphs("""Labels: WAY[:OPTION]…
 WAY is uniform, noisy:SHARE (so many rule out the truth), weak or strong (biased), people (four classes are shown and one is ruled out that
- the annotator did not name) or given (those of the file).
+ the annotator did not name) or given (those of the file). With --real: acl (its array ruled_out), or NAME of a matrix T_NAME in it.
 OPTION is iid (drawn anew from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (an item).
 Example:
-noracle learn bench digits.npz --labels uniform --labels noisy:0.1 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
+noracle learn bench digits.npz --labels uniform --labels noisy:0.05 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
 noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --labels people:iid --rule accuracy --rule scel --seeds 3
 True labels make the labels and judge the models. Run the same command again after an interruption: it goes on where it was.""")
 
@@ -236,12 +237,15 @@ TEN = (
 _LABEL_OPTIONS = {"iid": "ablation", "evened": "ablation", "labels": "n_labels"} | {
     name: name for name in ("noise", "removed")
 }
-_TRAINED_WITH = ("batch_size", "weight_decay", "average", "precision", "holdout", "every", "flip")
-WAYS = ("uniform", "noisy", "weak", "strong", "people", "given")
+_TRAINED_WITH = (
+    *("batch_size", "weight_decay", "average", "precision", "holdout", "every", "flip"),
+    *("stem", "optimiser", "schedule"),
+)
+WAYS = ("uniform", "noisy", "weak", "strong", "people", "given", "acl")
 
 
-def parse_labels(text: str) -> LabelSetting:
-    """One ``--labels`` value.
+def parse_labels(text: str, matrices: Iterable[str] = ()) -> LabelSetting:
+    """One ``--labels`` value; ``matrices`` are names of ways that a file adds.
 
     Examples
     --------
@@ -269,9 +273,10 @@ def parse_labels(text: str) -> LabelSetting:
             raise ArgumentError(f"{rule}, as noisy:0.1:removed=0.5; got {text!r}.")
         said[known] = made
     noisy = "noise" in said and way in ("noisy", "uniform")
-    rule = f"--labels must begin with {', '.join(WAYS)} (noisy with its share, as noisy:0.1)"
-    require(way in WAYS and (way == "noisy") == noisy, f"{rule}; got {text!r}.")
-    return LabelSetting(name=text, way=way, **said)  # type: ignore[arg-type]
+    ways = (*WAYS, *matrices)
+    rule = f"--labels must begin with {', '.join(ways)} (noisy with its share, as noisy:0.1)"
+    require(way in ways and (way == "noisy") == noisy, f"{rule}; got {text!r}.")
+    return LabelSetting(name=text, way=way, **said)
 
 
 _reading, _tried = panel("Reading the files"), panel("What is tried")
@@ -294,6 +299,7 @@ class _BenchOptions:
         "Ordinary labels of several people, for 'people'; default the array annotators."
     )
     classes: str | None = _reading("All classes; default those in the file.", "A,B,C")
+    real: opt.File = _reading("npz file with labels of FILE's items, or matrices to draw from.")
     algorithm: opt.Names = _tried(
         "Rows; default the ten of the CLImage paper and supervised. A wrong name lists all."
     )
@@ -316,6 +322,13 @@ class _BenchOptions:
     batch_size: int = _training("Items a step.", default=512, min=1)
     weight_decay: float = _training("Pull of all weights to 0.", default=1e-4)
     average: float = _training("Decay of the average of weights; 0 is none.", default=0.0)
+    stem: Literal["imagenet", "small"] = _training(
+        "First layer of a resnet: 7×7 and a pool, or 3×3.", default="imagenet"
+    )
+    optimiser: Literal["adam", "sgd"] = _training("How steps are taken.", default="adam")
+    schedule: Literal["constant", "cosine", "one-cycle"] = _training(
+        "Learning rate over time.", default="constant"
+    )
     precision: Literal["fp32", "bf16", "fp64"] = _training(
         "Numbers inside the model.", default="fp32"
     )
@@ -351,9 +364,11 @@ def bench(own: _BenchOptions, output: Output) -> None:
     rules: list[Any] = list(dict.fromkeys(opt.names(own.rule) or ["accuracy"]))
     for name in rules:
         require(name in RULES, f"--rule must be {', '.join(RULES)}; got {name!r}.")
+    real = _read_real(own.real)
+    columns = opt.names(own.labels) or ["uniform"]
     plan = StudyPlan(
         algorithms=tuple(opt.names(own.algorithm) or TEN),
-        labels=tuple(parse_labels(text) for text in opt.names(own.labels) or ["uniform"]),
+        labels=tuple(parse_labels(text, real.matrices) for text in columns),
         rates=tuple(own.lr or RATES),
         seeds=tuple(range(own.seeds)),
         epochs=own.epochs,
@@ -365,7 +380,7 @@ def bench(own: _BenchOptions, output: Output) -> None:
             **{name: getattr(own, name) for name in _TRAINED_WITH},
         ),
     )
-    reader = _BenchReader(own=own, ways={s.way for s in plan.labels})
+    reader = _BenchReader(own=own, ways={s.way for s in plan.labels}, real=real)
     with working("reading"):
         pairs = zip(own.files, tests, strict=True)
         sets = _distinct([reader.read(file, other) for file, other in pairs])
@@ -403,11 +418,38 @@ def bench(own: _BenchOptions, output: Output) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Real:
+    """Labels that people or machines gave, and matrices of such labels by name."""
+
+    ruled_out: Any = None
+    matrices: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def _read_real(path: str | None) -> _Real:
+    """The arrays ruled_out and T_NAME of an npz file."""
+    if path is None:
+        return _Real()
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        came = f"{path!r}, which cannot be read"
+        raise ArgumentError(f"--real must be an npz file of arrays; got {came}.") from error
+    said = arrays.pop("ruled_out", None)
+    said = None if said is None else said.reshape(len(said), -1).astype(np.int64)
+    named = {name.removeprefix("T_"): T for name, T in arrays.items() if name.startswith("T_")}
+    return _Real(ruled_out=said, matrices=named)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchReader:
     """Files as the data of a study."""
 
     own: _BenchOptions
     ways: set[str]
+    real: _Real
 
     def read(self, file: str, test: str | None) -> TrialData:
         """One data set. Words, means and scales come from the items to train on alone."""
@@ -424,6 +466,13 @@ class _BenchReader:
         read = read_items(file, ruled_out=given, classes=opt.names(self.own.classes), **about)
         known = _known(read, file)
         votes = self._votes(file, read)
+        ruled_out = read.ruled_out
+        if "acl" in self.ways:
+            ruled_out, n = self.real.ruled_out, len(read)
+            came = "none" if ruled_out is None else f"{len(ruled_out)} rows"
+            rule = f"--labels acl must come with --real, an npz whose ruled_out has {n} rows"
+            require(ruled_out is not None and len(ruled_out) == n, f"{rule}; got {came}.")
+        matrices = {name: T for name, T in self.real.matrices.items() if name in self.ways}
         if test is None:
             require(0 < share < 1, f"--test-share must be in (0, 1); got {share}.")
             order = np.random.default_rng(0).permutation(known)
@@ -447,7 +496,8 @@ class _BenchReader:
             test_items=_pick(made.prepare(other.items), test_rows),
             test_truth=test_truth[test_rows],
             n_classes=read.n_classes,
-            ruled_out=None if read.ruled_out is None else read.ruled_out[rows],
+            ruled_out=None if ruled_out is None else ruled_out[rows],
+            matrices=matrices,
             annotators=None if votes is None else votes[rows],
         )
 

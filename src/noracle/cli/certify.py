@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, option, values, with_options
-from noracle.cli._output import working
+from noracle.cli._output import read_json, working
 from noracle.cli._ratings import RatingSources
 from noracle.counts.ratings import count_ratings
-from noracle.errors import require
+from noracle.errors import ArgumentError, require
+from noracle.evidence import Ratings
 from noracle.results import Certificate, Check
 from noracle.superhuman.assumptions import check_assumptions
 from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
 from noracle.superhuman.difference import CeilingName, Ties
-from noracle.superhuman.statement import Trained
+from noracle.superhuman.statement import Trained, recorded_training
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
@@ -30,6 +32,10 @@ class _CertifyOptions:
     trained_on_annotators: Trained = option(
         "Was the system trained on labels of these annotators? It must be stated.",
         default="unknown",
+    )
+    model: str | None = option(
+        "Model that 'learn fit' made: its record of who made the labels settles the question above.",
+        "MODEL_DIR",
     )
     known: opt.File = option("item, label: true labels of some items, to check assumption (6).")
     test: Test = option("How the claim is tested.", default="betting")
@@ -57,7 +63,9 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
         simple = given.items is None and own.aggregate in ("plurality", "majority")
         evidence = counted if loaded is None or simple else loaded
         results: list[Certificate] = []
-        about = values(own, "system", "known")
+        about = values(own, "system", "known", "model")
+        if own.model is not None:
+            about["trained_on_annotators"] = _recorded(loaded, own.model, own.trained_on_annotators)
         for name in names:
             check = None
             if own.known is not None and loaded is not None:
@@ -68,3 +76,16 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
     one = len(results) == 1
     output.emit("Better than the annotators?", results, single=one, seed=own.seed, more=checks)
     raise typer.Exit(0 if all(r.certified for r in results) else 1)
+
+
+def _recorded(ratings: Ratings | None, model: str, stated: Trained) -> Trained:
+    """What the record of a model says of its training."""
+    rule = "--model must come with --ratings and without --counts; got no names of raters."
+    if ratings is None:
+        raise ArgumentError(rule)
+    head = read_json(str(Path(model) / "model.json"), "--model: model.json")
+    params = head.get("params") if isinstance(head, dict) else None
+    if not isinstance(params, dict):
+        rule = "--model must be a folder that 'noracle learn fit' finished"
+        raise ArgumentError(f"{rule}; got {model!r} with another model.json.")
+    return recorded_training(ratings, params.get("said_by"), stated=stated)

@@ -256,11 +256,13 @@ def _no_ruled_out() -> EvidenceError:
 
 
 def read_transition(value: str, n_classes: int) -> str | Transition:
-    """``uniform``, ``anchors``, or a matrix in a file; a file that says ``oracle`` keeps the word."""
-    if value in ("uniform", "anchors"):
+    """``uniform``, ``anchors``, ``estimated``, or a matrix in a file; a file that says ``oracle``
+    keeps the word.
+    """
+    if value in ("uniform", "anchors", "estimated"):
         return value
     path = Path(value)
-    rule = "--transition must be uniform, anchors or a JSON, CSV or npy file"
+    rule = "--transition must be uniform, anchors, estimated or a JSON, CSV or npy file"
     require(path.is_file(), f"{rule}; got {value!r}. Check the path.")
     kind, oracle = path.suffix.lower(), False
     stored = console.read_json(value, "--transition") if kind == ".json" else None
@@ -307,12 +309,14 @@ def train(
         made = fit_input(read, rows, scale=own.scale, max_words=own.max_words)
         X = made.prepare(read.items)
     settings = {name: getattr(own, name) for name in _TRAINED_WITH}
+    stops = own.patience is not None or own.transition == "estimated"
     classifier = ComplementaryClassifier(
         transition=transition,
         hidden=tuple(hidden),
         classes=list(range(read.n_classes)),
         checkpoint=folder / CHECKPOINT,
-        validation_share=own.validation_share if own.patience is not None else 0.0,
+        validation_share=own.validation_share if stops else 0.0,
+        said_by=opt.names(own.said_by),
         verbose=sys.stderr.isatty() and not console.settings.quiet,
         random_state=own.seed,
         **settings,
@@ -336,6 +340,7 @@ def train(
         "words": len(made.words),
     }
     said = {**settings, "validation_share": own.validation_share, "seed": own.seed}
+    said |= {"said_by": ", ".join(classifier.said_by)} if classifier.said_by else {}
     return TrainingRun(
         system=folder.resolve().name,
         folder=str(folder),
@@ -435,9 +440,12 @@ class _FitOptions:
         "Also train on true labels in this column; without it none is used."
     )
     classes: str | None = _classes()
+    said_by: opt.Names = _reading(
+        "Who made the labels, for the record: certify --model refuses them as annotators."
+    )
     loss: str = _training("scl_nl, fwd, ure_ga, l_w, … (a wrong name lists all).", default="scl_nl")
     transition: str = _training(
-        "uniform, anchors (estimated without true labels), or a JSON, CSV or npy matrix; rows true.",
+        "uniform, anchors or, with recipe consistency, estimated (both without true labels); or a JSON, CSV or npy matrix; rows true.",
         default="uniform",
     )
     model: Literal["linear", "mlp", "resnet18", "resnet34"] = _training(

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from noracle._version import __version__
 from noracle.accuracy.score import transition_scores
-from noracle.errors import ArgumentError, MissingExtra, require
+from noracle.errors import ArgumentError, EvidenceWarning, MissingExtra, require
 
 try:
     import torch
@@ -123,7 +124,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         :class:`Transition`, which knows whether true labels were seen; or ``"anchors"``: T is first
         estimated from the labels alone, see :func:`noracle.learn.transition.estimate_transition`.
         Anchors need thousands of items and classes that a model can tell apart; with few, uniform
-        is often nearer.
+        is often nearer. ``"estimated"`` (recipe consistency, labels that may be wrong and biased):
+        T is estimated while the model learns, from the labels of the held-out items, which teach
+        nothing else; see :func:`noracle.learn.transition.likeliest_transition`.
     model, hidden
         ``"linear"``, ``"mlp"`` with these hidden layers, ``"resnet18"``, ``"resnet34"`` (3×3 stem
         up to 64 pixels), a ``torch.nn.Module`` that gives logits (it is copied), or a function
@@ -133,6 +136,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         unless ``loss_options={"flip": False}``.
     classes
         All class names; by default all that occur in ``ruled_out`` and ``label``.
+    said_by
+        Who made the labels, for the record that ``save`` keeps: a certificate against people whose
+        labels it was trained on is refused, see :func:`noracle.superhuman.recorded_training`.
     epochs, batch_size, lr, weight_decay, optimiser, schedule, precision, average, patience
         See :class:`noracle.learn.settings.Settings`.
     validation_share, patience
@@ -181,7 +187,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """
 
     __metadata_request__fit = {"ruled_out": UNUSED}  # noqa: RUF012 (scikit-learn's way to say so)
-    __metadata_request__score = {"ruled_out": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"ruled_out": UNUSED, "label": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -193,6 +199,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         hidden: Sequence[int] = (500,),
         recipe: Literal["plain", "consistency"] = "plain",
         classes: Any = None,
+        said_by: Sequence[str] | None = None,
         epochs: int = 50,
         batch_size: int = 256,
         lr: float = 1e-3,
@@ -274,6 +281,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             prepare=prepare,
             recipe=self.recipe,
             recipe_options=recipe_options,
+            estimated=self.transition == "estimated" if isinstance(self.transition, str) else False,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
         if given is None:
@@ -331,6 +339,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         X: Any,
         ruled_out: Any = None,
         *,
+        label: Any = None,
         sample_weight: ArrayLike | None = None,
         y: Any = None,
     ) -> float:
@@ -338,23 +347,43 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         over an item's labels, then over items.
 
         It is unbiased if T is right, and may lie outside [0, 1]. ``estimate_model_accuracy`` gives
-        its interval.
+        its interval. With ``label=``, the true classes, it is the accuracy on items that have one.
 
         Raises
         ------
         SingularTransition
             If T has no inverse to speak of.
+
+        Warns
+        -----
+        EvidenceWarning
+            If no accuracy explains the labels, as where true labels were passed as ruled-out ones.
         """
         check_is_fitted(self)
         answers = np.searchsorted(self.classes_, self.predict(X))
-        said, n = self._one_of(ruled_out, y, None), len(answers)
+        n, weight = len(answers), check_weight(sample_weight, answers)
+        if label is not None:
+            rule = "label must come alone"
+            require(ruled_out is None and y is None, f"{rule}; got ruled-out classes too.")
+            known = read_labels(None, label, classes=self.classes_, n=n).known
+            used = known >= 0 if weight is None else (known >= 0) & (weight > 0)
+            each = (answers == known)[used]
+            return float(np.average(each, weights=None if weight is None else weight[used]))
+        said = self._one_of(ruled_out, y, None)
         labels = read_labels(said, None, classes=self.classes_, n=n)
-        weight = check_weight(sample_weight, answers)
         self.transition_.inverse()  # a singular T is named as such
         scores = transition_scores(self.transition_.matrix)
         used = labels.some if weight is None else labels.some & (weight > 0)
         mask = labels.mask[used]
         each = (mask * scores.T[answers[used]]).sum(axis=1) / mask.sum(axis=1)
+        if each.mean() + 5 * each.std() / len(each) ** 0.5 + 5 / len(each) < 0:
+            came = f"an estimated accuracy of {each.mean():.3g}, which no model has"
+            remedy = "Pass true classes as label=; else the labels do not follow T"
+            warnings.warn(
+                f"ruled_out must be what the items are not; got {came}. {remedy}.",
+                EvidenceWarning,
+                stacklevel=2,
+            )
         return float(np.average(each, weights=None if weight is None else weight[used]))
 
     def save(self, path: str | Path) -> None:
@@ -370,6 +399,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             "transition": T if isinstance(T, str) else _from_transition(T),
             "classes": None if classes is None else np.asarray(list(classes)).tolist(),
             "hidden": [int(size) for size in self.hidden],
+            "said_by": None if self.said_by is None else [str(name) for name in self.said_by],
             "loss_options": options and {k: _plain(v) for k, v in options.items()},
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
@@ -484,10 +514,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """The matrix, or None where it is to be estimated."""
         k = len(labels.classes)
         if isinstance(self.transition, str):
-            rule = "transition must be uniform, anchors, a matrix or a Transition"
-            known = self.transition in ("uniform", "anchors")
+            rule = "transition must be uniform, anchors, estimated, a matrix or a Transition"
+            known = self.transition in ("uniform", "anchors", "estimated")
             require(known, f"{rule}; got {self.transition!r}.")
-            return Transition.uniform(k) if self.transition == "uniform" else None
+            if self.transition == "estimated":
+                rule = "transition estimated must come with recipe consistency, a validation_share"
+                came = f"{self.recipe}, {self.validation_share} and {(labels.known >= 0).sum()}"
+                ok = self.recipe == "consistency" and self.validation_share > 0
+                ok = ok and not (labels.known >= 0).any()
+                require(ok, f"{rule} and no label; got {came}. Other recipes have anchors.")
+            return None if self.transition == "anchors" else Transition.uniform(k)
         given = self.transition
         given = given if isinstance(given, Transition) else Transition(given)
         if self.classes is not None:

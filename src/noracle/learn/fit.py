@@ -17,12 +17,26 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, require, require_evidence, require_rows
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
-from noracle.learn.consistency import Consistency
+from noracle.learn.consistency import BELIEF, Consistency
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
-from noracle.learn.losses import Context, Loss, Weights, cpe_i_loss, get_loss, label_mask, scel
+from noracle.learn.losses import (
+    Context,
+    Loss,
+    Weights,
+    best_scel,
+    cpe_i_loss,
+    get_loss,
+    label_mask,
+    scel,
+)
 from noracle.learn.models import channels_last, make_model
 from noracle.learn.settings import History, Settings
-from noracle.learn.transition import Transition, estimate_transition, padded_classes
+from noracle.learn.transition import (
+    Transition,
+    estimate_transition,
+    likeliest_transition,
+    padded_classes,
+)
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -405,6 +419,7 @@ class ModelFit:
     prepare: nn.Module | None
     recipe: str = "plain"
     recipe_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    estimated: bool = False
     checkpoint: Path | None = None
 
     @property
@@ -429,8 +444,11 @@ class ModelFit:
         progress: Progress | None = None,
         prior: Any = None,
     ) -> tuple[nn.Module, Context, History]:
-        """Train one model on these rows; stop early by the labels of the ``held`` ones."""
+        """Train one model on these rows; stop early by the labels of the ``held`` ones. Where T is
+        estimated, their views are seen too, and their labels say what T is.
+        """
         table, model = self.table, self.make(seed).to(self.device)
+        own_rows, rows = rows, np.union1d(rows, held) if self.estimated else rows
         if self.prepare is not None:
             self.prepare.to(self.device)
         weight = None if self.weight is None else torch.tensor(self.weight, dtype=torch.float32)
@@ -438,19 +456,31 @@ class ModelFit:
         own = None if weight is None else weight[used]
         context = _context(loss, transition, table[used], own, prior).to(self.device)
         data = Batches(items=items, labels=table, weight=weight)
-        objective, data = self._objective(loss, context, data)
+        whole = np.arange(len(data)) if len(data) == self.items.shape[0] else rows
+        spared = torch.from_numpy(np.isin(whole, held)) if self.estimated else None
+        objective, data = self._objective(loss, context, data, spared)
+        recipe = objective
         file = self.checkpoint
         if file is not None:
             file = file.with_name(file.name + stage)
-            objective = Marked(objective, self._mark(loss, transition, rows))
+            objective = Marked(objective, self._mark(loss, transition, own_rows))
             _same_mark(file, objective.mark)
-        validate = self._validate(loss, context, held) if len(held) else None
+        validate = None
+        if spared is not None:
+            validate = self._validate_estimated(loss, recipe, held)
+        elif len(held):
+            validate = self._validate(loss, context, held)
         patience = self.settings.patience if len(held) else None
         settings = dataclasses.replace(self.settings, seed=seed, patience=patience)
         options: dict[str, Any] = {"validate": validate, "checkpoint": file, "progress": progress}
-        return model, context, train(model, data, objective, settings, **options)
+        history = train(model, data, objective, settings, **options)
+        if spared is not None:
+            context = loss.make_context(self._likeliest(model, recipe, held)).to(self.device)
+        return model, context, history
 
-    def _objective(self, loss: Loss, context: Context, data: Batches) -> tuple[nn.Module, Batches]:
+    def _objective(
+        self, loss: Loss, context: Context, data: Batches, spared: Tensor | None
+    ) -> tuple[nn.Module, Batches]:
         mask = data.labels[:, :-1].contiguous()
         if self.recipe == "consistency":
             options = dict(self.recipe_options)
@@ -464,7 +494,11 @@ class ModelFit:
             options.setdefault("ramp", max(1, min(5000, steps // 3)))
             if options.get("prior") is not None:
                 options["prior"] = torch.as_tensor(options["prior"])
-            recipe = Consistency(mask.to(self.device), views, **options)
+            if not context.transition.is_uniform:
+                rule = "label must not come with recipe consistency and a T that is not uniform"
+                require(not data.labels[:, -1].any(), f"{rule}; got some.")
+                options["transition"] = torch.tensor(context.transition.matrix)
+            recipe = Consistency(mask.to(self.device), views, spared=spared, **options)
             return recipe, dataclasses.replace(data, labels=torch.arange(len(data)))
         if loss.name in EXACT or not data.labels[:, -1].any():
             plain = PlainObjective(loss, context, self.prepare)
@@ -480,6 +514,27 @@ class ModelFit:
             return -held_out_scel(logits.to(self.device), labels, weight, loss, context)
 
         return score
+
+    def _validate_estimated(
+        self, loss: Loss, recipe: Any, held: Rows
+    ) -> Callable[[nn.Module], float]:
+        """SCEL at the best temperature, with T as it is at the time."""
+        mask = torch.from_numpy(self.labels.mask[held])
+
+        def score(model: nn.Module) -> float:
+            logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
+            return -best_scel(logits, mask, loss.make_context(recipe.learnt()))[0]
+
+        return score
+
+    def _likeliest(self, model: nn.Module, recipe: Any, held: Rows) -> Transition:
+        """T for the finished model, its chances at the best temperature."""
+        logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
+        mask, loss = torch.from_numpy(self.labels.mask[held]), get_loss("fwd")
+        scale = best_scel(logits, mask, loss.make_context(recipe.learnt()))[1]
+        chances = (logits / scale).double().softmax(dim=1).numpy()
+        about = {"expected": recipe.start.double().cpu().numpy(), "belief": BELIEF}
+        return likeliest_transition(chances, self.labels.codes[held], **about)[0]
 
     def estimate_transition(
         self, rows: Rows, *, seeds: Sequence[int], progress: Progress | None = None
@@ -510,7 +565,8 @@ class ModelFit:
     def _mark(self, loss: Loss, transition: Transition, rows: Rows) -> bytes:
         """A digest of what is trained and on what; of a memory map, of some rows."""
         items, recipe = self.items, sorted((k, str(v)) for k, v in self.recipe_options.items())
-        what = (loss.name, (sorted(loss.options.items()), recipe), self.recipe, items.shape)
+        how = f"{self.recipe} estimated" if self.estimated else self.recipe
+        what = (loss.name, (sorted(loss.options.items()), recipe), how, items.shape)
         digest = hashlib.sha256(repr(what).encode())
         if isinstance(items, np.memmap):
             some = np.linspace(0, len(items) - 1, min(len(items), 1000)).astype(int)

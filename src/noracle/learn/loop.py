@@ -197,6 +197,24 @@ def own_chance(device: torch.device) -> Iterator[None]:
             fork.__exit__(None, None, None)
 
 
+SMALL_STEP = 2e9
+"""Operations of a step up to which one thread trains: some hundredths of a second."""
+
+
+@contextlib.contextmanager
+def few_threads(model: nn.Module, batch_size: int) -> Iterator[None]:
+    """One thread of the processor where the steps of a model are small, for as long as this lasts."""
+    before = torch.get_num_threads()
+    size = sum(p.numel() for p in model.parameters())
+    dense = not any(isinstance(m, nn.modules.conv._ConvNd) for m in model.modules())
+    if dense and 6 * size * batch_size <= SMALL_STEP:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class ModelWithObjective(nn.Module):
     """Model and objective as one module, as data parallelism and checkpoints want it."""
 
@@ -526,7 +544,9 @@ def train(
     """Train in place, where the model lies; returns the history. With ``average`` the model ends
     with the averaged weights.
 
-    On the processor the same seed and number of threads give the same bits.
+    On the processor the same seed and number of threads give the same bits. A small model without
+    convolutions is trained by one thread: several gain little there, and on a busy machine they
+    wait for each other, which took 15 times as long.
 
     Parameters
     ----------
@@ -563,7 +583,11 @@ def train(
     if settings.precision == "fp64":
         whole.double()
     team = join_team(device)
-    with own_chance(device), contextlib.closing(Run(whole, data, settings, device, team)) as run:
+    with (
+        few_threads(model, settings.batch_size),
+        own_chance(device),
+        contextlib.closing(Run(whole, data, settings, device, team)) as run,
+    ):
         start = run.load(checkpoint)
         for epoch in range(start, settings.epochs):
             if settings.patience is not None and run.since_best >= settings.patience:

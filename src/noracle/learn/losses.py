@@ -140,7 +140,9 @@ class Context(nn.Module):
         self.inverse()
         least = self.smallest_column_sum
         rule = "transition must have an inverse with positive column sums for base wmae"
-        require(least > 1e-9, f"{rule}; got {least:.3g}. Use base mae or gce.")
+        came = f"{least:.3g} for class {int(self.column_sums.argmin())}" if least <= 1e-9 else ""
+        why = "wmae divides the loss of a class by that sum: a negative one would reward mistakes"
+        require(not came, f"{rule}; got {came}. {why}. Use base mae or gce.")
         return self.column_sums
 
     def trained(self) -> Transition:
@@ -559,6 +561,15 @@ def scel(
     """-log (Tᵀp)_ȳ per item, after dividing the logits by ``temperature``."""
     require(0 < temperature < math.inf, f"temperature must be positive; got {temperature}.")
     return fwd_loss(logits / temperature, ruled_out, context)
+
+
+def best_scel(logits: Tensor, ruled_out: Tensor, context: Context) -> tuple[float, float]:
+    """The least mean of -log (Tᵀp)_ȳ over some temperatures from 1/4 to 8, and its temperature: a
+    model that is too sure of itself is not judged by that.
+    """
+    scales = [2 ** (i / 4) for i in range(-8, 13)]
+    means = [scel(logits, ruled_out, context, temperature=t).double().mean() for t in scales]
+    return min(zip(map(float, means), scales, strict=True))
 
 
 def label_mask(ruled_out: Tensor, n_classes: int) -> Tensor:

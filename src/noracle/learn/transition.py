@@ -11,6 +11,7 @@ it repeats the word.
     evened        a matrix whose noise was kept and whose bias was taken away
     oracle        counted against true labels
     anchors       estimated from a fitted model, without true labels
+    estimated     the likeliest matrix for held-out labels and a model's chances, without true labels
     trained       a free parameter of the model
 """
 
@@ -26,7 +27,16 @@ from numpy.typing import ArrayLike, NDArray
 from noracle.errors import SingularTransition, require, require_evidence, require_rows
 
 Source = Literal[
-    "uniform", "given", "floor", "noisy", "interpolated", "evened", "oracle", "anchors", "trained"
+    "uniform",
+    "given",
+    "floor",
+    "noisy",
+    "interpolated",
+    "evened",
+    "oracle",
+    "anchors",
+    "estimated",
+    "trained",
 ]
 Matrix = NDArray[np.float64]
 
@@ -34,6 +44,7 @@ WORST_CONDITION = 1e6
 """Above this condition number the inverse multiplies noise so much that no risk can be estimated.
 """
 
+_TINY = 1e-12
 _SAME = 1e-9  # numbers that differ by less are equal
 
 
@@ -116,7 +127,7 @@ class Transition:
     def is_learnt(self) -> bool:
         """Whether the matrix was counted or estimated from data, so that it has its own error."""
         said = f"{self.source} {self.detail}"
-        return self.oracle or any(word in said for word in ("anchors", "trained"))
+        return self.oracle or any(word in said for word in ("anchors", "estimated", "trained"))
 
     def inverse(self) -> Matrix:
         """T⁻¹; rows sum to 1.
@@ -383,6 +394,77 @@ def estimate_transition(
         require_evidence(seen.sum(), "complementary_probabilities", rule, came, remedy=remedy)
         rows[j] = seen / seen.sum()
     return Transition(rows, "anchors", f"quantile {quantile:g} of {n} items")
+
+
+def likeliest_transition(
+    class_probabilities: ArrayLike,
+    ruled_out: ArrayLike,
+    *,
+    expected: ArrayLike | None = None,
+    belief: float = 0.0,
+    rounds: int = 500,
+) -> tuple[Transition, Matrix]:
+    """T from a model's chances of the *true* classes and labels that it was not trained on, without
+    any true label; and the standard error of each entry.
+
+    The labels have the likelihood Π_i Σ_j p_ij T[j, ȳ_i], which is concave in T: EM finds its
+    maximum. Errors are those of the observed information among rows that sum to 1; entries at 0
+    have none.
+
+    Assumes chances that are calibrated, and labels that depend on the item through its class alone;
+    several labels of an item count as independent.
+
+    Parameters
+    ----------
+    class_probabilities
+        p, one row an item.
+    ruled_out
+        One class for each of these items, or several padded with -1.
+    expected, belief
+        A matrix, and so many labels of each class that count as if drawn from it: few labels alone
+        make a wild matrix.
+    rounds
+        Steps of EM at most.
+
+    Examples
+    --------
+    >>> T, errors = likeliest_transition(np.repeat(np.eye(2), 50, axis=0), np.repeat([1, 0, 1], [45, 40, 15]))
+    >>> T.matrix.round(3).tolist(), errors.round(3).tolist()
+    ([[0.1, 0.9], [0.7, 0.3]], [[0.042, 0.042], [0.065, 0.065]])
+    """
+    p = np.asarray(class_probabilities, dtype=np.float64)
+    ok = p.ndim == 2 and p.shape[1] > 1 and np.isfinite(p).all() and p.min(initial=0) >= 0
+    ok = ok and np.abs(p.sum(axis=1) - 1).max(initial=0) <= 1e-3
+    rule = "class_probabilities must be rows of probabilities"
+    require(ok, f"{rule}; got shape {p.shape}.")
+    n, k = p.shape
+    said = _checked(np.zeros(n, dtype=np.int64), ruled_out, k)[1]
+    rows, columns = np.nonzero(said >= 0)
+    require_evidence(rows.size, "ruled_out", "must name a class for some item", "none")
+    parts = [p[rows[said[rows, columns] == c]] for c in range(k)]
+    T = np.full((k, k), 1 / k) if expected is None else np.asarray(expected, dtype=np.float64)
+    before = belief * T + _TINY
+    for _ in range(rounds):
+        seen = [part / np.maximum(part @ T[:, c], _TINY)[:, None] for c, part in enumerate(parts)]
+        tally = T * np.stack([each.sum(axis=0) for each in seen], axis=1) + before
+        new = tally / tally.sum(axis=1, keepdims=True)
+        done, T = np.abs(new - T).max() < 1e-7, new
+        if done:
+            break
+    free = T > 1e-5
+    information, tangent = np.zeros((k, k, k, k)), np.zeros((k, k, k, k))
+    for c, part in enumerate(parts):
+        each = part / np.maximum(part @ T[:, c], _TINY)[:, None]
+        information[:, c, :, c] = each.T @ each
+        information[range(k), c, range(k), c] += belief / np.maximum(T[:, c], 1e-5)
+    for j in range(k):  # changes of row j that keep its sum, among entries that are free
+        own = free[j].astype(float)
+        tangent[j, :, j, :] = np.diag(own) - np.outer(own, own) / own.sum()
+    Z = tangent.reshape(k * k, k * k)
+    inverse = np.linalg.pinv(Z @ information.reshape(k * k, k * k) @ Z, hermitian=True)
+    errors = np.sqrt(np.maximum(np.diag(inverse), 0)).reshape(k, k)
+    detail = f"{len(rows)} labels that taught nothing, standard error at most {errors.max():.2g}"
+    return Transition(T, "estimated", detail), errors
 
 
 def _checked(

@@ -9,6 +9,7 @@ from noracle.superhuman.ceiling import ceiling_path, estimate_ceiling
 from noracle.superhuman.certify import CertificateStream, certify_superhuman
 from noracle.superhuman.plan import plan_certificate
 from noracle.superhuman.published import certify_published, hms_score, oms_score
+from noracle.superhuman.statement import recorded_training
 from noracle.superhuman.verify import verify_certificate
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "hms_score",
     "oms_score",
     "plan_certificate",
+    "recorded_training",
     "verify_certificate",
 ]

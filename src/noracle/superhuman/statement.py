@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from noracle.errors import require
+from noracle.evidence.ratings import Ratings, raters_in
 from noracle.results import Assumption, Certificate, Check, Guarantee, Kind, check_confidence
 from noracle.superhuman.difference import Tested
 
@@ -62,6 +63,44 @@ def trained_word(trained: Trained | bool | None) -> Trained:
     rule = f"must be 'yes', 'no' or 'unknown'; got {trained!r}"
     require(known, f"trained_on_annotators {rule}.")
     return words[trained]
+
+
+def recorded_training(
+    ratings: Ratings, said_by: Sequence[str] | None, *, stated: Trained | bool | None = "unknown"
+) -> Trained:
+    """Whether a system was trained on labels of these annotators, by the record of who made the
+    labels that it was trained on; without a record, as it is stated.
+
+    A record names who made them, as ``ComplementaryClassifier.said_by_`` does. One that names an
+    annotator cannot be stated away. That the record is true is assumed, and so is that those whom
+    it names did not copy the annotators.
+
+    Parameters
+    ----------
+    ratings
+        Ratings with names of raters.
+    said_by
+        Who made the labels of the training; None: no record.
+    stated
+        What is said where there is no record.
+
+    Examples
+    --------
+    >>> table = {"item": [1, 1], "rater": ["ann", "bob"], "label": [0, 1]}
+    >>> ratings = Ratings.from_tables(table, labels=[0, 1])
+    >>> recorded_training(ratings, ["a vision model"]), recorded_training(ratings, ["bob", "eve"]), recorded_training(ratings, None)
+    ('no', 'yes', 'unknown')
+    """
+    word = trained_word(stated)
+    if not said_by:
+        return word
+    named = ratings.raters or (raters_in(ratings.frame) if ratings.form == "long" else ())
+    require(named, "said_by must come with ratings whose raters have names; got none.")
+    same = sorted({str(name) for name in said_by} & set(named))
+    rule = "trained_on_annotators must be what the record of the training says"
+    came = f"'no', and labels of {', '.join(same)} in the record"
+    require(not (same and word == "no"), f"{rule}; got {came}.")
+    return "yes" if same or word == "yes" else "no"
 
 
 def read_check(check: Check | None, system: str | None) -> dict[str, Any] | None:

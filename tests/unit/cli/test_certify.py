@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from noracle.cli import certify
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.results import Certificate
+from tests.unit.cli.conftest import Run
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("certify", epilog=certify.EXAMPLE)(certify.command)
@@ -156,3 +157,32 @@ def test_bad_input_is_named(files: list[str]) -> None:
         ran(*files, "--system", "other")
     with pytest.raises(EvidenceError, match="ratings must name a file"):
         ran("--ratings", "missing.csv", "--answers", "missing.csv")
+
+
+def test_the_record_of_a_model_settles_who_taught_it(noracle: Run, tmp_path: Path) -> None:
+    """A model whose labels came from an annotator is refused; of a machine, it is certified."""
+    ratings, answers = tmp_path / "ratings.csv", tmp_path / "answers.csv"
+    rows = [
+        f"{i},{r},{'a' if (i + j) % 4 else 'b'}" for i in range(300) for j, r in enumerate("xyz")
+    ]
+    ratings.write_text("\n".join(["item,rater,label", *rows]) + "\n")
+    answers.write_text("\n".join(["item,system,answer", *(f"{i},m,a" for i in range(300))]) + "\n")
+    command = ["certify", "--ratings", ratings, "--answers", answers, "--model", tmp_path]
+
+    def record(value: object) -> None:
+        (tmp_path / "model.json").write_text(json.dumps(value))
+
+    record({"params": {"said_by": ["a machine"]}})
+    assert noracle(*command).code == 0
+    record({"params": {"said_by": ["y", "a machine"]}})
+    refused = noracle(*command)
+    assert refused.code == 1
+    assert "the system was trained on these annotators" in " ".join(refused.out.split())
+    stated = noracle(*command, "--trained-on-annotators", "no")
+    assert (stated.code, stated.err.count("\n")) == (2, 1)
+    assert "labels of y in the record" in stated.err
+    record({"params": {}})
+    assert noracle(*command).code == 1  # without a record it must be stated
+    assert noracle(*command, "--trained-on-annotators", "no").code == 0
+    record([1])
+    assert "--model must be a folder that 'noracle learn fit' finished" in noracle(*command).err

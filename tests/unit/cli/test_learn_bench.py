@@ -337,3 +337,38 @@ def test_people_need_people_and_a_study_needs_the_truth(
     bare = tmp_path / "bare.npz"
     np.savez(bare, features=np.zeros((5, 2)), ruled_out=np.arange(5) % 3)
     assert "true classes" in refused(noracle("learn", "bench", bare, *options))
+
+
+def test_columns_of_real_labels(noracle: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    """Labels that a machine gave to the items of FILE, and draws from a printed matrix."""
+    rng = np.random.default_rng(1)
+    y = np.load(files["digits"])["label"]
+    said = (y[:, None] + 1 + rng.integers(9, size=(900, 3))) % 10
+    T = np.full((10, 10), 0.97 / 9)
+    np.fill_diagonal(T, 0.03)
+    np.savez(tmp_path / "real.npz", ruled_out=said.astype(np.int8), T_clcifar10=T.round(4))
+    study = [
+        *("learn", "bench", files["digits"], "--real", tmp_path / "real.npz"),
+        *("--labels", "acl,acl:labels=3,clcifar10,uniform", "--labels", "clcifar10:labels=2"),
+        *("--algorithm", "SCL-NL", "--lr", 0.01, "--json", *QUICK),
+        *("--journal", tmp_path / "study.jsonl"),
+    ]
+    found = json.loads(ran(noracle(*study)).out)
+    rows = {row["labels"]: row for row in found["tables"][0]["rows"]}
+    assert rows["acl"]["noise"] == rows["acl:labels=3"]["noise"] == 0
+    assert set(rows) == {"acl", "acl:labels=3", "clcifar10", "uniform", "clcifar10:labels=2"}
+    few = tmp_path / "few.npz"
+    np.savez(few, ruled_out=said[:5])
+    for real, labels, rule in (
+        (
+            few,
+            "acl",
+            "--labels acl must come with --real, an npz whose ruled_out has 900 rows; got 5",
+        ),
+        (None, "acl", "--labels acl must come with --real"),
+        (None, "clcifar10", "--labels must begin with"),
+        (files["notes"], "acl", "--real must be an npz file of arrays"),
+    ):
+        more = [] if real is None else ["--real", real]
+        wrong = noracle("learn", "bench", files["digits"], *more, "--labels", labels, *QUICK)
+        assert rule in refused(wrong)

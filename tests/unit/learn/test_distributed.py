@@ -64,6 +64,13 @@ scores = iter([1.0, 2.0, 1.5, 1.0, 9.0] if rank == 0 else [5.0, 4.0, 3.0, 2.0, 1
 settings = Settings(epochs=5, batch_size=16, average=0.9, patience=2)
 history = train(model, Batches(items=images, labels=torch.arange(71)), recipe, settings, validate=lambda m: next(scores))
 end |= {"net": model.state_dict(), "recipe": recipe.state_dict(), "epochs": len(history.rows)}
+
+# T and a temperature that are estimated on the way.
+spared = torch.arange(71) % 3 == 1
+recipe = Consistency(label_mask(torch.arange(71) % 3, 3), Views.of(images), delay=0, ramp=4, spared=spared)
+net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+train(net, Batches(items=images, labels=torch.arange(71)), recipe, Settings(epochs=3, batch_size=16))
+end["estimated"] = {**net.state_dict(), **recipe.state_dict()}
 torch.save(end, folder / f"end{rank}of{os.environ['WORLD_SIZE']}.pt")
 """
 
@@ -101,8 +108,11 @@ def same(a: dict, b: dict) -> bool:
 @pytest.mark.slow
 def test_both_processes_end_with_the_same_bits(ends) -> None:
     (first, second), _, _ = ends
-    for part in ("linear", "net", "recipe"):
+    for part in ("linear", "net", "recipe", "estimated"):
         assert same(first[part], second[part]), part
+    T = first["estimated"]["transition"]
+    torch.testing.assert_close(T.sum(dim=1), torch.ones(3))
+    assert (T - T.mean(dim=0)).abs().max() > 1e-3
     assert first["loss"] == second["loss"]
 
 

@@ -465,3 +465,29 @@ def test_graphed_steps_are_the_plain_steps(problem) -> None:
         )
         ends.append(torch.cat([p.flatten() for p in model.parameters()]))
     torch.testing.assert_close(ends[0], ends[1], atol=1e-4, rtol=1e-3)
+
+
+def test_a_small_model_trains_in_one_thread() -> None:
+    """Several threads wait for each other on a busy machine: 15 times as long, before."""
+    seen, before = [], torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        x = torch.eye(3).repeat(10, 1)
+        mask = label_mask(torch.arange(30) % 3, 3)
+        loss = get_loss("scl_nl")
+        objective = plain_objective(
+            loss,
+            loss.make_context(Transition.uniform(3), ruled_out=mask),
+            lambda items: seen.append(torch.get_num_threads()) or items,
+        )
+        large = nn.Sequential(
+            nn.Linear(3, 2000), nn.ReLU(), nn.Linear(2000, 2000), nn.Linear(2000, 3)
+        )
+        wide = nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv1d(1, 3, 3), nn.Flatten())
+        for model, batch_size in ((nn.Linear(3, 3), 30), (wide, 30), (large, 256)):
+            data = Batches(items=x, labels=mask)
+            train(model, data, objective, Settings(epochs=1, batch_size=batch_size))
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2, 2]

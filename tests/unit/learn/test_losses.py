@@ -387,7 +387,11 @@ class TestTable:
     def test_wmae_needs_positive_weights(self) -> None:
         bad = Transition([[0.0, 0.9, 0.1], [0.9, 0.0, 0.1], [0.5, 0.5, 0.0]])
         assert bad.inverse().sum(axis=0).min() < 0
-        with pytest.raises(ArgumentError, match="positive column sums for base wmae"):
+        worst = int(bad.inverse().sum(axis=0).argmin())
+        why = (
+            f"positive column sums for base wmae; got -.* for class {worst}. wmae divides .* reward"
+        )
+        with pytest.raises(ArgumentError, match=why):
             LOSSES["ure_wmae_free"].make_context(bad)
         LOSSES["ure_mae_free"].make_context(bad)
         z, _, mask = batch(0, k=3)

@@ -19,7 +19,7 @@ pytest.importorskip("sklearn", reason="the learn extra is not installed")
 import torch
 from sklearn import datasets
 
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 from noracle.learn.bench import study
 from noracle.learn.bench import trial as trials
 from noracle.learn.bench.study import (
@@ -68,7 +68,7 @@ def data() -> TrialData:
 def plan(**other: Any) -> StudyPlan:
     given: dict[str, Any] = {
         "algorithms": ("SCL-NL", "FWD-R", "supervised"),
-        "labels": (UNIFORM, LabelSetting(name="noisy", way="noisy", noise=0.1)),
+        "labels": (UNIFORM, LabelSetting(name="noisy", way="noisy", noise=0.05)),
         "rates": (1e-2, 1e-3),
         "seeds": (0, 1),
         "epochs": 3,
@@ -696,3 +696,94 @@ def test_trials_that_share_the_card_are_the_trials_alone(tmp_path: Path) -> None
             for t, f in Journal(journal, same_study(made, same), same.labels).done.items()
         }
     assert found[1] == found[4]
+
+
+def test_labels_that_say_nothing_are_named(data, tmp_path) -> None:
+    """A tenth of wrong labels among ten classes is a label at random: before, nobody said so."""
+    noisy = LabelSetting(name="noisy:0.1", way="noisy", noise=0.1)
+    short = plan(
+        algorithms=("SCL-NL",),
+        labels=(noisy,),
+        rates=(1e-2,),
+        seeds=(0,),
+        epochs=1,
+        select_epochs=1,
+    )
+    said = (
+        "noisy:0.1 must say something of 10 classes; got 1 - ηK = 0, where 0 is a label at random"
+    )
+    with pytest.warns(EvidenceWarning, match=said):
+        run_study(data, short, journal=tmp_path / "a.jsonl", device="cpu")
+
+
+def test_every_row_of_the_literature_can_be_named(data) -> None:
+    """Table 1 of the CLImage paper, the robust losses, plain URE, CPE and MCL; one epoch each."""
+    table = ("FWD-U", "FWD-R", "URE-GA-U", "URE-GA-R", "SCL-NL", "SCL-EXP", "L-W", "L-UW")
+    robust = ("ROB-MAE", "ROB-CCE", "ROB-WMAE", "ROB-GCE", "ROB-SL")
+    others = ("URE-U", "URE-R", "URE-NN-U", "URE-NN-R", "CPE-I", "CPE-F", "CPE-T", "OP-W", "SCARCE")
+    sets = ("MCL-MAE", "MCL-EXP", "MCL-LOG")
+    for name in (*table, "PC-sigmoid", *robust, *others, *sets):
+        one = Trial(algorithm=name, labels="uniform", lr=1e-3, seed=0, epochs=1)
+        found = run_trial(data, one, ALGORITHMS[name], UNIFORM, TRAINING, device=CPU)
+        if name == "ROB-WMAE":  # the counted T has a negative sum: said, and a cell of the table
+            assert "Use base mae or gce" in found["fault"]
+            assert found["points"] == []
+        else:
+            assert "fault" not in found, name
+            assert found["points"][-1]["test"] > 0
+
+
+def test_labels_of_the_data_and_labels_from_its_matrices(data) -> None:
+    """Columns acl and clcifar10: the first of the data's labels, and draws from a printed matrix."""
+    T = np.full((10, 10), 0.1001)
+    said = np.stack([(data.truth + 1 + i) % 10 for i in range(9)], axis=1)
+    real = dataclasses.replace(data, ruled_out=said, matrices={"people10": T})
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 9):
+        assert (
+            LabelSetting(name="acl", way="acl", n_labels=n).draw(real, rng) == said[:, :n]
+        ).all()
+    drawn = LabelSetting(name="people10", way="people10", n_labels=3).draw(real, rng)
+    assert abs((drawn == data.truth[:, None]).mean() - 0.1) < 0.02  # as T has it
+    assert (drawn[:, 0] == drawn[:, 1]).any()  # each label on its own
+    assert real.fingerprint() != data.fingerprint()
+    with pytest.raises(
+        ArgumentError, match=r"way of labels x must be uniform or .* or people10; got 'x'"
+    ):
+        LabelSetting(name="x", way="x").draw(real, rng)
+
+
+def test_the_estimating_recipe_is_a_row(tmp_path) -> None:
+    """Small images; the held-out labels say what T is, and how far that is from the counted one."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    items = (80 * y[:, None, None, None] + rng.integers(0, 60, (300, 8, 8, 1))).astype(np.uint8)
+    T = np.array([[0.05, 0.75, 0.2], [0.3, 0.1, 0.6], [0.8, 0.15, 0.05]])
+    tiny = TrialData(
+        name="grey",
+        items=items,
+        truth=y,
+        test_items=items,
+        test_truth=y,
+        n_classes=3,
+        matrices={"T": T},
+    )
+    training = Training(model="linear", batch_size=32, every=1, holdout=0.3, flip=False)
+    for name in ("consistency-E", "consistency-R", "consistency"):
+        one = Trial(algorithm=name, labels="T", lr=1e-2, seed=0, epochs=2)
+        setting = LabelSetting(name="T", way="T")
+        found = run_trial(tiny, one, ALGORITHMS[name], setting, training, device=CPU)
+        estimated = name == "consistency-E"
+        assert found["oracle"] == (name == "consistency-R")
+        assert ("transition_off" in found) == estimated
+        assert (found["transition"]["source"] == "estimated") == estimated
+        assert found["n_items"] + found["n_held_out"] == 300
+    with pytest.raises(ArgumentError, match="consistency-E must have held-out items"):
+        run_trial(
+            tiny,
+            Trial(algorithm="consistency-E", labels="T", lr=1e-2, seed=0, epochs=1),
+            ALGORITHMS["consistency-E"],
+            LabelSetting(name="T", way="T"),
+            dataclasses.replace(training, holdout=0.0),
+            device=CPU,
+        )

@@ -461,3 +461,11 @@ def test_scel_edges_are_honest() -> None:
         estimate_scel([[np.nan, 0.0]], [1], transition="uniform")
     with pytest.raises(ArgumentError, match="temperature must be positive"):
         estimate_scel(np.zeros((1, K)), [1], transition=BIASED, temperature=0.0)
+
+
+def test_an_unsound_wald_interval_names_one_that_these_labels_may_have() -> None:
+    """Before, it named 'exact', which a general T refuses."""
+    T = [[0.1, 0.8, 0.1], [0.5, 0.1, 0.4], [0.2, 0.7, 0.1]]
+    with pytest.warns(GuaranteeWarning, match="use interval='fixed-n'"):
+        estimate_model_accuracy([0, 1, 2], [1, 0, 1], transition=T, interval="wald")
+    estimate_model_accuracy([0, 1, 2], [1, 0, 1], transition=T, interval="fixed-n")

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,7 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from noracle.errors import EvidenceError, require
+from noracle.errors import EvidenceError, EvidenceWarning, require
 from noracle.learn.bench.trial import (
     ALGORITHMS,
     LabelSetting,
@@ -78,6 +79,8 @@ class Journal:
             self.done[trial] = dict(found)
 
 
+UNINFORMATIVE = 0.2
+"""1 - ηK below which labels say next to nothing: 25 of them count as one."""
 Results = Mapping[Trial, Mapping[str, Any]]
 Rule = Literal["accuracy", "zero_one", "scel", "last"]
 RATES = (1e-3, 5e-4, 1e-4, 5e-5, 1e-5)
@@ -256,6 +259,13 @@ def run_study(
     best = "cuda" if torch.cuda.is_available() else "cpu"
     where = torch.device(best if device == "auto" else device)
     require(1 <= shared <= STREAMS, f"shared must be from 1 to {STREAMS}; got {shared}.")
+    for setting in plan.labels:
+        strength = 1 - setting.noise * data.n_classes
+        if setting.noise and abs(strength) < UNINFORMATIVE:
+            rule = f"labels {setting.name} must say something of {data.n_classes} classes"
+            came = f"1 - ηK = {strength:.2g}, where 0 is a label at random"
+            text = f"{rule}; got {came}. Take a share well below {1 / data.n_classes:.3g}."
+            warnings.warn(text, EvidenceWarning, stacklevel=2)
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
     card = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type

@@ -9,7 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from noracle.learn.labels import (
     resample_ruled_out,
 )
 from noracle.learn.loop import CARD, all_logits, plain_objective, train
-from noracle.learn.losses import Loss, decode_logits, get_loss, label_mask, scel
+from noracle.learn.losses import Loss, best_scel, decode_logits, get_loss, label_mask, scel
 from noracle.learn.models import ModelName, channels_last, make_model
 from noracle.learn.settings import Optimiser, Precision, Schedule, Settings, require_fields
 from noracle.learn.transition import Transition, count_transition
@@ -59,6 +59,7 @@ class Judge:
         self.held_mask = label_mask(self.said, data.n_classes)
         self.points: list[dict[str, float]] = []
         self.epoch, self.epochs = 0, epochs
+        self.recipe: Consistency | None = None  # whose T is estimated on the way
 
     def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
@@ -70,6 +71,10 @@ class Judge:
 
     def look(self, model: nn.Module) -> dict[str, float]:
         """The model as it is now; what cannot be said (no label, a singular T) is left out."""
+        if self.recipe is not None:
+            self.transition = self.recipe.learnt()
+            self.scel_context = get_loss("fwd").make_context(self.transition)
+            self.inverse = torch.from_numpy(np.linalg.pinv(self.transition.matrix))
         logits = all_logits(model, self.test, prepare=self.views)
         test = decode_logits(logits, self.loss, self.context)
         point = {"test": 100 * float((test == self.test_truth).double().mean())}
@@ -77,8 +82,13 @@ class Judge:
             held = all_logits(model, self.held_items, prepare=self.views)
             guess = decode_logits(held, self.loss, self.context)
             point["accuracy"] = 100 * float((guess == self.held_truth).double().mean())
-            losses = scel(held, self.held_mask, self.scel_context)
-            point["scel"] = -float(losses[self.held_mask.any(dim=1)].double().mean())
+            some = self.held_mask.any(dim=1)
+            if self.recipe is not None:
+                about = held[some], self.held_mask[some], self.scel_context
+                point["scel"] = -best_scel(*about)[0]
+            else:
+                losses = scel(held, self.held_mask, self.scel_context)
+                point["scel"] = -float(losses[some].double().mean())
             if self.inverse is not None:
                 scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
                 point["zero_one"] = 100 * float(scores[self.said >= 0].mean())
@@ -96,19 +106,28 @@ def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     return items[torch.from_numpy(rows).to(items.device) if tensor else rows]
 
 
-Ways = Literal["uniform", "noisy", "weak", "strong", "people", "given"]
+WAYS = ("uniform", "noisy", "weak", "strong", "people", "given", "acl")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """A loss, and where its T comes from; ``counted`` from the true labels is an oracle."""
+    """A loss, and where its T comes from: ``counted`` from the true labels is an oracle,
+    ``estimated`` sees held-out ruled-out labels alone.
+    """
 
     name: str
     loss: str
-    transition: Literal["uniform", "counted"] = "uniform"
+    transition: Literal["uniform", "counted", "estimated"] = "uniform"
     recipe: Literal["plain", "consistency"] = "plain"
     paper: float | None = None
 
+
+_RECIPES: Mapping[str, Literal["uniform", "counted", "estimated"]] = {
+    "consistency": "uniform",
+    "consistency-R": "counted",
+    "consistency-E": "estimated",
+}
+_ROBUST = {"CCE": "ure_ga", "WMAE": "ure_wmae_ga", "GCE": "ure_gce_ga", "SL": "ure_sl_ga"}
 
 ALGORITHMS: Mapping[str, Algorithm] = {
     row.name: row
@@ -124,13 +143,25 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm(name="PC-sigmoid", loss="pc_sigmoid", paper=37.78),
         Algorithm(name="ROB-MAE", loss="ure_mae_ga", transition="counted", paper=59.38),
         Algorithm(name="supervised", loss="supervised", paper=82.80),
-        Algorithm(name="consistency", loss="scl_nl", recipe="consistency"),
+        *(
+            Algorithm(name=name, loss="scl_nl", recipe="consistency", transition=transition)
+            for name, transition in _RECIPES.items()
+        ),
         Algorithm(name="URE-NN-U", loss="ure_nn"),
+        Algorithm(name="URE-NN-R", loss="ure_nn", transition="counted"),
+        Algorithm(name="URE-U", loss="ure_free"),
+        Algorithm(name="URE-R", loss="ure_free", transition="counted"),
         Algorithm(name="URE-MAE-U", loss="ure_mae_free"),
+        *(
+            Algorithm(name=f"ROB-{base}", loss=loss, transition="counted")
+            for base, loss in _ROBUST.items()
+        ),
         Algorithm(name="CPE-I", loss="cpe_i"),
+        Algorithm(name="CPE-F", loss="cpe_f", transition="counted"),
+        Algorithm(name="CPE-T", loss="cpe_t", transition="counted"),
         Algorithm(name="OP-W", loss="op_w"),
         Algorithm(name="SCARCE", loss="scarce"),
-        Algorithm(name="MCL-LOG", loss="mcl_log"),
+        *(Algorithm(name=f"MCL-{how}", loss=f"mcl_{how.lower()}") for how in ("MAE", "EXP", "LOG")),
     )
 }
 """Rows by name: the ten of Table 1 of the CLImage paper with its figures on uniform-CIFAR10, the
@@ -147,7 +178,8 @@ class LabelSetting:
     way
         ``uniform``; ``noisy`` (uniform, with a share ``noise`` that rules out the truth); ``weak``
         and ``strong`` bias; ``people``: every annotator of the data sees four classes and rules out
-        one that is not the class they named; ``given``: the data's own labels.
+        one that is not the class they named; ``given``: the data's own labels, also named ``acl``;
+        or a matrix of the data by its name, from which labels are drawn.
     ablation
         ``iid`` draws anew from the counted T, so that labels depend on the class alone; ``evened``
         also spreads each row's wrong classes evenly, which takes the bias away and leaves the
@@ -164,18 +196,17 @@ class LabelSetting:
     """
 
     name: str
-    way: Ways = "uniform"
+    way: str = "uniform"
     noise: float = 0.0
     ablation: Literal["none", "iid", "evened"] = "none"
     removed: float = 0.0
     n_labels: int = 1
 
     def __post_init__(self) -> None:
-        people = self.way in ("people", "given")
+        people = self.way in ("people", "given", "acl")
         ablations = ("none", "iid", "evened")
         require_fields(
             self,
-            ("way", self.way in get_args(Ways), " or ".join(get_args(Ways))),
             ("noise", 0 <= self.noise < 1, "in [0, 1)"),
             ("ablation", self.ablation in ablations, "none, iid or evened"),
             ("removed", 0 <= self.removed <= 1, "in [0, 1]"),
@@ -187,14 +218,21 @@ class LabelSetting:
     def draw(self, data: TrialData, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Labels (n, n_labels), -1 where one was removed."""
         y, k, s = data.truth, data.n_classes, self.n_labels
-        if self.way in ("people", "given"):
+        if self.way in ("people", "given", "acl"):
             said = self._of_people(data, rng)
         else:
-            T = Transition.uniform(k)
+            known = self.way in {*WAYS, *data.matrices}
+            rule = f"way of labels {self.name} must be {' or '.join([*WAYS, *data.matrices])}"
+            require(known, f"{rule}; got {self.way!r}.")
+            rows = data.matrices.get(self.way, Transition.uniform(k).matrix)
+            T = Transition(rows / rows.sum(axis=1, keepdims=True))  # printed ones are rounded
             if self.way == "weak" or self.way == "strong":
-                T = biased_transition(k, bias=self.way, rng=rng)
+                bias: Literal["weak", "strong"] = "weak" if self.way == "weak" else "strong"
+                T = biased_transition(k, bias=bias, rng=rng)
             T = T.with_noise(self.noise) if self.noise else T
-            said = draw_ruled_out(y, transition=T, n_labels=s, rng=rng).reshape(len(y), -1)
+            anew = self.way in data.matrices  # each label on its own, as people gave them
+            drawn = draw_ruled_out(y, transition=T, n_labels=s, replace=anew, rng=rng)
+            said = drawn.reshape(len(y), -1)
         if self.ablation == "iid":
             said = resample_ruled_out(y, said, n_classes=k, rng=rng)
         elif self.ablation == "evened":
@@ -235,6 +273,8 @@ class TrialData:
         there are some; -1 is none.
     version
         Says which items these are, in a journal; by default a digest of their bytes.
+    matrices
+        Transition matrices from which labels can be drawn, by name.
 
     Examples
     --------
@@ -253,6 +293,7 @@ class TrialData:
     ruled_out: np.ndarray[Any, Any] | None = None
     annotators: np.ndarray[Any, Any] | None = None
     version: str | None = None
+    matrices: Mapping[str, np.ndarray[Any, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, n_test = self.items.shape[0], len(self.test_truth)
@@ -276,6 +317,8 @@ class TrialData:
         for array in (self.truth, self.test_truth, self.ruled_out, self.annotators):
             whole = None if array is None else np.ascontiguousarray(array, dtype=np.int64)
             digest.update(b"-" if whole is None else whole.tobytes())
+        for name, matrix in sorted(self.matrices.items()):
+            digest.update(name.encode() + np.ascontiguousarray(matrix, dtype=np.float64).tobytes())
         items = self.version or _digest(self.items, self.test_items)
         return {"data": digest.hexdigest()[:16], "items": items}
 
@@ -368,13 +411,32 @@ def run_trial(
     if algorithm.transition == "counted":
         transition = count_transition(data.truth[kept], said[kept], n_classes=data.n_classes)
     loss = get_loss(algorithm.loss)
-    known = loss.name == "supervised"
-    rows = torch.from_numpy((data.truth if known else said)[kept].astype(np.int64))
+    known, shown = loss.name == "supervised", kept
+    if algorithm.transition == "estimated":
+        shown = np.union1d(kept, held[(said[held] >= 0).any(axis=1)])
+        rule = (
+            f"algorithm {algorithm.name} must have held-out items, for their labels say what T is"
+        )
+        require(len(shown) > len(kept), f"{rule}; got none.")
+    rows = torch.from_numpy((data.truth if known else said)[shown].astype(np.int64))
     mask = label_mask(rows, data.n_classes)
     mask = ~mask if known else mask
+    about = {
+        "noise": round(float(wrong), 5),
+        "n_items": len(kept),
+        "n_held_out": len(held),
+        "oracle": transition.oracle or algorithm.loss == "supervised",
+    }
+    try:
+        loss.make_context(transition)
+    except ArgumentError as error:  # this T does not suit this loss: a cell, not the whole study
+        fault = {"fault": str(error), "points": [], "transition": transition.summary()}
+        seconds_of = {"seconds": time.perf_counter() - began, "seconds_per_epoch": None}
+        return {**fault, **about, **seconds_of}
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
-    steps = trial.epochs * math.ceil(len(kept) / training.batch_size)
-    objective, targets = _objective(algorithm, judge, mask, steps)
+    steps = trial.epochs * math.ceil(len(shown) / training.batch_size)
+    spared = torch.from_numpy(np.isin(shown, held)) if len(shown) > len(kept) else None
+    objective, targets = _objective(algorithm, judge, mask, steps, spared)
     shape = tuple(data.items.shape[1:])
     if data.images and training.model.startswith("resnet"):
         shape = (shape[2], *shape[:2])
@@ -383,7 +445,7 @@ def run_trial(
     with CARD:  # trials in other threads use the same global generator
         model = make_model(training.model, shape=shape, **options)
     model = (channels_last(model) if data.images else model).to(device)
-    batches = Batches(items=rows_of(judge.items, kept), labels=targets)
+    batches = Batches(items=rows_of(judge.items, shown), labels=targets)
     objective, settings = objective.to(device), training.settings(trial)
     history: list[dict[str, float]] = []
 
@@ -403,18 +465,24 @@ def run_trial(
     return {
         **fault,
         "points": judge.points,
-        "noise": round(float(wrong), 5),
-        "n_items": len(kept),
-        "n_held_out": len(held),
-        "oracle": transition.oracle or algorithm.loss == "supervised",
-        "transition": transition.summary(),
+        **about,
+        "transition": judge.transition.summary(),
+        **({"transition_off": _off(judge.transition, data, said)} if judge.recipe else {}),
         "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
         "seconds": round(time.perf_counter() - began, 2),
         "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
     }
 
 
-def _objective(a: Algorithm, judge: Judge, mask: Tensor, steps: int) -> tuple[nn.Module, Tensor]:
+def _off(T: Transition, data: TrialData, said: np.ndarray[Any, Any]) -> float:
+    """Mean total variation of the rows of T from those of the counted one."""
+    counted = count_transition(data.truth, said, n_classes=data.n_classes, prior=1e-9).matrix
+    return round(float(np.abs(T.matrix - counted).sum(axis=1).mean()) / 2, 4)
+
+
+def _objective(
+    a: Algorithm, judge: Judge, mask: Tensor, steps: int, spared: Tensor | None
+) -> tuple[nn.Module, Tensor]:
     """The objective, and what it wants to know of each item."""
     views, loss = judge.views, judge.loss
     if a.recipe == "consistency":
@@ -422,7 +490,12 @@ def _objective(a: Algorithm, judge: Judge, mask: Tensor, steps: int) -> tuple[nn
             rule, shape = f"algorithm {a.name} must have images", tuple(judge.items.shape)
             raise ArgumentError(f"{rule}; got items of shape {shape}.")
         tenth = max(1, steps // 10)
-        recipe = Consistency(mask.to(judge.device), views, delay=tenth, ramp=tenth)
+        T = None
+        if a.transition == "counted":
+            T = torch.tensor(judge.transition.matrix)
+        options: dict[str, Any] = {"delay": tenth, "ramp": tenth, "transition": T, "spared": spared}
+        recipe = Consistency(mask.to(judge.device), views, **options)
+        judge.recipe = recipe if spared is not None else None
         return recipe, torch.arange(len(mask))
     prepare = _Weak(views) if views is not None and judge.training.augment else views
     context = loss.make_context(judge.transition, ruled_out=mask)
