@@ -23,6 +23,7 @@ GROUPS = {
     "noracle.search": "Models, workflows and searches",
     "noracle.oversight": "The oversight report",
     "noracle.gate": "Gates",
+    "noracle.ranking": "Preferences",
     "noracle.schemas": "Schemas",
     "noracle.errors": "Errors and warnings",
 }

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import noracle
-from noracle import Evidence, GuaranteeWarning, Ratings
+from noracle import Evidence, GuaranteeWarning, Preferences, Ratings
 from noracle.accuracy.estimate import INTERVALS
 from noracle.superhuman.certify import TESTS
 
@@ -28,6 +28,7 @@ VERBS = (
     "race_",
     "route_",
     "range_",
+    "rank_",
 )
 STREAMS = ("AccuracyStream", "CertificateStream", "Race")
 
@@ -120,6 +121,23 @@ def _judged(evidence: Evidence) -> Evidence:
     columns = zip(*rows, strict=True)
     grades = dict(zip(("item", "verdict", "rater"), map(list, columns), strict=True))
     return Evidence.from_tables(grades={**grades, "system": ["a"] * len(rows)})
+
+
+def _preferred(evidence: Evidence) -> Preferences:
+    """``a`` and ``b`` in both orders, by who is right where that is known."""
+    known = _known(evidence)
+    given: dict[Any, dict[str, Any]] = {}
+    for item, system, answer in evidence.rows("answers", "item", "system", "answer"):
+        given.setdefault(item, {})[system] = answer
+    rows = []
+    for item, said in given.items():
+        right = [name for name in "ab" if item in known and said[name] == known[item]]
+        winner = None if item not in known else right[0] if len(right) == 1 else "tie"
+        rows += [(item, "a", "b", winner), (item, "b", "a", winner)]
+    columns = ("item", "first", "second", "winner")
+    return Preferences.from_table(
+        dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+    )
 
 
 def _unjudged(evidence: Evidence) -> Evidence:
@@ -413,6 +431,22 @@ def _entries() -> list[Entry]:
             how="",
             confident=False,
             run=lambda e, c: noracle.check_judge(_judged(e), judge="b", confidence=c),
+        ),
+        Entry(
+            function="rank_systems",
+            how="",
+            run=lambda e, c: noracle.rank_systems(_preferred(e), confidence=c),
+        ),
+        Entry(
+            function="estimate_win_rates",
+            how="of one",
+            run=lambda e, c: noracle.estimate_win_rates(_preferred(e), confidence=c)[0],
+        ),
+        Entry(
+            function="check_position",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.check_position(_preferred(e)),
         ),
         Entry(
             function="certify_panel",

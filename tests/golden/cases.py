@@ -123,6 +123,13 @@ CASES = (
     Case("simulate/rehearse-grades", "simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --protocol grades --n 100 --out rehearsed2.csv --json"),
     Case("simulate/rehearse-targeted", "simulate --answers world/answers.csv --items world/items.csv --key world/key.csv --design targeted --n 100 --out rehearsed3.csv --json"),
     Case("simulate/unknown-accuracy", "simulate --system a=1.5 --out never --json"),
+    # rank, gate
+    Case("rank/arena", "rank preferred/arena.csv --win-rates --json"),
+    Case("rank/ignore", "rank preferred/arena.csv --position ignore --confidence 0.9 --json"),
+    Case("rank/columns", "rank wrong/columns.csv --json"),
+    Case("gate/at-least", "gate project --at-least 0.7 --ledger gate.jsonl --json"),
+    Case("gate/no-worse", "gate project --system agent-2 --no-worse-than agent-1 --ledger gate.jsonl --json"),
+    Case("gate/no-claim", "gate project --json"),
     # estimate
     Case("estimate/project", f"estimate {_PROJECT} --json"),
     Case("estimate/system", f"estimate {_WORLD} --system good --json"),

@@ -62,6 +62,7 @@ def make(folder: Path, command: Command) -> None:
     _scores(folder)
     _models(folder)
     _notes(folder)
+    _preferred(folder)
     _wrong(folder)
     for log in LOGS.iterdir():
         if log.is_file() and log.suffix != ".py":
@@ -331,6 +332,18 @@ def _notes(folder: Path) -> None:
         rows.append((f"n{i}", text, names[other], names[truth], ("ann", "bob")[i % 2], len(text)))
     head = ["item", "text", "ruled_out", "truth", "who", "length"]
     write(folder / "notes" / "notes.csv", head, rows)
+
+
+def _preferred(folder: Path) -> None:
+    """``preferred/``: who was preferred, as an arena writes it, with an effect of the order."""
+    rng, names, rows = random.Random(12), ("large", "small", "tuned"), []
+    for i in range(120):
+        one, other = rng.sample(range(3), 2)
+        better = rng.random() < (0.75, 0.45, 0.55)[one] - (0.75, 0.45, 0.55)[other] + 0.6
+        winner = "tie" if rng.random() < 0.1 else "model_a" if better else "model_b"
+        rows.append((f"q{i // 2}", names[one], names[other], winner, ("ann", "bob")[i % 2]))
+    head = ["question_id", "model_a", "model_b", "winner", "judge"]
+    write(folder / "preferred" / "arena.csv", head, rows)
 
 
 def _wrong(folder: Path) -> None:

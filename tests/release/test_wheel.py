@@ -168,6 +168,7 @@ def test_the_source_archive_names_all_that_the_tests_and_the_site_read() -> None
         ".ci",
         ".github",
         "Containerfile",
+        "action.yml",
     }
     pages = {
         "README.md",

@@ -200,7 +200,7 @@ def finite_difference(
     --------
     >>> limits = finite_difference(5, 40, 80, 1000, 0.01, 0.01)
     >>> round(limits.low, 3), round(limits.high, 3)
-    (-0.616, -0.225)
+    (-0.624, -0.198)
     """
     pairs = (wins, below / 2, above / 2), (losses, above / 2, below / 2)
     won, lost = (

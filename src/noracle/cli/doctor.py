@@ -36,6 +36,7 @@ EXTRAS = {
     "collect": "noracle collect: the service that collects labels",
     "oidc": "sign-in to the service by OpenID Connect",
     "search": "noracle ask and search: models behind a server",
+    "dspy": "metric and gate for DSPy",
     "inspect": "scorers, metrics and solvers for Inspect",
     "crowd": "aggregates of crowd-kit beside ours",
     "spark": "counts on a Spark cluster",

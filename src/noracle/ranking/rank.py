@@ -254,14 +254,12 @@ def _together(
     if not (se > 0).any():
         return np.full_like(value, -np.inf), np.full_like(value, np.inf)
     rng = np.random.default_rng(seed)
-    scale, axes = np.linalg.eigh(fit.spread)
-    half = axes * np.sqrt(np.maximum(scale, 0.0))
-    unit = (contrasts @ half) / np.where(se > 0, se, np.inf)[:, None]
+    unit = (contrasts @ np.linalg.cholesky(fit.spread)) / np.where(se > 0, se, np.inf)[:, None]
     largest = []
     step = max(1, _AT_ONCE // len(contrasts))
     for start in range(0, _DRAWS, step):
         n = min(step, _DRAWS - start)
-        normal = rng.standard_normal((n, len(scale)))
+        normal = rng.standard_normal((n, len(fit.spread)))
         chi = np.sqrt(rng.chisquare(fit.df, n) / fit.df)
         largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
     reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se

@@ -22,7 +22,7 @@ from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
 from noracle.collect.store.base import Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Caller, Web
+from noracle.collect.web.core import Requester, Web
 from noracle.collect.web.page import export_response, language_of, web_of
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -179,7 +179,7 @@ Body = TypeVar("Body", bound=BaseModel)
 ONLY_MANAGERS = "Only people who own or manage a project, or are in none yet, begin one."
 
 
-async def caller(request: Request) -> Caller:
+async def caller(request: Request) -> Requester:
     """Who calls; a cookie must bring its CSRF token when something changes."""
     web = web_of(request)
     token, way = security.token_of(request, web.settings)
@@ -188,10 +188,10 @@ async def caller(request: Request) -> Caller:
     hashed = access.token_hash(token)
     if way == "cookie" and request.method in security.UNSAFE:
         security.check_csrf(web.settings, hashed, request.headers.get("x-csrf-token"))
-    return Caller(web, hashed)
+    return Requester(web, hashed)
 
 
-Ask = Annotated[Caller, Depends(caller)]
+Ask = Annotated[Requester, Depends(caller)]
 
 
 def asked_json(asked: HeldQuestion | None) -> dict[str, Any] | None:
@@ -367,7 +367,9 @@ async def create(body: NewProject, ask: Ask) -> Any:
     return await create_project(ask, slug=body.slug, name=body.name, spec=spec_of(body.spec))
 
 
-async def create_project(ask: Caller, *, slug: str, name: str, spec: ProjectSpec) -> dict[str, Any]:
+async def create_project(
+    ask: Requester, *, slug: str, name: str, spec: ProjectSpec
+) -> dict[str, Any]:
     """A draft of which the caller is the owner."""
     ask.web.slow_down(ask.session)
 
@@ -419,7 +421,7 @@ async def add_items(
     return {"items": await add_upload(ask, slug, upload)}
 
 
-async def add_upload(ask: Caller, slug: str, upload: formats.Upload) -> int:
+async def add_upload(ask: Requester, slug: str, upload: formats.Upload) -> int:
     """Bring items and their pictures into a draft; takes long."""
     keep, shown = projects.import_in_steps, upload.pictures.values()
     return await ask.web.long(
@@ -520,7 +522,7 @@ STEPS = {
 _add_system, _commit_system = _step(projects.add_system), _step(projects.commit_system)
 
 
-async def _published(slug: str, ask: Caller) -> Any:
+async def _published(slug: str, ask: Requester) -> Any:
     project = (await ask.member(slug)).project
     return await ask.web.store.read_chained(project, lambda work: projects.published(work, slug))
 

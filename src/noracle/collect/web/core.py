@@ -458,7 +458,7 @@ class Web:
 
 
 @dataclasses.dataclass(slots=True)
-class Caller:
+class Requester:
     """Who asks, by the hash of the session's token, and whom."""
 
     web: Web

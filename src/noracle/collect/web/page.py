@@ -21,7 +21,7 @@ from noracle.collect.service import access, exports
 from noracle.collect.service.access import MANAGERS, READERS, Person
 from noracle.collect.service.exports import FORMATS
 from noracle.collect.web import security
-from noracle.collect.web.core import Caller, Web
+from noracle.collect.web.core import Requester, Web
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -152,7 +152,7 @@ Fields = dict[str, str | SentFile]
 
 
 @dataclasses.dataclass(slots=True)
-class Page(Caller):
+class Page(Requester):
     """One request for a page."""
 
     request: Request
@@ -280,7 +280,7 @@ Guest = Annotated[Page, Depends(_visitor)]
 Visit = Annotated[Page, Depends(_person)]
 
 
-async def export_response(ask: Caller, slug: str, kind: str) -> Response:
+async def export_response(ask: Requester, slug: str, kind: str) -> Response:
     """A project as a file to download; that it was taken is logged first."""
     NotFound.unless(kind in FORMATS, "There is no such format.")
     await ask.change(slug, exports.log_export, kind, roles=READERS)
