@@ -16,6 +16,7 @@ from _ntqr import Case, cases, ours, theirs
 pytest.importorskip("ntqr", reason="ntqr is not installed (extra 'test')")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("n_labels", "most_items", "n"), [(2, 8, 24), (3, 4, 5)])
 def test_verdicts_are_those_of_ntqr(n_labels: int, most_items: int, n: int) -> None:
     found = cases(n_labels, most_items, n, seed=1)

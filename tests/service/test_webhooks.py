@@ -140,6 +140,7 @@ def test_answers_and_closing_are_told_signed_and_blind(
             assert secret not in whole
 
 
+@pytest.mark.full
 def test_what_nobody_takes_is_sent_again_and_blocks_no_answer(
     tmp_path: Path, called: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

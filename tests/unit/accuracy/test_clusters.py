@@ -139,7 +139,7 @@ def misses(kind: str, worlds: int, confidence: float) -> dict[str, float]:
     return found
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_by_cluster_cover(kind: str) -> None:
     found = misses(kind, 25, 0.8)

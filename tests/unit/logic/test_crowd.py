@@ -75,6 +75,7 @@ def test_dawid_skene_fails_silently_on_table_2(fitted: tuple[Estimate, ...]) -> 
     assert "shared errors" in found["GPT4", "accuracy on b"].notes[0]
 
 
+@pytest.mark.full
 def test_dawid_skene_is_the_maximum_likelihood_fit(fitted: tuple[Estimate, ...]) -> None:
     found = by_name(fitted)
     wanted = expectation_maximisation({p: n for p, n in GRADERS.items() if n})

@@ -191,6 +191,7 @@ def test_consistent_worlds_raise_no_more_contradictions_than_the_error_rate() ->
     assert outside == 0
 
 
+@pytest.mark.full
 def test_the_closed_form_of_the_worlds_is_what_the_programs_find() -> None:
     for seed in range(5):
         first, second = (

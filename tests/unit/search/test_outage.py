@@ -95,6 +95,7 @@ def check(tmp_path: Path, seed: int, points: int) -> None:
         assert (folder / JOURNAL).read_bytes() == journal
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [0])
 def test_an_outage_at_any_point_is_never_scored(tmp_path: Path, seed: int) -> None:
     check(tmp_path, seed, 8)

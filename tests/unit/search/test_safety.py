@@ -252,6 +252,7 @@ def reply(body: dict[str, Any]) -> str:
     return f"ANSWER: {'ABCD'[int(draws('model', json.dumps(body['messages'])).integers(K))]}"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "strategy", ["adas", "aflow", pytest.param("mutate", marks=pytest.mark.slow)]
 )
