@@ -116,8 +116,10 @@ class EventJournal(contextlib.AbstractContextManager[Any]):
         came = f"{rule} to go on; got something else {there}. Name a new folder."
         require(self._events[0].get("schema") == self.schema, came)
         other = sorted(k for k in {**began, **now} if began.get(k) != now.get(k) and k not in _FREE)
-        pairs = [(k, str(began.get(k))[:40], str(now.get(k))[:40]) for k in other]
-        said = ", ".join(f"{k} ({a!r} there, {b!r} here)" for k, a, b in pairs)
+        pairs = [(k, str(began.get(k)), str(now.get(k))) for k in other]
+        said = ", ".join(
+            f"{k} ({a!r} there, {b!r} here)" if len(a + b) <= 80 else k for k, a, b in pairs
+        )
         remedy = "Use the settings it began with, or name a new folder."
         rule = f"{rule} with the same settings to go on"
         require(not other, f"{rule}; got another {said} {there}. {remedy}")

@@ -126,7 +126,7 @@ def test_classes_are_sorted_and_found_in_both_kinds_of_label() -> None:
         (
             Y,
             {"transition": "unifrom"},
-            "transition must be uniform, anchors, a matrix or a Transition",
+            "transition must be uniform, anchors, estimated, a matrix or a Transition",
         ),
         (Y, {"loss": "scl"}, "loss must be one of"),
         (Y, {"loss_options": {"beta": 1}}, "options of loss scl_nl"),
