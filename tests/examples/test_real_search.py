@@ -9,8 +9,10 @@ import hashlib
 import json
 from pathlib import Path
 
+import _reproduce_partitioned
 import pytest
 import real_search
+from _reproduce_model import Size
 
 from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
@@ -59,7 +61,7 @@ class Small:
 
 @pytest.mark.full
 def test_a_recorded_search_is_short_blind_and_replayed_to_the_same_end(
-    small: Path, tmp_path: Path
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, items = Small(), real_search.abstracts(small).items
     found = model.search(small, tmp_path / "one")
@@ -73,6 +75,12 @@ def test_a_recorded_search_is_short_blind_and_replayed_to_the_same_end(
     assert "12 final items" in said
     assert "less the first baseline" in said
     assert f"entry 0 {100 * truth[0]:.1f} %" in said
+    monkeypatch.setenv("NORACLE_DATA", str(small.parent))
+    made = _reproduce_partitioned.real_model(Size(), tmp_path)
+    assert made.status == "re-made in shape"
+    assert real_search.against(found) in made.difference
+    assert f"{len(model.asked)} calls" in made.body[0]
+    assert said in made.body
     fewest, most = real_search.bounds()
     assert fewest <= len(model.asked) <= most
     assert json.loads(real_search.COST.read_text())["calls"] == len(model.asked)
@@ -80,7 +88,7 @@ def test_a_recorded_search_is_short_blind_and_replayed_to_the_same_end(
 
 @pytest.mark.full
 def test_a_search_that_stopped_goes_on_from_its_recording_on_another_machine(
-    small: Path, tmp_path: Path
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Small()
     found = whole.search(small, tmp_path / "whole")
@@ -93,6 +101,8 @@ def test_a_search_that_stopped_goes_on_from_its_recording_on_another_machine(
     assert "not finished: paused: the machine" in real_search.tell(stopped, small)
     assert 0 < (tmp_path / "calls.jsonl").read_text().count("\n") < len(whole.asked)
     assert real_search.replayed(small)[0].held_out is None  # a part is no result
+    monkeypatch.setenv("NORACLE_DATA", str(small.parent))
+    assert _reproduce_partitioned.real_model(Size(), tmp_path).status == "input missing"
     took = json.loads(real_search.COST.read_text())
     real_search.COST.write_text(json.dumps({**took, "hours": 2.5}))
     second = Small()
