@@ -177,7 +177,8 @@ class Vault:
 
 _LONGEST_QUOTE = 4  # words in a row that two texts about different things hardly share
 _COMMON = 0.05
-_WORD = re.compile(r"\w+")
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # written without spaces
+_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 
 
 class Quotes:
