@@ -18,6 +18,8 @@ from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
 from noracle.search.model import ModelError, Request
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def small(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -121,3 +123,24 @@ def test_the_real_search_has_the_size_that_its_claim_needs() -> None:
     assert real_search.GENERATIONS >= 5
     assert real_search.VALIDATION >= 60
     assert real_search.FINAL >= 200
+
+
+@pytest.mark.full
+def test_the_recording_is_whole_and_the_chapter_says_what_it_says(data_folder: Path) -> None:
+    path = data_folder / "medical_abstracts.parquet"
+    if not (path.is_file() and real_search.RECORDING.is_file()):
+        pytest.skip("no recording, or no medical_abstracts.parquet in NORACLE_DATA")
+    lines = real_search.RECORDING.read_text(encoding="utf-8").split("\n")
+    took = json.loads(real_search.COST.read_text(encoding="utf-8"))
+    assert took["calls"] == sum(map(bool, lines))
+    assert took["hours"] > 0
+    found, truth = real_search.replayed(path)
+    chapter = (ROOT / "docs/reproduce/partitioned.md").read_text(encoding="utf-8")
+    assert real_search.tell(found, path, truth) in chapter
+    if found.held_out is None:  # a part: it goes on from there
+        assert found.stopped.startswith("paused: This call")
+        return
+    fewest, most = real_search.bounds()
+    assert fewest <= took["calls"] <= most
+    assert len(found.entries) == len(real_search.BASELINES) + real_search.GENERATIONS
+    assert f"{took['calls']:,} calls" in chapter
