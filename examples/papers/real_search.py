@@ -10,7 +10,8 @@ tried: it sees those that were tried with their standing and writes another. Wor
 three calls of at most 64 new tokens. Of each abstract one class, drawn at random, is asked about:
 yes or no is all that the search and its final interval know. The recording holds addresses of calls
 and replies, never prompts or abstracts; a search that stopped goes on from it on any machine: calls
-that it holds are not made again. ``tests/llm/local_model.py serve`` serves the model.
+that it holds are not made again (exit code 3: not finished, the same command goes on).
+``tests/llm/local_model.py serve`` serves the model.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from noracle.search.caller import Cache, Caller, record
 from noracle.search.candidates import Proposal, Told, pick, rank
 from noracle.search.engine import search_workflows
 from noracle.search.journal import JOURNAL
-from noracle.search.model import Calls, Completion, Message, Model, Request, Usage
+from noracle.search.model import BudgetReached, Calls, Completion, Message, Model, Request, Usage
 from noracle.search.strategies.edits import valid
 from noracle.search.task import Task, read_task
 from noracle.search.vault import Vault
@@ -267,15 +268,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.url:
         options.folder.mkdir(parents=True, exist_ok=True)
-        print(
-            tell(
-                asyncio.run(
-                    recorded(open_model(MODEL, base_url=options.url), path, options.folder)
-                ),
-                path,
-            )
-        )
-        return 0
+        try:
+            model = open_model(MODEL, base_url=options.url)
+            found = asyncio.run(recorded(model, path, options.folder))
+        except BudgetReached as error:  # before the first baseline was done
+            print(f"not finished: {error}")
+            return 3
+        print(tell(found, path, final_truth(options.folder / "search", path)))
+        return 0 if found.held_out is not None else 3
     if not RECORDING.is_file():
         print(f"left out: {RECORDING.name} was not recorded yet")
         return 0

@@ -5,6 +5,7 @@ that is replayed to the same end.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ from _reproduce_model import Size
 
 from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
+from noracle.search.caller import Caller
 from noracle.search.model import ModelError, Request
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +146,13 @@ def test_the_recording_is_whole_and_the_chapter_says_what_it_says(data_folder: P
     assert fewest <= took["calls"] <= most
     assert len(found.entries) == len(real_search.BASELINES) + real_search.GENERATIONS
     assert f"{took['calls']:,} calls" in chapter
+
+
+def test_a_recording_without_a_server_says_that_it_is_not_finished(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NORACLE_DATA", str(small.parent))
+    monkeypatch.setattr(real_search, "Caller", functools.partial(Caller, retries=0))
+    given = ["--url", "http://127.0.0.1:9/v1", "--folder", str(tmp_path / "new")]
+    assert real_search.main(given) == 3
+    assert "not finished" in capsys.readouterr().out
