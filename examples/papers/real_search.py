@@ -322,7 +322,11 @@ def resume(cache: Cache, folder: Path) -> int:
 
 
 def write(folder: Path) -> int:
-    """Write the recording, and beside it what it took; returns how many calls."""
+    """Add these calls to the recording, and what they took to what stands beside it; returns how
+    many it holds. A search that asks something else begins without the old files.
+    """
+    with Cache.open(folder / "calls.sqlite") as cache:
+        resume(cache, folder)
     earlier = folder / COST.name
     hours = json.loads(earlier.read_text(encoding="utf-8"))["hours"] if earlier.is_file() else 0.0
     with Cache.open(folder / "calls.sqlite") as cache:

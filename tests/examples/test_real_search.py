@@ -117,6 +117,8 @@ def test_a_search_that_stopped_goes_on_from_its_recording_on_another_machine(
     assert json.loads(real_search.COST.read_text())["hours"] == pytest.approx(2.5, abs=0.1)
     assert real_search.write(tmp_path / "there") == len(whole.asked)  # again: the same, once
     assert json.loads(real_search.COST.read_text())["hours"] == pytest.approx(2.5, abs=0.1)
+    assert real_search.write(tmp_path / "here") == len(whole.asked)  # a part does not replace it
+    assert json.loads(real_search.COST.read_text())["hours"] == pytest.approx(2.5, abs=0.1)
 
 
 def test_the_real_search_has_the_size_that_its_claim_needs() -> None:
