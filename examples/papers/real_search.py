@@ -3,45 +3,55 @@
     python examples/papers/real_search.py                       replay the recording (seconds; needs NORACLE_DATA)
     python examples/papers/real_search.py --url http://127.0.0.1:8080/v1 --folder run    record, for hours; again: goes on
     python examples/papers/real_search.py --folder run --write  turn what was recorded into the recording that is replayed
+    python examples/papers/real_search.py --calls               how many calls a whole recording takes
 
 Qwen2.5-Coder-1.5B-Instruct (4 bits) answers, and the same model writes the instructions that are
 tried: it sees those that were tried with their standing and writes another. Workflows take at most
 three calls of at most 64 new tokens. Of each abstract one class, drawn at random, is asked about:
 yes or no is all that the search and its final interval know. The recording holds addresses of calls
-and replies, never prompts or abstracts. ``tests/llm/local_model.py serve`` serves the model.
+and replies, never prompts or abstracts; a search that stopped goes on from it on any machine: calls
+that it holds are not made again (exit code 3: not finished, the same command goes on).
+``tests/llm/local_model.py serve`` serves the model.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
+import sqlite3
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _agents_recorded import Brief, true_classes
 
+from noracle.files import replacing
 from noracle.search.archive import Found
 from noracle.search.backends import open_model
 from noracle.search.caller import Cache, Caller, record
 from noracle.search.candidates import Proposal, Told, pick, rank
 from noracle.search.engine import search_workflows
-from noracle.search.model import Calls, Message, Request
+from noracle.search.journal import JOURNAL
+from noracle.search.model import BudgetReached, Calls, Completion, Message, Model, Request, Usage
 from noracle.search.strategies.edits import valid
 from noracle.search.task import Task, read_task
 from noracle.search.vault import Vault
 from noracle.search.workflow import Ask, Workflow, load_workflow, parse_workflow
 
 RECORDING = Path(__file__).with_name("recordings") / "real_search.jsonl"
+COST = RECORDING.with_suffix(".json")
+"""What the recording took: calls, tokens, hours and cores; beside it, for it holds no times."""
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 N_CLASSES, MOST_CHARACTERS, MOST_TOKENS, SEED = 5, 700, 64, 3
 VALIDATION, CONFIRM, FINAL, GENERATIONS = 64, 16, 200, 6
+_BREAK = 1800.0  # seconds without a reply after which the recording was not going on
 _SHORT = {"temperature": 0.5, "max_tokens": MOST_TOKENS}
 
 
@@ -172,37 +182,65 @@ async def search(calls: Calls, path: Path, folder: Path, progress: Any = None) -
     )
 
 
-def tell(found: Found, path: Path) -> str:
-    """What was tried and what came out; the key is looked at here only, for the last column."""
+def final_truth(folder: Path, path: Path) -> dict[int, float]:
+    """The share of final items that the winner and the first baseline got right, by the key."""
+    key = true_classes(path, abstracts(path))
+    lines = (folder / JOURNAL).read_text(encoding="utf-8").split("\n")
+    ends = [event for line in lines if line and (event := json.loads(line))["event"] == "end"]
+    found = {}
+    for end in ends:
+        for number, part in zip(dict.fromkeys((end["winner"], 0)), end["outcomes"], strict=True):
+            right = [key[i] == k for i, k in zip(part["item"], part["answer"], strict=True)]
+            found[number] = float(np.mean(right))
+    return found
+
+
+def tell(found: Found, path: Path, truth: Mapping[int, float] | None = None) -> str:
+    """What was tried and what came out; the key is looked at here only, for what is true."""
     key = true_classes(path, abstracts(path))
     lines = [
-        "| entry | instruction | calls | validation | true, validation items |",
-        "|---|---|---:|---:|---:|",
+        "| entry | workflow | instruction | calls | validation | true, validation items |",
+        "|---|---|---|---:|---:|---:|",
     ]
     for e in found.entries:
         right = [key[o.item] == o.answer for o in e.outcomes]
         value = "–" if e.fitness is None else f"{100 * e.fitness.value:.1f}"
-        truth = f"{100 * np.mean(right):.1f}" if right else "–"
-        said = e.problem or _instruction(e.workflow)
-        lines.append(
-            f"| {e.number} | {said} | {sum(o.calls for o in e.outcomes)} | {value} | {truth} |"
-        )
+        true = f"{100 * np.mean(right):.1f}" if right else "–"
+        said = (e.problem or _instruction(e.workflow)).replace("|", "/")
+        calls = sum(o.calls for o in e.outcomes)
+        lines.append(f"| {e.number} | {e.workflow.name} | {said} | {calls} | {value} | {true} |")
     if found.held_out is None:
         return "\n".join([*lines, "", f"not finished: {found.stopped}"])
-    held = found.held_out
-    lines += [
-        "",
-        (
-            f"winner: {found.winner.name}; on {FINAL} final items {100 * held.value:.1f} % "
-            f"[{100 * held.low:.1f}, {100 * held.high:.1f}] ({held.guarantee.kind.label})"
-        ),
-    ]
+    held, shares = found.held_out, truth or {}
+    kind = held.guarantee.kind.label
+    said = f"{100 * held.value:.1f} % [{100 * held.low:.1f}, {100 * held.high:.1f}] ({kind})"
+    lines += ["", f"winner: entry {found.number}; on {FINAL} final items {said}"]
     if found.comparison is not None:
-        d = found.comparison.differences[0]
-        lines.append(
-            f"less the first baseline: {100 * d.value:+.1f} points [{100 * d.low:+.1f}, {100 * d.high:+.1f}], {d.verdict}"
-        )
+        lines.append(f"less the first baseline: {against(found)}")
+    if shares:
+        by = (f"entry {number} {100 * share:.1f} %" for number, share in shares.items())
+        lines.append(f"right on the final items, by the key: {', '.join(by)}")
     return "\n".join(lines)
+
+
+def against(found: Found) -> str:
+    """The winner less the first baseline, on labels that neither had met."""
+    if found.comparison is None:
+        return "the first baseline won"
+    d = found.comparison.differences[0]
+    words = {"first": "better", "second": "worse"}.get(d.verdict, "not separable")
+    return f"{100 * d.value:+.1f} points [{100 * d.low:+.1f}, {100 * d.high:+.1f}], {words}"
+
+
+def bounds() -> tuple[int, int]:
+    """The fewest and the most calls of the whole search, the designer's included."""
+    least, most = ([getattr(w, f"{name}_calls") for w in BASELINES] for name in ("least", "most"))
+    started = VALIDATION * sum(least), VALIDATION * sum(most)
+    fewest = started[0] + GENERATIONS * (1 + VALIDATION * min(least)) + FINAL
+    # Every later candidate leads, is one of three votes, and challenges another such.
+    each = 1 + VALIDATION * max(most) + CONFIRM * 2 * max(most)
+    last = FINAL * (most[0] + max(most))
+    return fewest, started[1] + CONFIRM * sum(most) + GENERATIONS * each + last
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -213,29 +251,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", help="a server of the model: record with it")
     parser.add_argument("--folder", type=Path, help="where a recording is made; it goes on there")
     parser.add_argument("--write", action="store_true", help="write the recording that is replayed")
+    parser.add_argument("--calls", action="store_true", help="how many calls a recording takes")
     options = parser.parse_args(argv)
+    if (options.url or options.write) and not options.folder:
+        parser.error("--url and --write need --folder")
+    if options.calls:
+        fewest, most = bounds()
+        print(f"{fewest:,} to {most:,} calls")
+        return 0
+    if options.write:
+        print(f"{RECORDING}: {write(options.folder)} calls")
+        return 0
     path = Path(os.environ.get("NORACLE_DATA", "")) / "medical_abstracts.parquet"
     if not path.is_file():
         print("left out: medical_abstracts.parquet is not in NORACLE_DATA")
         return 0
-    if options.folder and options.write:
-        with Cache.open(options.folder / "calls.sqlite") as cache:
-            print(f"{RECORDING}: {record(cache, RECORDING)} calls")
-        return 0
     if options.url:
         options.folder.mkdir(parents=True, exist_ok=True)
-        print(tell(asyncio.run(_recorded(options.url, path, options.folder)), path))
-        return 0
+        try:
+            model = open_model(MODEL, base_url=options.url)
+            found = asyncio.run(recorded(model, path, options.folder))
+        except BudgetReached as error:  # before the first baseline was done
+            print(f"not finished: {error}")
+            return 3
+        print(tell(found, path, final_truth(options.folder / "search", path)))
+        return 0 if found.held_out is not None else 3
     if not RECORDING.is_file():
         print(f"left out: {RECORDING.name} was not recorded yet")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        calls = Caller(open_model(f"replay:{RECORDING}"))
-        print(tell(asyncio.run(search(calls, path, Path(folder))), path))
+    found, truth = replayed(path)
+    print(tell(found, path, truth))
     return 0
 
 
-async def _recorded(url: str, path: Path, folder: Path) -> Found:
+def replayed(path: Path) -> tuple[Found, dict[int, float]]:
+    """The search out of the recording, and what is true of the final items."""
+    with tempfile.TemporaryDirectory() as folder:
+        calls = Caller(open_model(f"replay:{RECORDING}"))
+        found = asyncio.run(search(calls, path, Path(folder)))
+        return found, final_truth(Path(folder), path)
+
+
+async def recorded(model: Model, path: Path, folder: Path) -> Found:
+    """Search with the model, for hours; what the folder or the recording holds is not asked again."""
     began = time.monotonic()
 
     def progress(what: str, done: int, of: int) -> None:
@@ -244,8 +302,51 @@ async def _recorded(url: str, path: Path, folder: Path) -> Found:
             file.write(json.dumps(line) + "\n")
 
     with Cache.open(folder / "calls.sqlite") as cache:
-        calls = Caller(open_model(MODEL, base_url=url), stores=[cache], concurrency=1)
+        resume(cache, folder)
+        calls = Caller(model, stores=[cache], concurrency=1, timeout=_BREAK)
         return await search(calls, path, folder / "search", progress)
+
+
+def resume(cache: Cache, folder: Path) -> int:
+    """Take the calls of the recording into a cache that lacks them, and what they took; how many."""
+    held = len(cache)
+    lines = RECORDING.read_text(encoding="utf-8").split("\n") if RECORDING.is_file() else []
+    for row in (json.loads(line) for line in lines if line):
+        usage = Usage(row["input_tokens"], row["output_tokens"])
+        said = Completion(text=row["text"], finish=row["finish"], usage=usage, cached=True)
+        cache.put(row["digest"], row["model"], said)
+    taken = len(cache) - held
+    if taken and COST.is_file():
+        (folder / COST.name).write_bytes(COST.read_bytes())
+    return taken
+
+
+def write(folder: Path) -> int:
+    """Add these calls to the recording, and what they took to what stands beside it; returns how
+    many it holds. A search that asks something else begins without the old files.
+    """
+    with Cache.open(folder / "calls.sqlite") as cache:
+        resume(cache, folder)
+    earlier = folder / COST.name
+    hours = json.loads(earlier.read_text(encoding="utf-8"))["hours"] if earlier.is_file() else 0.0
+    with Cache.open(folder / "calls.sqlite") as cache:
+        n = record(cache, RECORDING)
+        tokens = [r.usage for _, _, r in cache.rows()]
+    with contextlib.closing(sqlite3.connect(folder / "calls.sqlite")) as db:
+        ends = [at for (at,) in db.execute("select at from calls where paid order by at")]
+    gaps = np.diff(ends)
+    hours += float(gaps[gaps < _BREAK].sum()) / 3600
+    took = {
+        "model": MODEL,
+        "calls": n,
+        "input_tokens": sum(u.input_tokens for u in tokens),
+        "output_tokens": sum(u.output_tokens for u in tokens),
+        "hours": round(hours, 2),
+        "cores": os.cpu_count(),
+    }
+    with replacing(COST) as part:
+        part.write_text(json.dumps(took) + "\n", encoding="utf-8")
+    return n
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ NAMES = [
     for paper, both in WANTED.items()
     for kind, numbers in zip(("Table", "Figure"), both, strict=True)
     for n in numbers
-]
+] + [("partitioned", "Real search")]
 CHEAP = [
     ("alarm", "Table 3"),
     ("alarm", "Figure 1"),

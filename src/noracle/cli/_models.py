@@ -9,7 +9,6 @@ import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -162,16 +161,26 @@ EVERY = 30.0
 """Seconds between two lines of progress where there is no terminal."""
 
 
-def _lines() -> Callable[[str, int, int], None]:
-    last = time.monotonic()
+@contextlib.contextmanager
+def _lines() -> Iterator[Callable[[str, int, int], None]]:
+    """A line at fixed times, also while nothing comes back."""
+    state, ended = "no reply yet", threading.Event()
 
     def step(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= EVERY:
-            last = time.monotonic()
-            complain(f"{what[:60]}: {done:,} of {total:,}")
+        nonlocal state
+        state = f"{what[:60]}: {done:,} of {total:,}"
 
-    return step
+    def tell() -> None:
+        while not ended.wait(EVERY):
+            complain(state)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield step
+    finally:
+        ended.set()
+        teller.join()
 
 
 @contextlib.contextmanager
@@ -181,7 +190,8 @@ def call_bar() -> Iterator[Callable[[str, int, int], None] | None]:
     """
     with bar() as shown:
         if shown is None:
-            yield None if settings.quiet else _lines()
+            with contextlib.nullcontext() if settings.quiet else _lines() as step:
+                yield step
             return
         task = shown.add_task("", total=None)
         yield lambda what, done, total: shown.update(

@@ -120,7 +120,13 @@ def scan(
             run(f"CREATE TEMP TABLE {name} AS {query}")
             query = f"SELECT * FROM {name}"  # noqa: S608 (our own name)
     with _readable(f"{table} file {shown}"):
-        return run(query)
+        found = run(query)
+        kinds = zip(found.columns, found.types, strict=True)
+        # Numbers and texts in one column of JSON lines: a text is the text, not its JSON.
+        texts = ", ".join(
+            f"{q} ->> '$' AS {q}" for c, k in kinds if k == "JSON" for q in [quoted(c)]
+        )
+        return run(query.replace("*", f"* REPLACE ({texts})", 1)) if texts else found
 
 
 @contextlib.contextmanager

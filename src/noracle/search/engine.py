@@ -433,8 +433,8 @@ class _WorkflowSearch:
         against = self.incumbent if event is None else event["against"]
         pair = [entry.workflow, self.entries[against].workflow]
         if event is None:
-            items = self.vault.items("confirm")
-            answers = [await self.runner.answers(w, items, f"challenge: {w.name}") for w in pair]
+            numbers = (entry.number, against)
+            answers = [await self._fresh(n, "confirm", "challenge") for n in numbers]
         else:
             answers = [list(outcomes_of(part)) for part in event["outcomes"]]
         # Also for a challenge that is in the journal, so that the error rate is spent as in a
@@ -454,10 +454,8 @@ class _WorkflowSearch:
 
     async def _finish(self, stopped: str) -> Event:
         """Answer the final items, then open the final labels, once."""
-        items = self.vault.items("final")
         pair = {number: self.entries[number].workflow for number in dict.fromkeys((self.leader, 0))}
-        run = self.runner.answers
-        answers = [await run(w, items, f"final estimate: {w.name}") for w in pair.values()]
+        answers = [await self._fresh(number, "final", "final estimate") for number in pair]
         names = [w.name for w in pair.values()]
         if len(set(names)) < len(names):
             names = [f"{w.name} ({number})" for number, w in pair.items()]
@@ -472,6 +470,17 @@ class _WorkflowSearch:
             "cost": cost_of(o for part in answers for o in part),
         }
         return self.archive.append(event)
+
+    async def _fresh(self, number: int, part: Part, what: str) -> list[Outcome]:
+        """Answers to later items; a server that turns down what it took before is out of order."""
+        entry, items = self.entries[number], self.vault.items(part)
+        found = await self.runner.answers(entry.workflow, items, f"{what}: {entry.workflow.name}")
+        lost, before = (sum(o.state == "errored" for o in os) for os in (found, entry.outcomes))
+        share, n = (before + 1) / (len(entry.outcomes) + 2), len(found)
+        if lost >= min(3, n) and lost > n * share + 3 * math.sqrt(n * share * (1 - share)):
+            came = f"the server turned down {lost} of {n} requests of the {what}"
+            raise ModelError(f"{came}, and {before} of {len(entry.outcomes)} before it.")
+        return found
 
     def _reserve(self, candidate: Workflow | None) -> int:
         """Calls to keep back for a challenge by the candidate and for the final estimate."""

@@ -16,9 +16,11 @@ import dataclasses
 import hashlib
 import re
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
 
 from noracle.errors import EvidenceError, EvidenceWarning, require, require_evidence
 from noracle.evidence import Evidence
@@ -44,7 +46,7 @@ class Feedback:
 class Vault:
     """Labels of the items of a task, in three parts. Make it with :meth:`open`."""
 
-    __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "_quotes", "seed", "shares")
+    __slots__ = ("_final_open", "_judged", "_n_classes", "_parts", "_quoted", "seed", "shares")
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class Vault:
         self._n_classes = {item: n_classes[item] for item in judged}
         self._parts = _split(list(judged), seed, self.shares)
         self._final_open = False
-        self._quotes = Quotes(())
+        self._quoted: Quotes | tuple[TaskItem, ...] = ()
 
     @classmethod
     def open(
@@ -106,12 +108,14 @@ class Vault:
         rule = "must label at least 3 items of the task with yes or no"
         require_evidence(n >= len(PARTS), "judgements", rule, n, remedy=remedy)
         vault = cls(judged, {i: len(known[i].options) for i in judged}, seed=seed, shares=shares)
-        vault._quotes = Quotes(known.values())
+        vault._quoted = tuple(known.values())
         return vault
 
     def strike(self, text: str) -> str:
         """The text without what it quotes of items: their texts, options and ids."""
-        return self._quotes.strike(text)
+        if isinstance(self._quoted, tuple):  # only searches with a designer pay for it
+            self._quoted = Quotes(self._quoted)
+        return self._quoted.strike(text)
 
     def items(self, part: Part) -> tuple[ItemId, ...]:
         """The ids of a part, in the order in which they are used."""
@@ -177,7 +181,8 @@ class Vault:
 
 _LONGEST_QUOTE = 4  # words in a row that two texts about different things hardly share
 _COMMON = 0.05
-_WORD = re.compile(r"\w+")
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # written without spaces
+_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 
 
 class Quotes:
@@ -194,13 +199,13 @@ class Quotes:
 
     def __init__(self, items: Iterable[TaskItem]) -> None:
         known = list(items)
-        count = Counter(part for item in known for part in _parts_of(item))
-        most = max(1, int(_COMMON * len(known)))
-        self._parts = frozenset(part for part, n in count.items() if n <= most)
+        parts = (hash(part) for item in known for part in _parts_of(item))
+        each, count = np.unique(np.fromiter(parts, np.int64), return_counts=True)
         ids = {tuple(_words(str(item.id))) for item in known} - {()}
-        self._parts |= {one for one in ids if len(one) > 1}
+        self._parts = set(each[count <= max(1, int(_COMMON * len(known)))].tolist())
+        self._parts |= {hash(one) for one in ids if len(one) > 1}
         self._ids = {one[0] for one in ids if len(one) == 1}
-        self._longest = min(20, max((len(part) for part in self._parts), default=0))
+        self._longest = min(20, max([_LONGEST_QUOTE, *map(len, ids)]))
 
     def strike(self, text: str) -> str:
         """The text with ``[item]`` for what it quotes."""
@@ -209,7 +214,7 @@ class Quotes:
         cut = [False] * len(words)
         for i in range(len(words)):
             for n in range(1, self._longest + 1):
-                if tuple(plain[i : i + n]) in self._parts:
+                if hash(tuple(plain[i : i + n])) in self._parts:
                     cut[i : i + n] = [True] * len(cut[i : i + n])
             if i and plain[i - 1] in ("item", "items") and plain[i] in self._ids:
                 cut[i - 1 : i + 1] = [True, True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from noracle.search.workflow import load_workflow, parse_workflow
 LARGEST = 1_500_000
 """Bytes of all exchanges together; longer texts are cut, so that a browser opens the page."""
 _SHORTEST = 240
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _HIDDEN = "What a designer is told quotes labels; --with-labels shows it."
 
 
@@ -166,7 +168,8 @@ def _texts(exchange: Exchange, room: int, *, hidden: str = "") -> Mapping[str, A
 
 
 def _cut(parts: Sequence[tuple[str, str]], each: int) -> Iterator[tuple[str, str]]:
-    for role, text in parts:
+    for role, raw in parts:
+        text = _UNSEEN.sub("\ufffd", raw)  # no text turns the page around
         size = len(html.escape(text).encode("utf-8", "replace"))
         keep = len(text) if size <= each else int(each / size * len(text) / 2)
         more = len(text) - keep

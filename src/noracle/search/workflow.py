@@ -417,7 +417,7 @@ def _read_json(text: str) -> object:
         depth += 1 if bracket[0] in "[{" else -1
         _shallow(depth)
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=fields_once, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         remedy = "Write one JSON object and nothing else."
@@ -546,7 +546,8 @@ def _built(field: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a field that comes twice is refused."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         rule, said = "must hold each field once", f"{shown(name)} twice"

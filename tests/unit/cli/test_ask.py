@@ -669,10 +669,18 @@ def test_a_try_takes_no_longer_than_its_time_and_tries_are_counted(
 def test_without_a_terminal_there_are_lines_of_progress(
     noracle: Run, items: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noracle.cli._models.EVERY", 0.0)
+    """Also while the server says nothing at all."""
+    monkeypatch.setattr("noracle.cli._models.EVERY", 0.05)
+    server.plan += [slow(0.5)] * 3  # no more are sent before the first reply
     given = ["ask", "--items", items, "--model", "m", "--base-url", server.url]
-    assert f"direct: {N} of {N}" in noracle(*given, "--out", "a.csv").err
-    assert "direct:" not in noracle("--quiet", *given, "--out", "b.csv").err
+    given += ["--no-cache", "--concurrency", 3]
+    said = noracle(*given, "--out", "a.csv").err
+    assert said.count("no reply yet") >= 2
+    assert f"of {N}" in said
+    server.plan += [slow(0.2)] * 3
+    quiet = noracle("--quiet", *given, "--out", "b.csv").err
+    assert "direct:" not in quiet
+    assert "no reply" not in quiet
 
 
 def test_the_question_before_the_first_call_goes_by_price_and_place() -> None:

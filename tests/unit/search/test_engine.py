@@ -25,7 +25,7 @@ from noracle.search.candidates import Proposal
 from noracle.search.engine import search_workflows
 from noracle.search.fitness import ItemLabels, score_outcomes
 from noracle.search.journal import JOURNAL
-from noracle.search.model import BudgetReached, Completion, ModelError, Usage
+from noracle.search.model import BudgetReached, Completion, ModelError, Request, Usage
 from noracle.search.referee import compare_scores
 from noracle.search.report import search_page
 from noracle.search.strategies import Mutate, make_strategy
@@ -292,6 +292,38 @@ def test_items_whose_requests_are_turned_down_are_counted_as_errored(tmp_path: P
     assert errored > 0
     assert found.entries[0].fitness is not None
     assert found.entries[0].fitness.counts["errored"] == errored
+
+
+@pytest.mark.parametrize("left", [4, 35])  # of 60 requests of the two finals
+def test_a_server_that_begins_to_turn_everything_down_gives_no_number(
+    tmp_path: Path, left: int
+) -> None:
+    """An outage that speaks with status 400: the same search goes on when it is over."""
+    world, asked = World(120), 0
+    workflows = [one_call("plain"), one_call("steps", "Think step by step.")]
+
+    def run(folder: str, most: float) -> Found:
+        nonlocal asked
+        asked = 0
+
+        def reply(request: Request) -> Any:
+            nonlocal asked
+            asked += 1
+            return world.reply(request) if asked <= most else ModelError("400", refused=True)
+
+        return search(
+            world, tmp_path / folder, strategy=Listed([]), reply=reply, baselines=workflows
+        )
+
+    whole = run("whole", math.inf)
+    assert whole.held_out is not None
+    ill = run("ill", asked - left)
+    assert ill.held_out is None
+    assert "turned down" in ill.stopped
+    assert not ill.decided
+    again = run("ill", math.inf)
+    assert again.held_out == whole.held_out
+    assert again.comparison == whole.comparison
 
 
 class Broken(Listed):

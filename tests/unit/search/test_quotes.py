@@ -100,6 +100,20 @@ def test_what_many_items_share_and_plain_words_stay() -> None:
     assert quotes.strike("IS CLAIM 7 ABOUT — enzymes") == "[item]"
 
 
+def test_texts_without_spaces_are_struck_in_part_and_as_a_whole() -> None:
+    texts = [f"患者は{word}の痛みを訴えて来院した第{i}例" for i, word in enumerate("頭胸腹背足")]
+    items = [TaskItem(id=i, text=t, options=("はい", "いいえ")) for i, t in enumerate(texts)]
+    quotes = Quotes(
+        [
+            *items,
+            *(TaskItem(id=9, text=f"他の文{i}", options=("はい", "いいえ")) for i in range(95)),
+        ]
+    )
+    said = quotes.strike("例：胸の痛みを訴えた人。Think first. はい")
+    assert said == "例：[item]た人。Think first. はい"
+    assert quotes.strike(texts[2]) == "[item]"
+
+
 @pytest.mark.parametrize("text", ["x" * 200_000, "case-001 " * 20_000, "\ud83d\x00 [item] " * 999])
 def test_hostile_texts_are_struck_in_time(text: str) -> None:
     assert isinstance(Quotes(ITEMS).strike(text), str)

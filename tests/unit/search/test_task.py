@@ -16,6 +16,7 @@ from noracle.errors import ArgumentError, EvidenceError, EvidenceWarning
 from noracle.evidence.frames import connect
 from noracle.search import task as reading
 from noracle.search.task import TaskItem, items_table, load_preset, pose, preset_names, read_task
+from noracle.search.vault import PARTS, Vault
 
 CANARY = "CANARY-of-the-key"
 
@@ -486,3 +487,16 @@ def test_the_order_depends_on_seed_and_item_alone() -> None:
     assert pose(one, shuffle=1) == pose(one, shuffle=1)
     assert pose(one, shuffle=1).order != pose(one, shuffle=2).order
     assert pose(one).order == tuple(range(8))
+
+
+def test_numbers_and_texts_in_one_column_of_json_lines_keep_their_names(tmp_path: Path) -> None:
+    names = ["a/b\n../0", 'say "hi"', "{{7*7}} %s {0}", "\u2028é", 6]
+    rows = [{"item": name, "text": f"Case {name}?", "options": ["x", "y"]} for name in names]
+    (tmp_path / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    task = read_task(tmp_path / "items.jsonl")
+    assert [str(item.id) for item in task.items] == [str(name) for name in names]
+    labels = {"item": [str(name) for name in names], "class": [0] * 5, "verdict": ["no"] * 5}
+    vault = Vault.open(labels, task.items, seed=1)
+    assert sum(len(vault.items(part)) for part in PARTS) == 5
+    prompts = [pose(item).prompt() for item in task.items]
+    assert all(f"Case {name}?" in prompt for name, prompt in zip(names, prompts, strict=True))

@@ -160,13 +160,14 @@ def test_the_page_has_every_step_and_exchange_and_no_label_unless_asked(tmp_path
 @pytest.mark.parametrize("letter", ["x", "<", "𝔵", '"'])
 def test_the_page_stays_small_and_escapes_what_models_say(tmp_path: Path, letter: str) -> None:
     searched(tmp_path)
-    hostile = "<img src=x onerror=alert(1)>" + letter * 20_000
+    hostile = "<img src=x onerror=alert(1)>\x00\x1b[2J\u202e" + letter * 20_000
     with Transcript(tmp_path / TRANSCRIPT) as transcript:
         for i in range(1000):
             about = {"workflow": one_call("plain").digest, "item": i}
             transcript.add(dataclasses.replace(SAID, about=about, reply=hostile))
     page = view_page(tmp_path)
     assert "<img" not in page
+    assert not {"\x00", "\x1b", "\u202e"} & set(page)
     assert "more characters" in page
     assert LARGEST / 4 < len(page.encode()) <= 2_000_000
 

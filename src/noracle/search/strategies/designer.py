@@ -25,6 +25,7 @@ from noracle.search.workflow import (
     MOST_SAMPLES,
     SCHEMA,
     WorkflowError,
+    fields_once,
     load_workflow,
     parse_workflow_text,
 )
@@ -254,7 +255,7 @@ def _first_object(text: str) -> dict[str, Any]:
     fault = ""
     for start in [match.start() for match in re.finditer("{", text)][:5]:
         try:
-            found, _end = json.JSONDecoder().raw_decode(text, start)
+            found, _end = json.JSONDecoder(object_pairs_hook=fields_once).raw_decode(text, start)
             return found if isinstance(found, dict) else {}
         except json.JSONDecodeError as error:
             fault = fault or f"{error.msg} at line {error.lineno}, column {error.colno}"
