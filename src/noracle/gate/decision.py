@@ -10,17 +10,18 @@ the error rate that the history of outcomes leaves them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-import operator
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import narwhals as nw
+import numpy as np
 
 from noracle._version import __version__
-from noracle.accuracy.score import rates_p_value
 from noracle.bounds.binomial import bdtrc, clopper_pearson, hypergeometric_limits, ndtri
 from noracle.bounds.paired import finite_difference
 from noracle.counts.count import answers_of, asked_of, chosen_systems, labels_of
@@ -244,6 +245,8 @@ class GateFacts:
         for name in ("weight", "stratum"):
             if evidence.items is None or name not in evidence.items.columns:
                 continue
+            from noracle.accuracy.score import rates_p_value
+
             rows = {str(i): value for i, value in fetch(evidence.items.select("item", name))}
             parts: dict[Any, list[int]] = {}
             labelled = self.labelled
@@ -347,6 +350,8 @@ class GateRun:
         self._first: str | None = None
         self._orders: dict[str, tuple[list[str], str]] = {}
         self._columns: dict[str, list[Any]] = {}
+        self._codes: dict[Any, int] = defaultdict(itertools.count().__next__)
+        self._coded: dict[str, np.ndarray[Any, Any]] = {}
         self._labels = ""
 
     def mark(self, item: str) -> str:
@@ -381,6 +386,13 @@ class GateRun:
         if system not in self._columns:
             self._columns[system] = [self.facts.answers[system][i] for i in self.ordered(system)[0]]
         return self._columns[system]
+
+    def codes(self, system: str) -> np.ndarray[Any, Any]:
+        """The answers of a system as numbers."""
+        if system not in self._coded:
+            numbers = map(self._codes.__getitem__, self.column(system))
+            self._coded[system] = np.fromiter(numbers, dtype=np.int64)
+        return self._coded[system]
 
     def error(self, *, reused: bool = False) -> tuple[int, float, float]:
         """Number, error rate and level of the next decision."""
@@ -561,7 +573,8 @@ class _Stand:
         """Nobody leaves out what is hard: systems of a gate are about the same items."""
         facts = self.run.facts
         for name in names:
-            left = facts.items - facts.answers[name].keys()
+            own = facts.answers[name]
+            left = facts.items - own.keys() if len(own) < len(facts.items) else ()
             if left:
                 rule = f"of {name} must be about the same items as those of others and items"
                 came = f"none to {len(left)} of {len(facts.items)}"
@@ -578,19 +591,16 @@ class _Stand:
         run, facts = self.run, self.run.facts
         if self.paired or not facts.finite or not self.n_fresh:
             return ""
-        mine, name = run.column(self.claim.system), self.claim.system
-        others = [s for s in facts.systems if s != name and run.ordered(s) == run.ordered(name)]
-        silent = [k for k, answer in enumerate(mine) if answer is None]
-        n_open = len(self.stake) - len(self.old)
-        own = facts.answers[name]
+        name, items = self.claim.system, run.ordered(self.claim.system)[0]
+        others = [s for s in facts.systems if s != name and run.ordered(s)[0] is items]
+        mine, place = run.codes(name), {item: k for k, item in enumerate(items)}
+        open_ = mine != run._codes[None]
+        open_[[place[i] for i in self.old]] = False
+        new, n_open = np.array([place[i] for i in self.new]), int(np.count_nonzero(open_))
         for one in others:
-            column, other = run.column(one), facts.answers[one]
-            n = sum(map(operator.ne, mine, column)) - sum(column[k] is not None for k in silent)
-            n -= sum(own[i] != other[i] for i in self.old)
-            inside = sum(own[i] != other[i] for i in self.new)
-            more = inside * n_open > n * len(self.new)
-            sizes = [(n, inside), (n_open - n, len(self.new) - inside)]
-            if more and rates_p_value(sizes) * len(others) < 1e-3:
+            other = (mine != run.codes(one)) & open_
+            n, inside = int(np.count_nonzero(other)), int(np.count_nonzero(other[new]))
+            if inside and bdtrc(inside - 1, len(new), n / n_open) * len(others) < 1e-3:
                 return one
         return ""
 
@@ -687,6 +697,8 @@ class _Stand:
             return "changed"
         if not self.paired:
             return "all"
+        from noracle.accuracy.score import rates_p_value
+
         new = [item for item in run._labelled if run.mark(item) not in seen]
         inside = sum(item in self.stake for item in new)
         sizes = [(self.n_open, inside), (self.n_items - len(self.stake), len(new) - inside)]
