@@ -239,7 +239,8 @@ def _verify(path: Path, *, as_json: bool) -> int:
         for line in faults or ["every line follows from those before it"]:
             say(f"  {line}")
         if not ledger.sealed:
-            say(f"  {ledger.key_path.name} is not here: who wrote the lines is not checked")
+            why = f"{ledger.key_path.name} is not here, or another ledger's"
+            say(f"  {why}: who wrote the lines is not checked")
     return 1 if faults else 0
 
 

@@ -364,7 +364,8 @@ class GateLedger:
         """The key of the hashes of labels; made with the ledger."""
         if self._key is None:
             start = next((line for line in self.lines if line["kind"] == "start"), None)
-            if start is None and not self.key_path.exists():
+            there = self.key_path.exists() and self.key_path.stat().st_size
+            if start is None and not there:  # an empty key would hide nothing
                 self.key_path.write_text(f"{secrets.token_hex(16)}\n", encoding="utf-8")
                 self.key_path.chmod(0o600)
             key = b""

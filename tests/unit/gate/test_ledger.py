@@ -135,6 +135,13 @@ def test_nobody_without_the_key_rewrites_a_line(path: Path) -> None:
     assert (GateLedger.read(path).faults, GateLedger.read(path).sealed) == ([], True)
 
 
+def test_an_empty_key_is_none(path: Path) -> None:
+    path.with_suffix(".key").write_text("")
+    add(path)
+    assert len(path.with_suffix(".key").read_text().strip()) == 32
+    assert GateLedger.read(path).sealed
+
+
 def test_what_is_no_edit_is_accepted(path: Path) -> None:
     add(path, 3)
     text = path.read_text()
