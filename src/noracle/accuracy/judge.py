@@ -275,7 +275,8 @@ class _Said(NamedTuple):
 def _said(rows: Sequence[Mapping[str, Any]]) -> _Said:
     at: dict[tuple[int, str, float], set[int]] = defaultdict(set)
     for row in rows:
-        place, length = str(row.get("position") or ""), row.get("length")
+        place = str(row.get("position") or "")
+        length: Any = row.get("length")
         known = isinstance(length, (int, float)) and not math.isnan(length)
         at[len(place), place, float(length) if known else math.inf].add(row["said"])
     told = {key: min(said) for key, said in sorted(at.items()) if len(said) == 1}

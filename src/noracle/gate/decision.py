@@ -491,8 +491,7 @@ class GateRun:
         rests += [_APART] if ledger is not None and ledger.parallel > 1 else []
         spent = line["error"] if ledger is None else ledger.spent
         allowed = 1 - self.confidence
-        notes = ["decided before on the same answers, labels and claim"] * recorded
-        notes += self.facts.notes
+        notes = [*self.facts.notes]
         if stand.unsure and line["test"] == "fresh":
             notes.append(
                 f"{stand.unsure} new labels leave these answers open: they count against both"
@@ -510,6 +509,7 @@ class GateRun:
         for name, words in (("corrected", "were changed"), ("gone", "are gone")):
             if line.get(name):
                 notes.append(f"{line[name]} labels that decided before {words}")
+        notes += ["decided before on the same answers, labels and claim"] * recorded
         open_, reason = line["outcome"] == "undecided", "no label can decide this yet"
         if stand.odd:
             told = f"new labels fall on items that {stand.odd} answers in another way more than on others"
