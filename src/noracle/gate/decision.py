@@ -352,6 +352,7 @@ class GateRun:
         self._columns: dict[str, list[Any]] = {}
         self._codes: dict[Any, int] = defaultdict(itertools.count().__next__)
         self._coded: dict[str, np.ndarray[Any, Any]] = {}
+        self._places: tuple[list[str], dict[str, int]] | None = None
         self._labels = ""
 
     def mark(self, item: str) -> str:
@@ -387,11 +388,17 @@ class GateRun:
             self._columns[system] = [self.facts.answers[system][i] for i in self.ordered(system)[0]]
         return self._columns[system]
 
+    def places(self, items: list[str]) -> dict[str, int]:
+        """Where each item stands in this list."""
+        if self._places is None or self._places[0] is not items:
+            self._places = items, dict(zip(items, itertools.count()))
+        return self._places[1]
+
     def codes(self, system: str) -> np.ndarray[Any, Any]:
         """The answers of a system as numbers."""
         if system not in self._coded:
             numbers = map(self._codes.__getitem__, self.column(system))
-            self._coded[system] = np.fromiter(numbers, dtype=np.int64)
+            self._coded[system] = np.fromiter(numbers, dtype=np.int32)
         return self._coded[system]
 
     def error(self, *, reused: bool = False) -> tuple[int, float, float]:
@@ -593,7 +600,7 @@ class _Stand:
             return ""
         name, items = self.claim.system, run.ordered(self.claim.system)[0]
         others = [s for s in facts.systems if s != name and run.ordered(s)[0] is items]
-        mine, place = run.codes(name), {item: k for k, item in enumerate(items)}
+        mine, place = run.codes(name), run.places(items)
         open_ = mine != run._codes[None]
         open_[[place[i] for i in self.old]] = False
         new, n_open = np.array([place[i] for i in self.new]), int(np.count_nonzero(open_))
