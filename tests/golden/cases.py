@@ -128,7 +128,7 @@ CASES = (
     Case("rank/ignore", "rank preferred/arena.csv --position ignore --confidence 0.9 --json"),
     Case("rank/columns", "rank wrong/columns.csv --json"),
     Case("gate/at-least", "gate project --at-least 0.7 --ledger gate.jsonl --json"),
-    Case("gate/no-worse", "gate project --system agent-2 --no-worse-than agent-1 --ledger gate.jsonl --json"),
+    Case("gate/no-worse", "gate project --system agent-2 --no-worse-than agent-1 --ledger no-worse.jsonl --json"),
     Case("gate/no-claim", "gate project --json"),
     # estimate
     Case("estimate/project", f"estimate {_PROJECT} --json"),

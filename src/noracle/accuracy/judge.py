@@ -39,7 +39,7 @@ from noracle.bounds.binomial import (
 from noracle.bounds.paired import sign_test
 from noracle.bounds.parts import Part, sum_limits
 from noracle.counts import AccuracyCounts
-from noracle.counts.count import CONTRADICTORY
+from noracle.counts.count import CONTRADICTORY, UNASKED
 from noracle.counts.tally import Label
 from noracle.errors import EvidenceError, known_names, raise_faults, require, require_evidence
 from noracle.evidence import Evidence
@@ -87,11 +87,18 @@ class Answer(NamedTuple):
     weight: float
     length: float | None
     swapped: tuple[int, int] | None
+    padded: tuple[int, int] | None
 
     @property
     def called(self) -> str:
         """The part of the items that it belongs to: most judges call it right, or not."""
         return RIGHT if 2 * self.judged.count(YES) > len(self.judged) else REST
+
+    @property
+    def place(self) -> str:
+        """The items inside that part that people may have graded at a rate of their own."""
+        silent = "not judged" if all(verdict is None for verdict in self.judged) else ""
+        return ", ".join(filter(None, (self.stratum, silent)))
 
     @property
     def right(self) -> bool | None:
@@ -139,7 +146,7 @@ def judges_in(evidence: Evidence) -> tuple[str, ...]:
     return tuple(sorted(most)) if len(graded) > len(most) else ()
 
 
-def _asked(evidence: Evidence) -> dict[tuple[Any, str], bool]:
+def _asked(evidence: Evidence, judges: Sequence[str]) -> dict[tuple[Any, str], bool]:
     """The answers that there are to grade: item and system, and whether there is an answer."""
     if evidence.answers is not None:
         once = evidence.repeats is None
@@ -147,10 +154,10 @@ def _asked(evidence: Evidence) -> dict[tuple[Any, str], bool]:
         require_evidence(once, "answers", rule, "repeats", remedy="Choose one run.")
         rows = evidence.rows("answers", "item", "system", "answer")
         return {(item, system): answer is not None for item, system, answer in rows}
-    graded = evidence.rows("grades", "item", "system")
-    if evidence.open_ended or evidence.items is None:
-        return dict.fromkeys(graded, True)
-    systems = {system for _, system in graded}
+    graded = evidence.rows("grades", "item", "system", "rater")
+    if evidence.open_ended or evidence.items is None:  # what people alone graded is no sample
+        return {(item, system): True for item, system, rater in graded if rater in judges}
+    systems = {system for _, system, _ in graded}
     return {(item, s): True for (item,) in evidence.rows("items", "item") for s in systems}
 
 
@@ -195,7 +202,7 @@ def judged_answers(
     require_evidence(n_said, "grades", "must have grades by people", "none", remedy=remedy)
     place, odd = _places(evidence), []
     answers: dict[str, list[Answer]] = defaultdict(list)
-    for (item, system), given in _asked(evidence).items():
+    for (item, system), given in _asked(evidence, judges).items():
         by, here = said.pop((item, system), {}), place.get(item, {})
         mine = [row for name in told for row in by.get(name, ())]
         drawn = any(row.get("propensity") is not None for row in mine)
@@ -216,13 +223,15 @@ def judged_answers(
             float(here.get("weight") or 1.0),
             next((one.length for one in own if one.length is not None), None),
             own[0].swapped,
+            own[0].padded,
         )
         answers[system].append(answer)
     if odd and evidence.conflicts != "drop":
         rule, came = "must not contradict each other", f"{len(odd)} answers called right and wrong"
         remedy = "Keep one row for each answer and person (or position), or pass conflicts='drop'."
         raise EvidenceError.of("grades", rule, came, where=odd, total=len(odd), remedy=remedy)
-    left = {CONTRADICTORY: len(odd), "grades of answers that are not there": len(said)}
+    unseen = "grades of answers that no judge graded" if evidence.answers is None else UNASKED
+    left = {CONTRADICTORY: len(odd), unseen: len(said)}
     return JudgedAnswers(
         judges=judges,
         people=told,
@@ -250,33 +259,42 @@ def _places(evidence: Evidence) -> dict[Any, dict[str, Any]]:
 
 
 class _Said(NamedTuple):
-    """What one judge said of one answer: the verdict at its first position and, where there are
-    two, both; whether it said different things at one; how sure it is; the answer's length.
+    """What one judge said of one answer: the verdict at its first position and shortest length;
+    where there are two, those at both positions, and of the longest and the shortest version;
+    whether it said different things of one; how sure it is; the answer's length.
     """
 
     verdict: int | None
     swapped: tuple[int, int] | None
+    padded: tuple[int, int] | None
     wavers: bool
     guess: float
     length: float | None
 
 
 def _said(rows: Sequence[Mapping[str, Any]]) -> _Said:
-    at: dict[str, set[int]] = defaultdict(set)
+    at: dict[tuple[int, str, float], set[int]] = defaultdict(set)
     for row in rows:
-        at[str(row.get("position") or "")].add(row["said"])
-    order = sorted(at, key=lambda position: (len(position), position))
-    told = [min(at[position]) for position in order if len(at[position]) == 1]
-    verdict = told[0] if told else None
-    sure = [row["guess"] for row in rows if row.get("guess") is not None]
+        place = str(row.get("position") or "")
+        length: Any = row.get("length")
+        known = isinstance(length, (int, float)) and not math.isnan(length)
+        at[len(place), place, float(length) if known else math.inf].add(row["said"])
+    told = {key: min(said) for key, said in sorted(at.items()) if len(said) == 1}
+    verdicts = [*told.values()]
+    verdict, first = next(iter(verdicts), None), next(iter(told), (0, "", math.inf))
+    places = [v for (*_, length), v in told.items() if length == first[2]]
+    versions = [
+        v for (*place, length), v in told.items() if (*place,) == first[:2] and length < math.inf
+    ]
+    sure = [g for row in rows if (g := row.get("guess")) is not None and not math.isnan(g)]
     sure = sure or [{YES: 1.0, NO: 0.0}.get(-1 if verdict is None else verdict, 0.5)]
-    length = [x for row in rows if isinstance(x := row.get("length"), (int, float))]
     return _Said(
         verdict,
-        (told[0], told[-1]) if len(told) > 1 else None,
+        (places[0], places[-1]) if len(places) > 1 else None,
+        (versions[-1], versions[0]) if len(versions) > 1 else None,
         len(told) < len(at),
         math.fsum(sure) / len(sure),
-        max(length, default=None),
+        None if first[2] == math.inf else first[2],
     )
 
 
@@ -288,22 +306,22 @@ def judged_counts(
 ) -> AccuracyCounts:
     """People's grades of one system, with the judge's verdict as the stratum.
 
-    Strata of the items are kept apart inside a verdict only where people graded them at different
-    rates.
+    Strata of the items, and answers without a verdict, are kept apart inside a part only where people
+    graded them at different rates.
     """
     sizes: dict[str, Counter[str]] = {RIGHT: Counter(), REST: Counter()}
     labels: dict[str, Counter[str]] = {RIGHT: Counter(), REST: Counter()}
     for a in answers:
         if a.given:
-            sizes[a.called][a.stratum] += 1
-            labels[a.called][a.stratum] += a.right is not None
+            sizes[a.called][a.place] += 1
+            labels[a.called][a.place] += a.right is not None
     p_values = [
         rates_p_value([(n, labels[c][s]) for s, n in of.items()]) for c, of in sizes.items()
     ]
     several = min(p_values) < DIFFERENT_BELOW
     items, answered, tallies = Counter[Any](), Counter[Any](), Counter[Any]()
     for a in answers:
-        name = f"{a.called}, {a.stratum}" if several and a.stratum else a.called
+        name = f"{a.called}, {a.place}" if several and a.place else a.called
         label = Label.grade(VERDICTS.get(UNSURE if a.people is None else a.people, "unsure"))  # type: ignore[arg-type]
         label = label._replace(stratum=name, weight=a.weight)
         cell = label.place._replace(system=system)
@@ -622,7 +640,8 @@ def check_judge(
     evidence
         Grades with a column ``rater``, as in :func:`estimate_with_judges`. Columns that allow tests
         of bias are ``position`` (the order in which an answer was shown; the judge graded it in
-        two) and ``length`` of the answer.
+        two) and ``length`` of the answer; the judge may have graded it in two versions, as it is and
+        padded.
     judge, people
         The judge that is checked, and the raters that it is held against.
     systems
@@ -639,8 +658,9 @@ def check_judge(
     With q the share of answers that the judge calls right, A₁ and A₀ the rates of right answers
     among these and the others, sensitivity = q·A₁/(q·A₁ + (1 - q)·A₀).
 
-    Position: of each item one answer that was graded at two positions. Length and own family: of
-    each item two systems, drawn before the verdicts are looked at, that people grade alike. Those on
+    Position: of each item one answer that was graded at two positions; verbosity: one that was
+    graded at two lengths, of which the shortest is the answer. Length and own family: of each item
+    two systems, drawn before the verdicts are looked at, that people grade alike. Those on
     which the judge's verdicts differ count. If it is not swayed, each of the two is favoured with
     probability 1/2 (sign test).
 
@@ -702,7 +722,7 @@ def check_judge(
 
 def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     """Sensitivity, specificity and agreement of the judge on the answers of one system."""
-    given = [a for a in answers if a.given]
+    given = [a for a in answers if a.given and a.judged[0] is not None]
     halves = [[a for a in given if a.called == part] for part in (RIGHT, REST)]
     seen = [[bool(a.right) for a in half if a.right is not None] for half in halves]
     called, rest = (
@@ -776,6 +796,9 @@ def _biases(
         shown = [a.swapped for _, a in items[item] if a.swapped is not None]
         if shown:
             told_of["position"][_sign(*shown[int(rng.integers(len(shown)))])] += 1
+        versions = [a.padded for _, a in items[item] if a.padded is not None]
+        if versions:
+            told_of["verbosity"][_sign(*versions[int(rng.integers(len(versions)))])] += 1
         rows = [(s, a) for s, a in items[item] if a.given and a.right is not None]
         pairs = [(x, y) for x in rows for y in rows if x[1].right == y[1].right]
         longer = [(x, y) for x, y in pairs if (x[1].length or 0) > (y[1].length or math.inf)]
@@ -795,6 +818,7 @@ def _biases(
 
 _FAVOURED = {
     "position": "the position shown first",
+    "verbosity": "the longer version of one answer",
     "length": "the longer answer",
     "own family": "its own family",
 }
@@ -820,9 +844,9 @@ def route_judged(
     """Draw the answers that people should grade next: more where the judge's verdict says less.
 
     In each part the answers are drawn at random among those without a grade, so that
-    :func:`estimate_with_judges` holds. The numbers go with q·σ (Neyman): σ is √(mean guess·(1 -
-    guess)) where the judge says how sure it is, else that of rates .9 and .2. What people said so
-    far has no part in it.
+    :func:`estimate_with_judges` holds; ``counts["propensities"]`` keeps the probability.
+    The numbers go with q·σ (Neyman): σ is √(mean guess·(1 - guess)) where the judge says how sure it
+    is, else that of rates .9 and .2. What people said so far has no part in it.
 
     Parameters
     ----------
@@ -854,6 +878,7 @@ def route_judged(
     told = judged_answers(evidence, judge=judge, people=people)
     names, seed = told.chosen(systems), secrets.randbits(32) if seed is None else seed
     rng, rows, drawn = np.random.default_rng(seed), [], Counter[str]()
+    chances: dict[str, dict[str, float]] = {}
     left = sum(a.given and a.people is None for s in names for a in told.answers[s])
     require(0 < n <= left, f"n must be in [1, {left}], the answers without a grade; got {n}.")
     for i, system in enumerate(names):
@@ -868,13 +893,16 @@ def route_judged(
         for part, k in _allocated(of, open_, share).items():
             rows += [(open_[part][j], system, None) for j in rng.permutation(len(open_[part]))[:k]]
             drawn[part] += k
+            if open_[part]:
+                chances.setdefault(system, {})[part] = k / len(open_[part])
+    about = {"items": len({row[0] for row in rows}), "questions": len(rows)}
     return Routing(
         rows=tuple(rows[i] for i in rng.permutation(len(rows))),
         design="grades",
         epsilon=1.0,
         seed=seed,
         systems=names,
-        counts={"items": len({row[0] for row in rows}), "questions": len(rows), **drawn},
+        counts={**about, **drawn, "propensities": chances},
     )
 
 

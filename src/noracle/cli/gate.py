@@ -159,12 +159,9 @@ def _decide(own: _GateOptions, given: Sources, folder: str, path: Path, *, plan:
     mine = opt.names(own.system)
     with working("deciding"):
         evidence = _evidence(folder, given)
-        wanted = (
-            None if mine is None else [*mine, *([own.no_worse_than] if own.no_worse_than else [])]
-        )
         with GateLedger(path, _settings(own)) as ledger:
             commit = _commit(folder) if own.commit is None else own.commit
-            run = GateRun(evidence, systems=wanted, ledger=ledger, detect=own.detect, commit=commit)
+            run = GateRun(evidence, ledger=ledger, detect=own.detect, commit=commit)
             if not ledger.lines and not plan:
                 for line in ledger.missing()[:1]:
                     complain(
@@ -234,12 +231,16 @@ def _verify(path: Path, *, as_json: bool) -> int:
         w = f"up to {ledger.parallel} decisions have one number and branches is {ledger.settings.branches}"
         faults.append(f"the error rate is overspent, {spent}: {w}")
     found = {"decisions": n, "spent": ledger.spent, "branches": ledger.parallel, "faults": faults}
+    found |= {"sealed": ledger.sealed}
     if as_json:
         say_json({"schema": "gate-check/1", "ledger": str(path), **found})
     else:
         say(f"{path}: {n:,} decisions, error rate spent {spent}", style="bold")
         for line in faults or ["every line follows from those before it"]:
             say(f"  {line}")
+        if not ledger.sealed:
+            why = f"{ledger.key_path.name} is not here, or another ledger's"
+            say(f"  {why}: who wrote the lines is not checked")
     return 1 if faults else 0
 
 

@@ -10,16 +10,19 @@ the error rate that the history of outcomes leaves them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import narwhals as nw
+import numpy as np
 
 from noracle._version import __version__
-from noracle.bounds.binomial import clopper_pearson, hypergeometric_limits, ndtri
+from noracle.bounds.binomial import bdtrc, clopper_pearson, hypergeometric_limits, ndtri
 from noracle.bounds.paired import finite_difference
 from noracle.counts.count import answers_of, asked_of, chosen_systems, labels_of
 from noracle.errors import EvidenceError, refuse, require
@@ -36,7 +39,8 @@ GateTest = Literal["fresh", "reused", "known", "unchanged", "none"]
 SHOWN = "The ledger holds a reveal: labels that were shown decide no more, except as facts."
 _POWER = float(ndtri(0.8))
 _SAMPLED = Assumption(
-    name="iid items", detail="labels, and new ones among the others, fall on items at random"
+    name="iid items",
+    detail="labels, and new ones among the others, fall on items at random, after the answers",
 )
 _VERDICTS = Assumption(name="right verdicts", detail="nobody gave a wrong verdict")
 _KEPT = Assumption(
@@ -168,7 +172,7 @@ class GateFacts:
         if evidence.judgements is None and evidence.grades is None:
             raise EvidenceError.of("evidence", "must have judgements or grades", "neither")
         evidence.check()
-        alone = evidence.answers is None
+        self.alone = alone = evidence.answers is None
         answers = asked_of(evidence, systems) if alone else answers_of(evidence, systems)
         self.systems = chosen_systems(evidence, answers, systems)
         self.finite = not (alone and evidence.open_ended)
@@ -183,19 +187,58 @@ class GateFacts:
             rows = fetch(frame)
         for item, system, answer in rows:
             self.answers[system][str(item)] = answer
-        self.labels: dict[str, Any] = {}
-        labels = labels_of(evidence)
-        if labels.items is not None and labels.classes is not None and not labels.scored:
-            one = labels.items.filter((nw.col("verdict") == YES) & ~nw.col("conflict"))
-            yes = labels.classes.filter(nw.col("yes") == 1).select("item", "class")
-            for item, label in fetch(yes.join(one.select("item"), on="item", how="inner")):
-                self.labels[str(item)] = label
-        self.grades: dict[tuple[str, str], bool] = {}
+        listed = () if evidence.items is None or alone else evidence.rows("items", "item")
+        self.items = {str(item) for (item,) in listed}.union(*self.answers.values())
+        self.notes: list[str] = []
+        self._read_labels(evidence)
+        self.grades: dict[tuple[str, str], bool | None] = {}
         if self.graded:
-            said = nw.col("grade").is_in([YES, NO])
-            rows = fetch(grade_labels(evidence).filter(said).select("item", "system", "grade"))
-            self.grades = {(str(s), str(i)): grade == YES for i, s, grade in rows}
+            words, names = {YES: True, NO: False}, ("item", "system", "grade")
+            for item, system, grade in fetch(grade_labels(evidence).select(*names)):
+                self.grades[str(system), str(item)] = words.get(grade)
+            self.notes += _judged(evidence)
         self._require_alike(evidence)
+
+    def _read_labels(self, evidence: Evidence) -> None:
+        """The class of each item, or the classes that it has not, of how many.
+
+        Where questions were asked about classes that are drawn at random, every answer is among
+        those that are ruled out at one known rate at most, and the items with a yes are a random
+        sample. Where they fall on answers more often, an item with a no is as much a part of the
+        sample as one with a yes.
+        """
+        self.labels: dict[str, Any] = {}
+        self.ruled_out: dict[str, tuple[set[Any], float]] = {}
+        found = labels_of(evidence)
+        if found.scored:
+            self.notes.append("labels with recorded propensities are not used")
+        if found.items is None or found.classes is None or found.scored:
+            return
+        kept = {
+            str(i): k for i, k in fetch(found.items.filter(~nw.col("conflict")).select("item", "k"))
+        }
+        for name, label, yes, no in fetch(found.classes.select("item", "class", "yes", "no")):
+            item = str(name)
+            if item in kept and yes:
+                self.labels[item] = label
+            elif item in kept:
+                out, _ = self.ruled_out.setdefault(item, (set(), float(kept[item] or math.inf)))
+                out |= {label} if no else set()
+        self.ruled_out = {i: x for i, x in self.ruled_out.items() if i not in self.labels}
+        open_ = [(i, out, k) for i, (out, k) in self.ruled_out.items() if len(out) < k - 1]
+        asked = [(i, out, len(out) / (k - 1)) for i, out, k in open_ if out]
+        if asked and not self._aimed(asked):
+            for item, *_ in open_:
+                del self.ruled_out[item]
+            self.notes.append("labels that only rule out, or are unsure, are not used")
+
+    def _aimed(self, asked: Sequence[tuple[str, set[Any], float]]) -> bool:
+        """Whether classes that were ruled out are answers of a system more often than at random."""
+        rate, error = math.fsum(p for *_, p in asked) / len(asked), 0.01 / len(self.systems)
+        return any(
+            bdtrc(sum(own.get(i) in out for i, out, _ in asked) - 1, len(asked), rate) < error
+            for own in self.answers.values()
+        )
 
     def _require_alike(self, evidence: Evidence) -> None:
         """Items of one weight, and strata that were labelled at one rate."""
@@ -222,17 +265,35 @@ class GateFacts:
 
     @property
     def labelled(self) -> set[str]:
-        """All items with a label or a grade."""
-        return {*self.labels, *(item for _, item in self.grades)}
+        """All items that somebody was asked about."""
+        return {*self.labels, *self.ruled_out, *(item for _, item in self.grades)}
+
+    def asked(self, item: str, systems: Iterable[str]) -> bool:
+        """Whether somebody was asked about these answers, whatever came of it."""
+        there = item in self.labels or item in self.ruled_out
+        return there or any(self.grades.get((s, item), 0) is None for s in systems)
 
     def right(self, system: str, item: str) -> bool | None:
         """Whether an answer is right; None where nobody knows. No answer is wrong."""
-        if (system, item) in self.grades:
+        if self.grades.get((system, item)) is not None:
             return self.grades[system, item]
         answer = self.answers[system][item]
         if answer is None:
             return False
-        return answer == self.labels[item] if item in self.labels else None
+        if item in self.labels:
+            return bool(answer == self.labels[item])
+        out, k = self.ruled_out.get(item, ((), math.inf))
+        return False if answer in out else True if len(out) >= k - 1 else None
+
+
+def _judged(evidence: Evidence) -> list[str]:
+    """Which graders look like judges: a gate takes every grade for the truth."""
+    if evidence.grades is None or "rater" not in evidence.grades.columns:
+        return []
+    from noracle.accuracy.judge import judges_in
+
+    told = "graded everything as a judge does: these grades are taken as right"
+    return [f"{name} {told}" for name in judges_in(evidence)]
 
 
 @dataclasses.dataclass(slots=True)
@@ -288,6 +349,10 @@ class GateRun:
         self._seen: dict[str, str] | None = None
         self._first: str | None = None
         self._orders: dict[str, tuple[list[str], str]] = {}
+        self._columns: dict[str, list[Any]] = {}
+        self._codes: dict[Any, int] = defaultdict(itertools.count().__next__)
+        self._coded: dict[str, np.ndarray[Any, Any]] = {}
+        self._places: tuple[list[str], dict[str, int]] | None = None
         self._labels = ""
 
     def mark(self, item: str) -> str:
@@ -315,9 +380,26 @@ class GateRun:
 
     def answers_hash(self, system: str) -> str:
         """The fingerprint of a system's answers."""
-        items, name = self.ordered(system)
-        own = self.facts.answers[system]
-        return digest([name, [own[item] for item in items]])
+        return digest([self.ordered(system)[1], self.column(system)])
+
+    def column(self, system: str) -> list[Any]:
+        """The answers of a system in the order of its items."""
+        if system not in self._columns:
+            self._columns[system] = [self.facts.answers[system][i] for i in self.ordered(system)[0]]
+        return self._columns[system]
+
+    def places(self, items: list[str]) -> dict[str, int]:
+        """Where each item stands in this list."""
+        if self._places is None or self._places[0] is not items:
+            self._places = items, dict(zip(items, itertools.count()))
+        return self._places[1]
+
+    def codes(self, system: str) -> np.ndarray[Any, Any]:
+        """The answers of a system as numbers."""
+        if system not in self._coded:
+            numbers = map(self._codes.__getitem__, self.column(system))
+            self._coded[system] = np.fromiter(numbers, dtype=np.int32)
+        return self._coded[system]
 
     def error(self, *, reused: bool = False) -> tuple[int, float, float]:
         """Number, error rate and level of the next decision."""
@@ -374,22 +456,39 @@ class GateRun:
             if self.ledger is not None:
                 line |= self._novelty(stand)
                 line = self.ledger.append(line)
-                self._first = self._first or line["hash"]
+                self._first = self._first or (line["hash"] if "fresh" in line else None)
         return self._told(stand, line, recorded=recorded)
 
     def _novelty(self, stand: _Stand) -> dict[str, Any]:
         """The labels that no decision before this run saw, once; and what became of the others."""
-        if self._first is not None:
-            return {"with": self._first}
-        seen, labels, ledger = self.seen(), self.facts.labels, self.ledger
+        ledger, labels, facts = self.ledger, self.facts.labels, self.facts
         if ledger is None:
             return {}
-        marks = {i: ledger.mark(i, repr(labels[i]) if i in labels else "") for i in self._labelled}
-        here = {mark[:12]: mark[12:] for mark in marks.values()}
-        fresh = [mark for i, mark in marks.items() if mark[:12] not in seen]
-        changed = sum(bool(here.get(k)) and bool(v) and here[k] != v for k, v in seen.items())
-        gone = sum(k not in here for k in seen)
-        found = {"fresh": fresh, "scope": stand.scope, "corrected": changed, "gone": gone}
+        burnt = stand.test in ("fresh", "known")  # else the outcome does not depend on new labels
+        found: dict[str, Any] = {"corrected": 0}
+        if burnt and self._first is not None:
+            found["with"] = self._first
+        else:
+            value = {i: repr(labels[i]) if i in labels else "" for i in self._labelled}
+            here, seen = dict(ledger.split(i, value[i]) for i in self._labelled), self.seen()
+            fresh = [k + v for k, v in here.items() if burnt and k not in seen]
+            found |= {"fresh": fresh, "scope": stand.scope if fresh else ""}
+            found["corrected"] = sum(
+                bool(v and here.get(k)) and here[k] != v for k, v in seen.items()
+            )
+            found["gone"] = sum(k not in here for k in seen)
+        if facts.grades:  # a grade stays with the answer, whatever becomes of the system
+            of = {s: s if facts.alone else "" for s in stand.names}
+            pairs = [(s, i) for s in stand.names for i in self._labelled if (s, i) in facts.grades]
+            told = dict(
+                ledger.split(
+                    canonical([of[s], i, facts.answers[s].get(i)]), repr(facts.grades[s, i])
+                )
+                for s, i in pairs
+            )
+            before = ledger.marks("grades")
+            found["grades"] = [k + v for k, v in told.items() if burnt and k not in before]
+            found["corrected"] += sum(before.get(k, v) != v for k, v in told.items())
         return {name: value for name, value in found.items() if value}
 
     def _told(self, stand: _Stand, line: Mapping[str, Any], *, recorded: bool) -> GateDecision:
@@ -399,7 +498,16 @@ class GateRun:
         rests += [_APART] if ledger is not None and ledger.parallel > 1 else []
         spent = line["error"] if ledger is None else ledger.spent
         allowed = 1 - self.confidence
-        notes = ["decided before on the same answers, labels and claim"] * recorded
+        notes = [*self.facts.notes]
+        if stand.unsure and line["test"] == "fresh":
+            notes.append(
+                f"{stand.unsure} new labels leave these answers open: they count against both"
+            )
+        for old in reversed(ledger.decisions if ledger is not None else ()):
+            if old.get("claim") == claim.text and old["t"] < line["t"]:
+                other = old.get("items") != line.get("items")
+                notes += [f"the items are others than at decision {old['t']}"] * other
+                break
         if spent > allowed * (1 + 1e-9):
             over = (
                 f"decisions of branches that were merged spent {spent:.3g}, more than {allowed:.3g}"
@@ -408,7 +516,11 @@ class GateRun:
         for name, words in (("corrected", "were changed"), ("gone", "are gone")):
             if line.get(name):
                 notes.append(f"{line[name]} labels that decided before {words}")
-        open_ = line["outcome"] == "undecided"
+        notes += ["decided before on the same answers, labels and claim"] * recorded
+        open_, reason = line["outcome"] == "undecided", "no label can decide this yet"
+        if stand.odd:
+            told = f"new labels fall on items that {stand.odd} answers in another way more than on others"
+            reason = f"{told}; for this claim label items drawn from all"
         return GateDecision(
             outcome=line["outcome"],
             claim=claim.text,
@@ -431,7 +543,7 @@ class GateRun:
                 assumptions=tuple(rests),
             ),
             notes=tuple(notes),
-            reason="no label can decide this yet" if open_ and line["test"] == "none" else "",
+            reason=reason if open_ and line["test"] == "none" else "",
         )
 
 
@@ -447,22 +559,57 @@ class _Stand:
         self.run, self.claim, self.paired = run, claim, claim.base is not None
         own = facts.answers[claim.system]
         self.n_items = len(own)
+        self.names = [name for name in (claim.system, claim.base) if name is not None]
+        if facts.finite:
+            self._require_all(self.names)
         if claim.base is None:
             self.stake = {i for i, answer in own.items() if answer is not None}
             self.bar = Fraction(str(claim.at_least)) * self.n_items
         else:
             other = facts.answers[claim.base]
-            odd = sorted(own.keys() ^ other.keys())
             if not facts.finite:  # grades alone: the items that have both
                 own = {i: answer for i, answer in own.items() if i in other}
                 self.n_items = len(own)
-            elif odd:
-                rule = f"of {claim.system} and {claim.base} must be about the same items"
-                raise EvidenceError.of("answers", rule, "others", where=odd[:5], total=len(odd))
             self.stake = {i for i in own if own[i] != other[i] or own[i] == "graded"}
             self.bar = -Fraction(str(claim.margin)) * self.n_items
         self._sort()
+        self.odd = self._uneven()
         self.test = self._test()
+
+    def _require_all(self, names: Sequence[str]) -> None:
+        """Nobody leaves out what is hard: systems of a gate are about the same items."""
+        facts = self.run.facts
+        for name in names:
+            own = facts.answers[name]
+            left = facts.items - own.keys() if len(own) < len(facts.items) else ()
+            if left:
+                rule = f"of {name} must be about the same items as those of others and items"
+                came = f"none to {len(left)} of {len(facts.items)}"
+                remedy = "Add rows with an empty answer: it counts as wrong."
+                where = sorted(left)[:5]
+                raise EvidenceError.of(
+                    "answers", rule, came, where=where, total=len(left), remedy=remedy
+                )
+
+    def _uneven(self) -> str:
+        """The system whose other answers drew the new labels to them, as ``plan`` does for a claim
+        against it; then they are no random sample of all items.
+        """
+        run, facts = self.run, self.run.facts
+        if self.paired or not facts.finite or not self.n_fresh:
+            return ""
+        name, items = self.claim.system, run.ordered(self.claim.system)[0]
+        others = [s for s in facts.systems if s != name and run.ordered(s)[0] is items]
+        mine, place = run.codes(name), run.places(items)
+        open_ = mine != run._codes[None]
+        open_[[place[i] for i in self.old]] = False
+        new, n_open = np.array([place[i] for i in self.new]), int(np.count_nonzero(open_))
+        for one in others:
+            other = (mine != run.codes(one)) & open_
+            n, inside = int(np.count_nonzero(other)), int(np.count_nonzero(other[new]))
+            if inside and bdtrc(inside - 1, len(new), n / n_open) * len(others) < 1e-3:
+                return one
+        return ""
 
     def _value(self, item: str) -> int | None:
         """What an item adds to the sum that the claim is about; None where nobody knows."""
@@ -480,7 +627,9 @@ class _Stand:
         _, items = run.ordered(self.claim.system)
         kept = set() if run.ledger is None else run.ledger.vault(items)
         known, fresh, vault = [], [], []
-        blind = missing = 0
+        new: list[str] = []
+        old: list[str] = []
+        blind = missing = unsure = 0
         told: set[str] = set()
         for item in run._labelled:
             if item not in stake:
@@ -491,7 +640,10 @@ class _Stand:
             told.add(mark)
             if mark not in seen:
                 fresh += [] if value is None else [value]
+                unsure += value is None and run.facts.asked(item, self.names)
+                new += [item] if value is not None or run.facts.asked(item, self.names) else []
                 continue
+            old.append(item)
             known += [] if value is None else [value]
             blind += value is None
             if mark in kept:
@@ -504,14 +656,15 @@ class _Stand:
                 missing += mark in kept
         if finite and len(known) + len(fresh) == len(stake):  # nothing is left to chance
             known, fresh = known + fresh, []
-        self.known, self.blind = sum(known), blind
-        self.n_known, self.n_fresh, self.n_vault = len(known), len(fresh), len(vault) + missing
+        self.known, self.blind, self.new, self.old = sum(known), blind, new, old
+        self.n_known, self.n_vault = len(known), len(vault) + missing
+        self.n_fresh, self.unsure = len(fresh) + unsure, unsure
         self.n_open = len(stake) - len(known) - blind
         if not finite:  # what is known of these items says nothing of others
             self.known = self.blind = self.n_known = 0
             self.n_open = self.n_items
         size = self.n_open if finite else None
-        self.fresh = _Verdicts(fresh, 0, size, self.paired)
+        self.fresh = _Verdicts(fresh, unsure, size, self.paired)
         self.vault = _Verdicts(vault, missing, len(stake) if finite else None, self.paired)
 
     def _test(self) -> GateTest:
@@ -522,7 +675,7 @@ class _Stand:
         if finite and not self.n_open and not self.blind:
             return "known"
         spread: dict[GateTest, float] = {}
-        if self.n_fresh:
+        if self.n_fresh and not self.odd:
             part = self.n_open / stake if finite else 1.0
             spread["fresh"] = part**2 * self._spread(self.n_fresh, self.fresh.size, reused=False)
         if self.n_vault:
@@ -671,10 +824,12 @@ class _Stand:
         found: dict[str, Any] = {"claim": claim.text, "system": claim.system, "base": claim.base}
         if run.ledger is None:
             return {**found, "fingerprint": ""}
-        names = [claim.system, *([claim.base] if claim.base else [])]
+        names = self.names
         found["items"] = run.ordered(claim.system)[1]
         found["answers"] = [run.answers_hash(name) for name in names]
-        run._labels = run._labels or run.ledger.sign(canonical(facts.labels))
+        if not run._labels:
+            out = {i: sorted(map(repr, x)) for i, (x, _) in facts.ruled_out.items()}
+            run._labels = run.ledger.sign(canonical([facts.labels, out] if out else facts.labels))
         found["labels"] = run._labels
         if facts.graded:
             graded = {i: [facts.grades.get((s, i)) for s in names] for i in run._labelled}

@@ -119,7 +119,7 @@ class GateLedger:
         self._asked = settings
         self.lines: list[dict[str, Any]] = []
         self.faults: list[str] = []
-        self.cut_off = False
+        self.cut_off = self.sealed = False
         self._file: Any = None
         self._key: bytes | None = None
         self._places: dict[str, int] = {}
@@ -238,6 +238,8 @@ class GateLedger:
         except (KeyError, TypeError, AttributeError, ArgumentError):
             self.faults.append("the first line has no settings that a gate could have")
             return
+        with contextlib.suppress(EvidenceError):  # a line can be read where the key is not
+            self.sealed = bool(self.key)
         waiting, self.lines = self.lines, []
         while waiting:
             ready = [x for x in waiting if all(p in self._past for p in x["prev"])]
@@ -282,14 +284,18 @@ class GateLedger:
 
     def _wrong(self, line: dict[str, Any], before: _Past) -> list[str]:
         """What a line says that does not follow from those before it."""
-        where = f"line {line['_number']}"
+        where, found = f"line {line['_number']}", []
+        if self.sealed and line.get("seal") != self._seal(line["hash"]):
+            found.append(f"{where} was not written by a gate with the key {self.key_path.name}")
         if line["kind"] != "decision":
             known = line["kind"] == "reveal" or (line["kind"] == "start" and not line["prev"])
-            return [] if known else [f"{where}: no line of a ledger is {line['kind']!r} there"]
+            return [
+                *found,
+                *[f"{where}: no line of a ledger is {line['kind']!r} there"] * (not known),
+            ]
         wanted = dict(
             zip(("t", "error", "level"), self._error(before, line.get("test")), strict=True)
         )
-        found = []
         if line.get("outcome") not in OUTCOMES:
             found.append(f"{where}: outcome must be one of {', '.join(OUTCOMES)}")
             line["outcome"] = "undecided"
@@ -358,36 +364,47 @@ class GateLedger:
         """The key of the hashes of labels; made with the ledger."""
         if self._key is None:
             start = next((line for line in self.lines if line["kind"] == "start"), None)
-            if start is None and not self.key_path.exists():
+            there = self.key_path.exists() and self.key_path.stat().st_size
+            if start is None and not there:  # an empty key would hide nothing
                 self.key_path.write_text(f"{secrets.token_hex(16)}\n", encoding="utf-8")
                 self.key_path.chmod(0o600)
-            try:
-                self._key = self.key_path.read_text(encoding="utf-8").strip().encode()
-            except OSError:
-                self._key = b""
-            if start is not None and start.get("key") != digest(self._key.decode())[:16]:
+            key = b""
+            with contextlib.suppress(OSError):
+                key = self.key_path.read_text(encoding="utf-8", errors="replace").strip().encode()
+            if start is not None and start.get("key") != digest(key.decode())[:16]:
                 rule, came = f"must be the key of {self.path.name}", str(self.key_path)
                 remedy = "Put back the file that was made with it; it lies with the labels."
                 raise EvidenceError.of(
                     "key", rule, f"another one, or none, in {came!r}", remedy=remedy
                 )
+            self._key = key
         return self._key
+
+    def _seal(self, name: str) -> str:
+        """What only who has the key can write under the hash of a line."""
+        return self.sign(f"line {name}")[:32]
 
     def sign(self, text: str) -> str:
         """A hash of a text that nobody without the key can find again."""
         return hmac.new(self.key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
-    def mark(self, item: str, value: str = "") -> str:
-        """What the ledger keeps of a label: the item, and its class where it has one."""
+    def split(self, item: str, value: str = "") -> tuple[str, str]:
+        """What the ledger keeps of a label: hashes of the item, and of its class where it has one."""
         said = self.sign(f"label {item} {value}")[:_VALUE] if value else ""
-        return self.sign(f"item {item}")[:_ITEM] + said
+        return self.mark(item), said
+
+    def mark(self, item: str) -> str:
+        """The hash of an item."""
+        return self.sign(f"item {item}")[:_ITEM]
+
+    def marks(self, name: str) -> dict[str, str]:
+        """All that lines keep of labels (``fresh``), or of grades: items, and what was said."""
+        marks = [mark for line in self.decisions for mark in line.get(name, ())]
+        return {mark[:_ITEM]: mark[_ITEM:] for mark in marks}
 
     def seen(self) -> dict[str, str]:
-        """The items (hashes) whose labels were there at an earlier decision, with the hash of the
-        class.
-        """
-        marks = [mark for line in self.decisions for mark in line.get("fresh", ())]
-        return {mark[:_ITEM]: mark[_ITEM:] for mark in marks}
+        """The items whose labels were there at an earlier decision."""
+        return self.marks("fresh")
 
     def vault(self, items: str) -> set[str]:
         """Those of them that are a random sample of the items with this hash, and were not shown."""
@@ -427,6 +444,7 @@ class GateLedger:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         whole: dict[str, Any] = {**line, "at": at}
         whole["hash"] = _hash(whole)
+        whole["seal"] = self._seal(whole["hash"])
         self._file.write(canonical(whole).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -449,7 +467,8 @@ class GateLedger:
 
 
 def _hash(line: Mapping[str, Any]) -> str:
-    return digest({k: v for k, v in line.items() if k != "hash" and not k.startswith("_")})
+    own = {k: v for k, v in line.items() if k not in ("hash", "seal") and not k.startswith("_")}
+    return digest(own)
 
 
 def _committed(path: Path) -> Iterator[str]:

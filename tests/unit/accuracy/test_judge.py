@@ -452,3 +452,73 @@ def test_panels_name_their_faults() -> None:
     with pytest.raises(EvidenceError, match="system must be named"):
         certify_panel(evidence(both))
     assert certify_panel(evidence(both), system="b").verify()
+
+
+# what a stranger tried
+
+
+def half_judged(seed: int, *, listed: bool) -> tuple[Evidence, float]:
+    """A judge that graded every other answer; people graded some of these, or some of all."""
+    rng = np.random.default_rng(seed)
+    right = rng.random(400) < 0.7
+    said = right ^ (rng.random(400) < 0.1)
+    people = rng.permutation(200)[:60] * 2 if listed else rng.permutation(400)[:120]
+    rows: Rows = [(i, "a", bool(said[i]), "m") for i in range(0, 400, 2)]
+    rows += [(int(i), "a", bool(right[i]), "ann") for i in people]
+    if listed:
+        return evidence(rows, items={"item": list(range(400))}), float(right.mean())
+    return evidence(rows), float(right[::2].mean())
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_judge_that_graded_half_of_the_answers(listed: bool) -> None:
+    """Answers without a verdict are no part of those that it does not call right, where people
+    graded the two at different rates; what people alone graded is no random sample.
+    """
+    missed = 0
+    for seed in range(8):
+        given, truth = half_judged(seed, listed=listed)
+        found = estimate_with_judges(given, judge="m", people="ann")["a"]
+        missed += not found.low <= truth <= found.high
+        assert found.width < (0.7 if listed else 0.3)
+    assert missed <= 1
+
+
+def test_a_judge_of_its_own_answers_saves_nothing_and_breaks_nothing() -> None:
+    rows = [(i, "m", "right", "m") for i in range(300)]
+    rows += [(i, "m", v, r) for i, _, v, r in world() if r == "ann"]
+    found = estimate_with_judges(evidence(rows))["m"]
+    told = found.diagnostics["judge"]
+    assert (found.low, found.high) == (told["alone"]["low"], told["alone"]["high"])
+    parts = {p["what"]: p["value"] for p in check_judge(evidence(rows)).parts}
+    assert (parts["sensitivity"], parts["specificity"]) == (1.0, 0.0)
+
+
+def test_a_padded_version_of_an_answer_is_a_test_of_verbosity() -> None:
+    rows: Rows = [(i, "a", "right" if i < 40 else "wrong", "m", 100) for i in range(100)]
+    rows += [(i, "a", "right" if i < 60 else "wrong", "m", 300) for i in range(100)]
+    rows += [(i, "a", "right" if i < 50 else "wrong", "ann", None) for i in range(0, 100, 2)]
+    found = check_judge(evidence(rows, "length"))
+    assert not found.passed
+    assert "longer version of one answer is favoured in 20 of 20" in found.finding
+    assert found.p_value == pytest.approx(binomtest(20, 20).pvalue)
+    told = judged_answers(evidence(rows, "length")).answers["a"]
+    assert sum(a.called == RIGHT for a in told) == 40  # the shortest is the answer
+    swapped = [(*row, 1) for row in rows] + [(*row, 2) for row in rows if row[4] == 100]
+    both = check_judge(evidence(swapped, "length", "position")).parts
+    assert [p["n"] for p in both if "bias" in p["what"]] == [20]  # the order changed nothing
+
+
+def test_a_guess_that_is_missing_is_what_the_verdict_says() -> None:
+    rows = [(*row, math.nan if row[0] % 2 else 0.8) for row in world()]
+    found = estimate_with_judges(evidence(rows, "guess"), method="ppi")["a"]
+    assert found.low < 0.7 < found.high
+
+
+def test_the_probability_of_each_question_is_kept() -> None:
+    found = route_judged(evidence(world()), n=40, seed=5)
+    chances = found.counts["propensities"]["a"]
+    told = judged_answers(evidence(world())).answers["a"]
+    for part in (RIGHT, REST):
+        open_ = sum(a.called == part and a.people is None for a in told)
+        assert chances[part] == pytest.approx(found.counts[part] / open_)

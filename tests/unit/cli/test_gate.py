@@ -258,6 +258,27 @@ def test_the_action_decides_keeps_the_ledger_and_tells(repository: Path) -> None
     assert (code, "at_least must be in" in told) == (2, True)
 
 
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_the_action_pushes_although_somebody_was_faster(repository: Path) -> None:
+    """Two jobs at once: the lines of both are kept."""
+    (repository / ".gitattributes").write_text("gate.jsonl merge=union\n")
+    git(repository, "add", ".gitattributes")
+    git(repository, "commit", "-qm", "attributes")
+    about = {"folder": "evals", "package": "", "system": "base"}
+    assert act(repository, at_least="0.6", **about)[0] == 0
+    other = repository.parent / "other"
+    git(repository.parent, "clone", "-q", "-b", "main", "origin.git", "other")
+    (other / "evals" / "gate.key").write_bytes((repository / "evals" / "gate.key").read_bytes())
+    assert act(other, at_least="0.55", **about)[0] == 0
+    code, outputs, told = act(repository, at_least="0.95", **about)
+    assert (code, outputs["outcome"]) == (1, "fail"), told
+    origin = repository.parent / "origin.git"
+    assert git(origin, "show", "main:evals/gate.jsonl").count('"kind":"decision"') == 3
+    ledger = GateLedger.read(repository / "evals" / "gate.jsonl")
+    assert (ledger.faults, ledger.missing(), ledger.parallel) == ([], [], 2)
+
+
 TESTS = """
 RIGHT = {i: True for i in range(100)}
 WRONG = {i: i % 2 == 0 for i in range(100)}
@@ -279,6 +300,9 @@ def test_undecided_as_xfail(noracle):
 
 def test_undecided_as_pass(noracle, tmp_path):
     noracle.assert_accuracy(None, FEW, at_least=0.8, undecided="pass")
+
+def test_misspelled(noracle):
+    noracle.assert_accuracy(ANSWERS, FEW, at_least=0.8, undecided="xfial")
 
 def test_ledger(noracle):
     first = noracle.assert_accuracy(ANSWERS, RIGHT, at_least=0.8, ledger="gate.jsonl")
@@ -312,6 +336,7 @@ def test_the_plugin_fails_passes_and_expects_failures(tmp_path: Path) -> None:
         "test_undecided": "FAILED",
         "test_undecided_as_xfail": "XFAIL",
         "test_undecided_as_pass": "PASSED",
+        "test_misspelled": "FAILED",
         "test_ledger": "PASSED",
     }, done.stdout
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -289,3 +291,141 @@ def test_with_a_bound_on_unusual_outcomes(path: Path) -> None:
     assert (late.outcome, late.test) == ("undecided", "none")  # the bound was passed
     new = world.decide(path, world.order[:350], GateClaim(system="base", at_least=0.5))[0]
     assert new.test == "fresh"  # new labels still decide
+
+
+# what a stranger tried
+
+
+def said(rows: list[tuple[Any, ...]], *names: str) -> dict[str, list[Any]]:
+    return {name: [row[k] for row in rows] for k, name in enumerate(names)}
+
+
+def answered(world: GateWorld, *systems: str) -> dict[str, list[Any]]:
+    rows = [(i, s, a) for s in systems for i, a in world.answers[s].items()]
+    return said(rows, "item", "system", "answer")
+
+
+def test_questions_about_the_answer_itself_are_a_sample_with_their_no() -> None:
+    """Is this answer right? The items with a yes alone would be right without exception."""
+    world = GateWorld(n=1000, accuracy=0.6)
+    own = world.answers["base"]
+    rows = [(i, own[i], "yes" if own[i] == world.key(i) else "no") for i in world.order[:300]]
+    questions = said(rows, "item", "class", "verdict")
+    evidence = Evidence.from_tables(answered(world, "base"), questions, n_classes=20)
+    found = decide_gate(evidence, at_least=0.8)
+    assert (found.outcome, found.n_labels) == ("fail", 300)
+    # another system with other answers: a no says nothing of it and counts against both outcomes
+    world.answers["new"] = {i: a + 1 if a != world.key(i) else a for i, a in own.items()}
+    both = Evidence.from_tables(answered(world, "base", "new"), questions, n_classes=20)
+    found = decide_gate(both, system="new", at_least=0.8)
+    assert (found.outcome, found.n_labels) == ("undecided", 300)
+    assert any("leave these answers open" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_classes_that_are_ruled_out_at_random_leave_the_items_with_a_yes(n_classes: int) -> None:
+    rng = random.Random(5)
+    key = [rng.randrange(n_classes) for _ in range(1000)]
+    answers = [
+        (i, "a", k if rng.random() < 0.7 else (k + 1) % n_classes) for i, k in enumerate(key)
+    ]
+    asked = [(i, rng.randrange(n_classes)) for i in rng.sample(range(1000), 600)]
+    rows = [(i, c, "yes" if key[i] == c else "no") for i, c in asked]
+    evidence = Evidence.from_tables(
+        said(answers, "item", "system", "answer"),
+        said(rows, "item", "class", "verdict"),
+        n_classes=n_classes,
+    )
+    found = decide_gate(evidence, at_least=0.5)
+    n_yes = sum(verdict == "yes" for *_, verdict in rows)
+    assert (found.outcome, found.n_labels) == ("pass", 600 if n_classes == 2 else n_yes)
+    assert decide_gate(evidence, at_least=0.9).outcome == "fail"
+
+
+def test_people_who_are_unsure_where_it_is_wrong_pass_nothing() -> None:
+    world = GateWorld(n=1000, accuracy=0.6)
+    own = world.answers["base"]
+    rows = [(i, "base", "right" if own[i] == i % 5 else "unsure") for i in world.order[:300]]
+    grades = said(rows, "item", "system", "verdict")
+    evidence = Evidence.from_tables(answered(world, "base"), grades=grades)
+    assert decide_gate(evidence, at_least=0.8).outcome == "undecided"
+    rows = [(i, own[i], "yes" if own[i] == i % 5 else "unsure") for i in world.order[:300]]
+    labels = said(rows, "item", "class", "verdict")
+    evidence = Evidence.from_tables(answered(world, "base"), labels, n_classes=20)
+    assert decide_gate(evidence, at_least=0.8).outcome == "undecided"
+
+
+def test_a_system_cannot_leave_out_what_is_hard() -> None:
+    world = GateWorld(n=200, accuracy=0.6)
+    easy = {i: a for i, a in world.answers["base"].items() if a == world.key(i) or i % 9 == 0}
+    world.answers["new"] = easy
+    with pytest.raises(
+        EvidenceError, match=r"answers of new must be about the same items .* none to"
+    ):
+        decide_gate(world.evidence(range(200)), system="new", at_least=0.8)
+    rows, items = answered(world, "new"), {"item": list(range(200))}
+    labels = said([(i, i % 5, "yes") for i in range(200)], "item", "class", "verdict")
+    with pytest.raises(EvidenceError, match="answers of new must be about the same items"):
+        decide_gate(Evidence.from_tables(rows, labels, items, n_classes=20), at_least=0.8)
+
+
+def test_labels_asked_for_one_claim_are_no_sample_for_another(path: Path) -> None:
+    """``plan`` asks about changed items; a claim about all items does not take them for a sample of
+    all, and does not use them up.
+    """
+    world = GateWorld(n=2000, accuracy=0.9)
+    world.change("new", lost=150, won=20)
+    with GateLedger(path) as ledger:
+        ask = GateRun(world.evidence([0]), ledger=ledger).design(NO_WORSE).ask[:100]
+    labels = [int(i) for i in ask]
+    first = world.decide(path, labels, GateClaim(system="new", at_least=0.7))[0]
+    assert (first.outcome, first.test) == ("undecided", "none")
+    assert "base answers in another way" in first.reason
+    assert "fresh" not in path.read_text().splitlines()[-1].replace('"test":"fresh"', "")
+    second = world.decide(path, labels, NO_WORSE)[0]
+    assert (second.outcome, second.test, second.n_labels) == ("fail", "fresh", 100)
+
+
+def test_an_outcome_that_no_label_decided_uses_none_up(path: Path) -> None:
+    world = GateWorld(n=1000)
+    world.change("new", lost=5)
+    labels = world.order[:200]
+    assert world.decide(path, labels, NO_WORSE)[0].test == "unchanged"
+    assert world.decide(path, labels, GateClaim(system="new", at_least=0.7))[0].test == "fresh"
+
+
+def test_items_that_were_exchanged_are_told(path: Path) -> None:
+    world = GateWorld(n=500)
+    claim = GateClaim(system="base", at_least=0.7)
+    world.decide(path, world.order[:200], claim)
+    world.answers["base"] = {i: a for i, a in world.answers["base"].items() if i % 10}
+    found = world.decide(path, [i for i in world.order[:200] if i % 10], claim)[0]
+    assert "the items are others than at decision 1" in found.notes
+    assert any("labels that decided before are gone" in note for note in found.notes)
+
+
+def test_grades_that_were_edited_between_commits_are_told(path: Path) -> None:
+    world = GateWorld(n=400, accuracy=0.6)
+    own = world.answers["base"]
+    truth = [(i, "base", "right" if own[i] == i % 5 else "wrong") for i in world.order[:100]]
+    claim = {"at_least": 0.8, "ledger": path}
+
+    def decided(rows: list[tuple[Any, ...]]) -> list[str]:
+        grades = said(rows, "item", "system", "verdict")
+        found = decide_gate(Evidence.from_tables(answered(world, "base"), grades=grades), **claim)
+        return [note for note in found.notes if "changed" in note]
+
+    assert decided(truth) == []
+    n = sum(verdict == "wrong" for *_, verdict in truth)
+    edited = decided([(i, s, "right") for i, s, _ in truth])
+    assert edited == [f"{n} labels that decided before were changed"]
+    own |= dict.fromkeys(world.order[:50], 19)  # other answers may have other grades
+    assert decided([(i, s, "wrong" if own[i] == 19 else v) for i, s, v in truth]) == []
+
+
+def test_a_judge_among_the_graders_is_named() -> None:
+    rows = [(i, "a", "right", "model") for i in range(100)]
+    rows += [(i, "a", "right", "ann") for i in range(20)]
+    evidence = Evidence.from_tables(grades=said(rows, "item", "system", "verdict", "rater"))
+    found = decide_gate(evidence, at_least=0.8)
+    assert any("model graded everything as a judge does" in note for note in found.notes)

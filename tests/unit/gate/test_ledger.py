@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import multiprocessing
 import os
@@ -37,11 +38,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "gate.jsonl"
 
 
-def edit(path: Path, number: int, **changes: Any) -> None:
-    """Change a line by hand, and its hash with it."""
+def edit(path: Path, number: int, *, has_key: bool = True, **changes: Any) -> None:
+    """Change a line by hand, and its hash with it; and its seal, by somebody who has the key."""
     rows = path.read_text().splitlines()
     line = {**json.loads(rows[number]), **changes}
-    line["hash"] = digest({k: v for k, v in line.items() if k != "hash"})
+    line["hash"] = digest({k: v for k, v in line.items() if k not in ("hash", "seal")})
+    key = path.with_suffix(".key").read_text().strip().encode()
+    if has_key:
+        line["seal"] = hmac.new(key, f"line {line['hash']}".encode(), "sha256").hexdigest()[:32]
     rows[number] = json.dumps(line)
     path.write_text("\n".join([*rows, ""]))
 
@@ -114,6 +118,28 @@ def test_edits_by_hand_are_found(path: Path, name: str) -> None:
     if name != "cut off":
         with pytest.raises(EvidenceError, match="ledger must be whole"):
             add(path)
+
+
+def test_nobody_without_the_key_rewrites_a_line(path: Path) -> None:
+    """The last line with another outcome and a new hash follows from those before it."""
+    add(path, 3)
+    rows = path.read_text()
+    edit(path, 3, outcome="fail", has_key=False)
+    ledger = GateLedger.read(path)
+    assert ledger.faults == ["line 4 was not written by a gate with the key gate.key"]
+    path.with_suffix(".key").rename(path.with_suffix(".elsewhere"))
+    ledger = GateLedger.read(path)
+    assert (ledger.faults, ledger.sealed) == ([], False)  # nobody can tell, and verify says so
+    path.with_suffix(".elsewhere").rename(path.with_suffix(".key"))
+    path.write_text(rows)
+    assert (GateLedger.read(path).faults, GateLedger.read(path).sealed) == ([], True)
+
+
+def test_an_empty_key_is_none(path: Path) -> None:
+    path.with_suffix(".key").write_text("")
+    add(path)
+    assert len(path.with_suffix(".key").read_text().strip()) == 32
+    assert GateLedger.read(path).sealed
 
 
 def test_what_is_no_edit_is_accepted(path: Path) -> None:
