@@ -48,6 +48,40 @@ def world(
     return Preferences(systems=names, first=first, second=second, outcome=outcome, item=item, rater=rater, raters=who)  # fmt: skip
 
 
+def judged_world(
+    seed: Any, *, size: int, n: int, of: int, repeats: float, said: str = "the same", **about: Any
+) -> Preferences:
+    """A model compares ``of`` items, people ``n`` of these; it repeats their verdict that often, and
+    else says anything. ``said`` turns its verdicts round, or makes it always name the first.
+    """
+    p = world([*seed, 1], size=size, n=of, **about)
+    rng = np.random.default_rng([*seed, 2])
+    pick = np.sort(rng.choice(of, n, replace=False))
+    if said == "people aim":  # at some pairs more than at others, at random within each
+        odds = (
+            rng.random(size**2)[
+                np.minimum(p.first, p.second) * size + np.maximum(p.first, p.second)
+            ]
+            ** 2
+        )
+        pick = np.sort(rng.choice(of, n, replace=False, p=odds / odds.sum()))
+    model = np.where(rng.random(of) < repeats, p.outcome, rng.integers(3, size=of))
+    if said == "turned round":
+        model = np.array([1, 0, 2])[model]
+    if said == "first":
+        model = np.zeros_like(model)
+    if said == "a taste":  # strengths of its own, and an effect of the order: no such model
+        model = ((p.item + p.first * p.second) % 3) * (rng.random(of) < 0.9)
+
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(p, name)[pick], getattr(p, name)])
+
+    rows = {name: both(name) for name in ("first", "second", "item")}
+    rows["outcome"] = np.concatenate([p.outcome[pick], model])
+    who = np.repeat([0, 1], [n, of])
+    return Preferences(systems=p.systems, **rows, rater=who, raters=("ann", "model"))
+
+
 def truth(settings: dict[str, Any]) -> Any:
     """The strengths that fit best in the population: those of the world, or of one very large draw where they vary."""
     if not settings.get("item_sd") and not settings.get("rater_sd"):
@@ -92,6 +126,22 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+JUDGED: list[dict[str, Any]] = [
+    {"size": 2, "n": 60, "of": 600, "repeats": 0.8},
+    {"size": 3, "n": 40, "of": 400, "repeats": 0.9, "tie": 0.0},
+    {"size": 3, "n": 200, "of": 400, "repeats": 0.8, "per_item": 4},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "turned round"},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.0},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "first"},
+    {"size": 5, "n": 150, "of": 1500, "repeats": 0.8, "said": "a taste"},
+    {"size": 5, "n": 200, "of": 1500, "repeats": 0.9, "said": "people aim"},
+    {"size": 5, "n": 300, "of": 3000, "repeats": 1.0},
+    {"size": 5, "n": 300, "of": 310, "repeats": 0.9, "gamma": 0.85},
+    {"size": 10, "n": 200, "of": 3000, "repeats": 0.8},
+]
+
+
 def named(settings: dict[str, Any]) -> str:
     return ",".join(f"{name}={value}" for name, value in settings.items())
 
@@ -124,6 +174,26 @@ def misses(settings: dict[str, Any], worlds: int) -> tuple[int, int, float]:
             own = estimate_win_rates(p, seed=k)
             missed_rate += any(not e.low <= r <= e.high for e, r in zip(own, rates, strict=True))
     return missed, missed_rate, width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", JUDGED, ids=named)
+def test_differences_hold_together_with_any_judge(settings):
+    beta, worlds = np.linspace(-1, 1, settings["size"]), 200
+    missed, ratios = 0, []
+    for k in range(worlds):
+        p = judged_world([13, k], **settings)
+        found = rank_systems(p, judge="model", seed=k)
+        missed += any(
+            not d.low <= np.tanh((beta[i] - beta[j]) / 2) <= d.high
+            for d, (i, j) in zip(
+                found.differences, itertools.combinations(range(len(beta)), 2), strict=True
+            )
+        )
+        ratios.append(found.diagnostics["judge"]["labels_ratio"])
+    assert missed <= binom.ppf(1 - 0.001, worlds, 0.05)
+    useless = settings["repeats"] == 0 or settings.get("said") == "first"
+    assert np.mean(ratios) > 0.9 if useless else np.mean(ratios) <= 1
 
 
 @pytest.mark.full
