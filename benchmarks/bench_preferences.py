@@ -119,7 +119,7 @@ def compared(right: Any, rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"item": item, "first": first, "second": second, "outcome": outcome}
 
 
-def real(redraws: int, people: int = 1000, of: int = 10_000) -> dict[str, Any]:
+def real(redraws: int, people: int = 5000, of: int = 20_000) -> dict[str, Any]:
     """How often places and differences hold, alone and with a judge of 20."""
     from bench_judge import answers_and_key
 

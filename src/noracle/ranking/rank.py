@@ -336,11 +336,16 @@ def _together(
         largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
     reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se
     reach = np.where(se > 0, reach, np.inf)
+    if fit.pull is not None:  # even verdicts draw everything towards a tie: undo it outwards
+        pull = contrasts[:, : len(fit.values)] @ fit.pull
+        low_pull, high_pull = np.minimum(pull, 0.0), np.maximum(pull, 0.0)
+    else:
+        low_pull = high_pull = np.zeros(len(value))
     # What the verdicts do not bound has no limit on that side.
     way = contrasts @ fit.endless
     low, high = (
-        np.where(way < -1e-9, -np.inf, value - reach),
-        np.where(way > 1e-9, np.inf, value + reach),
+        np.where(way < -1e-9, -np.inf, value - reach + low_pull),
+        np.where(way > 1e-9, np.inf, value + reach + high_pull),
     )
     return low, high
 

@@ -16,7 +16,7 @@ _STEPS = 100
 _MOST = 20_000_000
 FEWEST_HELPED = 30
 """Verdicts on comparisons that a judge saw, too, below which its help is not taken."""
-_LEAST_WORTH = 0.05
+_LEAST_WORTH, _HARDLY = 0.05, 0.01
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +45,8 @@ class Strengths:
     """Verdicts of people on comparisons that the judge saw, too."""
     worth: float = 1.0
     """The variance of a win with the judge's help, as a share of that without."""
+    pull: Floats | None = None
+    """What hardly any even verdicts would move the strengths by, where some were added."""
 
     @property
     def smoothed(self) -> bool:
@@ -130,8 +132,8 @@ def fit_strengths(
     wins = np.bincount(place, sign, len(cells)).astype(np.float64)
     tied = np.bincount(place, sign == 0, len(cells)).astype(np.float64)
     endless = _endless(cells, n, wins, tied)
-    if endless.any():
-        n += (size - 1 + position) / len(cells)
+    even = (size - 1 + position) / len(cells) if endless.any() else 0.0
+    n += even
     at = np.zeros(size + 2)
     total, n_ties = float(n.sum()), float(tied.sum())
     at[-1] = np.log(max(n_ties, 0.5) / max(total - n_ties, 0.5)) + np.log(2) if ties else -np.inf
@@ -142,6 +144,10 @@ def fit_strengths(
     if not ties:
         fixed[-1, -1] = 1.0
     at, _ = _maximum(cells, n, wins, tied, at, fixed)
+    pull = None
+    if even:
+        free, _ = _maximum(cells, n - even * (1 - _HARDLY), wins, tied, at, fixed)
+        pull = free[:size] - at[:size]
     weight, helped, worth, extra = 0.0, 0, 1.0, None
     if judged is not None and not endless.any():
         helped = int(judged.told.sum())
@@ -179,6 +185,7 @@ def fit_strengths(
         weight=weight,
         helped=helped,
         worth=worth,
+        pull=pull,
     )
 
 
