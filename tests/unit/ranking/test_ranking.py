@@ -145,6 +145,23 @@ def test_a_system_that_always_wins_has_an_open_end(n):
     assert (d.verdict == "first") == (n == 10)
 
 
+def test_how_far_even_verdicts_draw_strengths_is_known():
+    """``c`` won all; ``a`` won 19 of 20 against ``b``, whose largest likelihood is known."""
+    rows = [("a", "b", "a")] * 19 + [("a", "b", "b")] + [("c", "a", "c"), ("c", "b", "c")] * 10
+    table = dict(
+        zip(("first", "second", "winner"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    p = Preferences.from_table({"item": list(range(40)), **table})
+    fit = fit_strengths(p, position=False)
+    assert fit.pull is not None
+    a, b, _ = fit.values
+    assert a - b < np.log(19) - 0.2
+    assert a - b + fit.pull[0] - fit.pull[1] == pytest.approx(np.log(19), abs=0.02)
+    d = rank_systems(p, position="ignore").difference("a", "b")
+    assert np.arctanh(d.high) - np.arctanh(d.value) > np.arctanh(d.value) - np.arctanh(d.low)
+    assert fit_strengths(drawn(1)).pull is None
+
+
 def test_ties_alone_separate_nobody():
     rows = {"item": [1, 2, 3], "first": list("xyz"), "second": list("yzx"), "winner": ["tie"] * 3}
     ranking = rank_systems(Preferences.from_table(rows))
@@ -304,8 +321,8 @@ def test_people_who_saw_all_that_the_judge_saw_need_no_help():
     p = with_judge(4, n=900)
     alone, helped = rank_systems(p.of(p.rater == 0)), rank_systems(p, judge="z")
     for d, e in zip(alone.differences, helped.differences, strict=True):
-        assert d.value == pytest.approx(e.value, abs=0.01)
-        assert e.high - e.low == pytest.approx(d.high - d.low, rel=0.05)
+        assert d.value == pytest.approx(e.value, abs=0.03)
+        assert e.high - e.low == pytest.approx(d.high - d.low, rel=0.1)
 
 
 def test_win_rates_take_the_judges_help_too():
