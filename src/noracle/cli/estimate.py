@@ -72,8 +72,8 @@ def command(
         found = [s.estimate for s in view.systems if own.system in (None, s.name)]
         require(found or own.system, "the project must have a system.")
         require(found, f"--system must be a system of the project; got {own.system!r}.")
-        about = {"single": own.system is not None, "more": list(view.checks)}
-        output.emit(title, found, after=records.write(found), **about)
+        single, after = own.system is not None, records.write(found)
+        output.emit(title, found, single=single, more=list(view.checks), after=after)
         return
     matrix = opt.read_matrix(own.transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, column_names, option, paragraphs, with_options
@@ -64,8 +65,8 @@ def command(own: _RankOptions, output: Output) -> None:
     with working("ranking"):
         columns = column_names(own.columns)
         given = Preferences.from_table(own.preferences, columns=columns, raters=raters)
-        about = {"position": own.position, "judge": judge, "seed": own.seed}
-        about["confidence"] = own.confidence
+        about: dict[str, Any] = {"position": own.position, "judge": judge}
+        about |= {"confidence": own.confidence, "seed": own.seed}
         results: list[Result] = [rank_systems(given, **about)]
         if own.win_rates:
             results += estimate_win_rates(given, **about)
