@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from noracle import Preferences, estimate_win_rates, rank_systems
+from noracle import Preferences, estimate_win_rates, plan_pairs, rank_systems
 from noracle.ranking.rank import _win_rates
 from noracle.ranking.strength import chances, fit_strengths
 
@@ -213,3 +213,48 @@ def test_differences_hold_together_in_every_setting(settings):
     missed, missed_rate, width = misses(settings, worlds)
     assert max(missed, missed_rate) <= binom.ppf(1 - 0.001, worlds, 0.05)
     assert 0 < width < 1.95
+
+
+def planned_world(seed: Any, *, looks: int, batch: int, judged: bool) -> Preferences:
+    """Pairs that were chosen by what was said before; a model saw 2,000 comparisons beforehand."""
+    rng = np.random.default_rng(seed)
+    pool = world([*seed, 1], size=5, n=2000)
+    model = np.where(rng.random(2000) < 0.8, pool.outcome, rng.integers(3, size=2000))
+    key = np.minimum(pool.first, pool.second) * 5 + np.maximum(pool.first, pool.second)
+    chosen = np.concatenate([np.flatnonzero(key == k)[:6] for k in np.unique(key)])
+
+    def seen() -> Preferences:
+        rows: Any = {
+            name: np.concatenate([getattr(pool, name)[chosen], getattr(pool, name)])
+            for name in ("first", "second", "item")
+        }
+        rows["outcome"] = np.concatenate([pool.outcome[chosen], model])
+        rater = np.repeat([0, 1], [len(chosen), 2000])
+        p = Preferences(systems=pool.systems, **rows, rater=rater, raters=("ann", "model"))
+        return p if judged else p.of(p.rater == 0)
+
+    for k in range(looks):
+        about: Any = {"judge": "model", "costs": {"judge": 1e3}} if judged else {}
+        questions = plan_pairs(seen(), budget=batch, goal="all", seed=k, **about)
+        said = questions.diagnostics["questions"]
+        names = {name: i for i, name in enumerate(pool.systems)}
+        for first, second in zip(said["first"], said["second"], strict=True):
+            low, high = sorted((names[first], names[second]))
+            free = np.setdiff1d(np.flatnonzero(key == low * 5 + high), chosen)
+            chosen = np.append(chosen, free[:1])
+    return seen()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judged", [False, True])
+def test_pairs_that_were_planned_by_what_was_said_keep_the_promise(judged):
+    worlds, missed, true = 200, 0, np.linspace(-1, 1, 5)
+    pairs = list(itertools.combinations(range(5), 2))
+    for k in range(worlds):
+        p = planned_world([17, k], looks=4, batch=40, judged=judged)
+        found = rank_systems(p, judge="model" if judged else None, seed=k)
+        missed += any(
+            not d.low <= np.tanh((true[i] - true[j]) / 2) <= d.high
+            for d, (i, j) in zip(found.differences, pairs, strict=True)
+        )
+    assert missed <= binom.ppf(1 - 0.001, worlds, 0.05)

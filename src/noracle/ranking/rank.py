@@ -323,7 +323,7 @@ def _together(
     """Limits of linear functions of the parameters that hold together."""
     spread = contrasts @ fit.spread
     se = np.sqrt(np.maximum((spread * contrasts).sum(axis=1), 0.0))
-    if not (se > 0).any():
+    if fit.df < 1 or not (se > 0).any():  # one item varies against nothing
         return np.full_like(value, -np.inf), np.full_like(value, np.inf)
     rng = np.random.default_rng(seed)
     unit = (contrasts @ np.linalg.cholesky(fit.spread)) / np.where(se > 0, se, np.inf)[:, None]

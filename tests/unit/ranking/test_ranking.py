@@ -162,6 +162,28 @@ def test_how_far_even_verdicts_draw_strengths_is_known():
     assert fit_strengths(drawn(1)).pull is None
 
 
+@pytest.mark.parametrize("judge", [None, "model"])
+def test_one_item_bounds_nothing_and_says_so(judge):
+    rows = {"item": [1], "first": ["x"], "second": ["y"], "winner": ["x"], "rater": ["ann"]}
+    more = (range(50), "x" * 50, "y" * 50, ["first", "tie"] * 25, ["model"] * 50)
+    if judge:
+        rows = {name: [*v, *add] for (name, v), add in zip(rows.items(), more, strict=True)}
+    p = Preferences.from_table(rows)
+    (d,) = rank_systems(p, judge=judge).differences
+    assert (d.low, d.high) == (-1, 1)
+    assert any(note.startswith("1 clusters") for note in rank_systems(p, judge=judge).notes)
+    assert [(e.low, e.high) for e in estimate_win_rates(p, judge=judge)] == [(0, 1), (0, 1)]
+    assert plan_pairs(p, budget=4, judge=judge).verify()
+
+
+def test_names_with_the_marks_of_a_plan_are_kept_apart():
+    rows = [(i, "a / b", "c, people", ("first", "second")[i % 2]) for i in range(20)]
+    rows += [(i, "c, people", "d", ("first", "second")[i % 3 > 0]) for i in range(20)]
+    columns = ("item", "first", "second", "winner")
+    p = Preferences.from_table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    assert plan_pairs(p, budget=7).verify()
+
+
 def test_ties_alone_separate_nobody():
     rows = {"item": [1, 2, 3], "first": list("xyz"), "second": list("yzx"), "winner": ["tie"] * 3}
     ranking = rank_systems(Preferences.from_table(rows))
