@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from noracle.ppi import plan_labels as plan_labels
     from noracle.ranking import check_position as check_position
     from noracle.ranking import estimate_win_rates as estimate_win_rates
+    from noracle.ranking import plan_pairs as plan_pairs
     from noracle.ranking import rank_systems as rank_systems
     from noracle.results import Assumption as Assumption
     from noracle.results import Certificate as Certificate
@@ -115,7 +116,7 @@ __getattr__, __dir__, __all__ = lazy(
         ".logic": "Spec prove_by_axioms prove_conflict prove_malfunction range_accuracies "
         "range_checks range_prevalence range_threshold range_violators",
         ".ppi": "estimate_mean plan_accuracy plan_budget plan_labels",
-        ".ranking": "check_position estimate_win_rates rank_systems",
+        ".ranking": "check_position estimate_win_rates plan_pairs rank_systems",
         ".results": "Assumption Certificate Check Comparison Difference Estimate Guarantee Kind "
         "Plan Proof Range Ranges Rank Routing read_result",
         ".superhuman": "CertificateStream aggregate_labels certify_published certify_superhuman "

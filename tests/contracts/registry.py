@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import noracle
@@ -138,6 +139,16 @@ def _preferred(evidence: Evidence) -> Preferences:
     return Preferences.from_table(
         dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
     )
+
+
+def _compared(evidence: Evidence) -> Preferences:
+    """The same by people; a model prefers ``a`` in every other item."""
+    p = _preferred(evidence)
+    sign = p.item % 2
+    twice = {n: np.concatenate([getattr(p, n)] * 2) for n in ("first", "second", "item")}
+    outcome = np.concatenate([p.outcome, np.where(sign, p.first, 2)])
+    rater = np.repeat([0, 1], len(p.item))
+    return dataclasses.replace(p, **twice, outcome=outcome, rater=rater, raters=("ann", "model"))
 
 
 def _unjudged(evidence: Evidence) -> Evidence:
@@ -441,6 +452,18 @@ def _entries() -> list[Entry]:
             function="estimate_win_rates",
             how="of one",
             run=lambda e, c: noracle.estimate_win_rates(_preferred(e), confidence=c)[0],
+        ),
+        Entry(
+            function="rank_systems",
+            how="judge",
+            run=lambda e, c: noracle.rank_systems(_compared(e), judge="model", confidence=c),
+        ),
+        Entry(
+            function="plan_pairs",
+            how="",
+            confident=False,
+            random=True,
+            run=lambda e, c: noracle.plan_pairs(_preferred(e), budget=20, confidence=c),
         ),
         Entry(
             function="check_position",

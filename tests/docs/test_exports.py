@@ -63,6 +63,7 @@ PUBLIC = (
     "plan_certificate",
     "plan_accuracy",
     "plan_labels",
+    "plan_pairs",
     "prove_by_axioms",
     "prove_conflict",
     "prove_malfunction",

@@ -37,6 +37,7 @@ ALLOWED = {
     ("results", "noracle.ppi.verify"),
     ("results", "noracle.superhuman.verify"),
     ("results", "noracle.superhuman.plan"),
+    ("results", "noracle.ranking.pairs"),
     ("results", "noracle.logic.verify"),
     ("results", "noracle.learn.compare"),
 }

@@ -93,3 +93,29 @@ def test_panels_of_real_models_are_bounded(mmlu_pro_file: Path, models: int) -> 
     if models == 7:
         assert figures["effective_votes"] == pytest.approx(2.0, abs=0.2)
         assert figures["error_correlation"] == pytest.approx(0.41, abs=0.01)
+
+
+@pytest.mark.slow
+def test_ranks_of_real_models_cover_the_truth(mmlu_pro_file: Path) -> None:
+    """Preferences made of the answers of the 20 models of MMLU-Pro, judged by another of them."""
+    import bench_preferences
+
+    figures = bench_preferences.real(60)
+    assert figures["met"], figures
+    assert figures["width"]["judge"] < figures["width"]["alone"] < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["one ahead", "a ladder", "three good ones"])
+def test_planned_pairs_need_at_most_seven_tenths_of_even_ones(shape: str) -> None:
+    import bench_preferences
+
+    runs = {
+        planned: [
+            bench_preferences.needed(shape, [25, w], planned=planned, judge=None, batch=240)
+            for w in range(3)
+        ]
+        for planned in (False, True)
+    }
+    assert all(right for _, right in runs[True])
+    assert sum(n for n, _ in runs[True]) <= 0.7 * sum(n for n, _ in runs[False])

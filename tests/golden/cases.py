@@ -126,12 +126,16 @@ CASES = (
     # rank, gate
     Case("rank/arena", "rank preferred/arena.csv --win-rates --json"),
     Case("rank/ignore", "rank preferred/arena.csv --position ignore --confidence 0.9 --json"),
+    Case("rank/judge", "rank preferred/judged.csv --judge model --win-rates --json"),
+    Case("rank/next", "rank preferred/judged.csv --judge model --next 20 --cost judge=0.1 --out next.csv --json", ("next.csv",)),
+    Case("rank/no-judge", "rank preferred/judged.csv --judge nobody --json"),
     Case("rank/columns", "rank wrong/columns.csv --json"),
     Case("gate/at-least", "gate project --at-least 0.7 --ledger gate.jsonl --json"),
     Case("gate/no-worse", "gate project --system agent-2 --no-worse-than agent-1 --ledger no-worse.jsonl --json"),
     Case("gate/no-claim", "gate project --json"),
     # estimate
     Case("estimate/project", f"estimate {_PROJECT} --json"),
+    Case("estimate/records", f"estimate {_WORLD} --system good --eval-results r.yaml --benchmark a/b:c --badge b.svg --json", ("r.yaml", "b.svg")),
     Case("estimate/system", f"estimate {_WORLD} --system good --json"),
     Case("estimate/counts", "estimate --counts counts.json --counts counts.json --json"),
     Case("estimate/counts-alone-ivw", "estimate --counts counts.json --system poor --method ivw --interval wald --json"),

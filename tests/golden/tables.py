@@ -344,6 +344,13 @@ def _preferred(folder: Path) -> None:
         rows.append((f"q{i // 2}", names[one], names[other], winner, ("ann", "bob")[i % 2]))
     head = ["question_id", "model_a", "model_b", "winner", "judge"]
     write(folder / "preferred" / "arena.csv", head, rows)
+    rows = []
+    for i in range(400):  # a model compares everything, people one item in eight
+        one, other = rng.sample(names, 2)
+        winner = rng.choice([one, one, other, "tie"]) if one < other else rng.choice([other, one])
+        rows += [(i, one, other, winner, "ann")] if i % 8 == 0 else []
+        rows.append((i, one, other, winner if rng.random() < 0.9 else "tie", "model"))
+    write(folder / "preferred" / "judged.csv", ["item", "first", "second", "winner", "rater"], rows)
 
 
 def _wrong(folder: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from noracle import Preferences, estimate_win_rates, rank_systems
+from noracle import Preferences, estimate_win_rates, plan_pairs, rank_systems
 from noracle.ranking.rank import _win_rates
 from noracle.ranking.strength import chances, fit_strengths
 
@@ -46,6 +46,40 @@ def world(
     names = tuple(f"m{i:02}" for i in range(size))
     who = tuple(map(str, range(raters)))
     return Preferences(systems=names, first=first, second=second, outcome=outcome, item=item, rater=rater, raters=who)  # fmt: skip
+
+
+def judged_world(
+    seed: Any, *, size: int, n: int, of: int, repeats: float, said: str = "the same", **about: Any
+) -> Preferences:
+    """A model compares ``of`` items, people ``n`` of these; it repeats their verdict that often, and
+    else says anything. ``said`` turns its verdicts round, or makes it always name the first.
+    """
+    p = world([*seed, 1], size=size, n=of, **about)
+    rng = np.random.default_rng([*seed, 2])
+    pick = np.sort(rng.choice(of, n, replace=False))
+    if said == "people aim":  # at some pairs more than at others, at random within each
+        odds = (
+            rng.random(size**2)[
+                np.minimum(p.first, p.second) * size + np.maximum(p.first, p.second)
+            ]
+            ** 2
+        )
+        pick = np.sort(rng.choice(of, n, replace=False, p=odds / odds.sum()))
+    model = np.where(rng.random(of) < repeats, p.outcome, rng.integers(3, size=of))
+    if said == "turned round":
+        model = np.array([1, 0, 2])[model]
+    if said == "first":
+        model = np.zeros_like(model)
+    if said == "a taste":  # strengths of its own, and an effect of the order: no such model
+        model = ((p.item + p.first * p.second) % 3) * (rng.random(of) < 0.9)
+
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(p, name)[pick], getattr(p, name)])
+
+    rows = {name: both(name) for name in ("first", "second", "item")}
+    rows["outcome"] = np.concatenate([p.outcome[pick], model])
+    who = np.repeat([0, 1], [n, of])
+    return Preferences(systems=p.systems, **rows, rater=who, raters=("ann", "model"))
 
 
 def truth(settings: dict[str, Any]) -> Any:
@@ -92,6 +126,22 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+JUDGED: list[dict[str, Any]] = [
+    {"size": 2, "n": 60, "of": 600, "repeats": 0.8},
+    {"size": 3, "n": 40, "of": 400, "repeats": 0.9, "tie": 0.0},
+    {"size": 3, "n": 200, "of": 400, "repeats": 0.8, "per_item": 4},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "turned round"},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.0},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "first"},
+    {"size": 5, "n": 150, "of": 1500, "repeats": 0.8, "said": "a taste"},
+    {"size": 5, "n": 200, "of": 1500, "repeats": 0.9, "said": "people aim"},
+    {"size": 5, "n": 300, "of": 3000, "repeats": 1.0},
+    {"size": 5, "n": 300, "of": 310, "repeats": 0.9, "gamma": 0.85},
+    {"size": 10, "n": 200, "of": 3000, "repeats": 0.8},
+]
+
+
 def named(settings: dict[str, Any]) -> str:
     return ",".join(f"{name}={value}" for name, value in settings.items())
 
@@ -126,6 +176,26 @@ def misses(settings: dict[str, Any], worlds: int) -> tuple[int, int, float]:
     return missed, missed_rate, width
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", JUDGED, ids=named)
+def test_differences_hold_together_with_any_judge(settings):
+    beta, worlds = np.linspace(-1, 1, settings["size"]), 200
+    missed, ratios = 0, []
+    for k in range(worlds):
+        p = judged_world([13, k], **settings)
+        found = rank_systems(p, judge="model", seed=k)
+        missed += any(
+            not d.low <= np.tanh((beta[i] - beta[j]) / 2) <= d.high
+            for d, (i, j) in zip(
+                found.differences, itertools.combinations(range(len(beta)), 2), strict=True
+            )
+        )
+        ratios.append(found.diagnostics["judge"]["labels_ratio"])
+    assert missed <= binom.ppf(1 - 0.001, worlds, 0.05)
+    useless = settings["repeats"] == 0 or settings.get("said") == "first"
+    assert np.mean(ratios) > 0.9 if useless else np.mean(ratios) <= 1
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("settings", [SETTINGS[i] for i in (0, 5, 16)], ids=named)
 def test_differences_hold_together(settings):
@@ -143,3 +213,48 @@ def test_differences_hold_together_in_every_setting(settings):
     missed, missed_rate, width = misses(settings, worlds)
     assert max(missed, missed_rate) <= binom.ppf(1 - 0.001, worlds, 0.05)
     assert 0 < width < 1.95
+
+
+def planned_world(seed: Any, *, looks: int, batch: int, judged: bool) -> Preferences:
+    """Pairs that were chosen by what was said before; a model saw 2,000 comparisons beforehand."""
+    rng = np.random.default_rng(seed)
+    pool = world([*seed, 1], size=5, n=2000)
+    model = np.where(rng.random(2000) < 0.8, pool.outcome, rng.integers(3, size=2000))
+    key = np.minimum(pool.first, pool.second) * 5 + np.maximum(pool.first, pool.second)
+    chosen = np.concatenate([np.flatnonzero(key == k)[:6] for k in np.unique(key)])
+
+    def seen() -> Preferences:
+        rows: Any = {
+            name: np.concatenate([getattr(pool, name)[chosen], getattr(pool, name)])
+            for name in ("first", "second", "item")
+        }
+        rows["outcome"] = np.concatenate([pool.outcome[chosen], model])
+        rater = np.repeat([0, 1], [len(chosen), 2000])
+        p = Preferences(systems=pool.systems, **rows, rater=rater, raters=("ann", "model"))
+        return p if judged else p.of(p.rater == 0)
+
+    for k in range(looks):
+        about: Any = {"judge": "model", "costs": {"judge": 1e3}} if judged else {}
+        questions = plan_pairs(seen(), budget=batch, goal="all", seed=k, **about)
+        said = questions.diagnostics["questions"]
+        names = {name: i for i, name in enumerate(pool.systems)}
+        for first, second in zip(said["first"], said["second"], strict=True):
+            low, high = sorted((names[first], names[second]))
+            free = np.setdiff1d(np.flatnonzero(key == low * 5 + high), chosen)
+            chosen = np.append(chosen, free[:1])
+    return seen()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judged", [False, True])
+def test_pairs_that_were_planned_by_what_was_said_keep_the_promise(judged):
+    worlds, missed, true = 200, 0, np.linspace(-1, 1, 5)
+    pairs = list(itertools.combinations(range(5), 2))
+    for k in range(worlds):
+        p = planned_world([17, k], looks=4, batch=40, judged=judged)
+        found = rank_systems(p, judge="model" if judged else None, seed=k)
+        missed += any(
+            not d.low <= np.tanh((true[i] - true[j]) / 2) <= d.high
+            for d, (i, j) in zip(found.differences, pairs, strict=True)
+        )
+    assert missed <= binom.ppf(1 - 0.001, worlds, 0.05)

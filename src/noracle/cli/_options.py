@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import functools
 import inspect
+import json
 import logging
 import operator
 import re
@@ -43,6 +44,7 @@ from noracle.errors import (
 )
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
+from noracle.files import replacing
 from noracle.results import Check, Plan, Result, read_result
 
 if TYPE_CHECKING:
@@ -237,6 +239,56 @@ class Output:
 
 
 JsonOutput = Annotated[Output, without("html")]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records of estimates that others read."""
+
+    eval_results: File = _output(
+        "Evaluation results (YAML) for .eval_results/ of the model's repository on the Hugging Face Hub."
+    )
+    benchmark: str | None = _output(
+        "Of --eval-results: TIGER-Lab/MMLU-Pro:mmlu_pro.", "DATASET:TASK", show_default=False
+    )
+    events: File = _output("Events gen_ai.evaluation.result of OpenTelemetry (OTLP, JSON lines).")
+    badge: File = _output("A badge (SVG) with the interval.")
+
+    def __post_init__(self) -> None:
+        for name in ("eval_results", "events", "badge"):
+            check_target(name.replace("_", "-"), getattr(self, name, None))
+        both = (self.eval_results is None) == (self.benchmark is None)
+        require(both, "--eval-results and --benchmark must go together; got one of them.")
+        named = self.benchmark is None or ":" in self.benchmark
+        rule = "--benchmark must be the data set and its task, as in TIGER-Lab/MMLU-Pro:mmlu_pro"
+        require(named, f"{rule}; got {self.benchmark!r}.")
+
+    def write(self, results: Sequence[Result], rows: Sequence[Any] | None = None) -> list[str]:
+        """Write what is wanted of the estimates; one line for each file. ``rows`` are those of the
+        badge where they are no estimates.
+        """
+        from noracle.report import records
+        from noracle.results import Estimate
+
+        given = [r for r in results if isinstance(r, Estimate)]
+        files: dict[str, tuple[str | None, Callable[[], str]]] = {
+            "evaluation results": (self.eval_results, lambda: self._yaml(given)),
+            "events": (self.events, lambda: json.dumps(records.evaluation_events(given)) + "\n"),
+            "badge": (self.badge, lambda: records.badge(given if rows is None else rows)),
+        }
+        written = [(kind, path, text()) for kind, (path, text) in files.items() if path is not None]
+        for _, path, text in written:
+            with replacing(path) as temporary:
+                temporary.write_text(text, encoding="utf-8", newline="\n")
+        return [f"{kind} {path}" for kind, path, _ in written]
+
+    def _yaml(self, given: Sequence[Any]) -> str:
+        from noracle.report import records
+
+        systems = {e.subject for e in given}
+        require(len(systems) == 1, f"--eval-results must be of one system; got {sorted(systems)}.")
+        dataset, _, task = (self.benchmark or "").partition(":")
+        return records.as_yaml(records.eval_results(given, dataset=dataset, task=task))
 
 
 def names(values: str | Sequence[str] | None) -> list[str] | None:

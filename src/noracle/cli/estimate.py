@@ -9,7 +9,7 @@ from typing import Literal
 from noracle.accuracy.check import late_of
 from noracle.accuracy.estimate import Interval, Method, estimate_accuracies
 from noracle.cli import _options as opt
-from noracle.cli._options import Output, Sources, Stored, option, values, with_options
+from noracle.cli._options import Output, Records, Sources, Stored, option, values, with_options
 from noracle.cli._output import check_target, working, write_json
 from noracle.counts import count_accuracy, count_judgements
 from noracle.errors import require
@@ -51,7 +51,9 @@ class _EstimateOptions:
 
 
 @with_options()
-def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Output) -> None:
+def command(
+    given: Sources, stored: Stored, own: _EstimateOptions, records: Records, output: Output
+) -> None:
     """Estimate the accuracy of each system, with an interval and what it rests on.
 
     An item without an answer counts as wrong. Without --system all systems are estimated, each at
@@ -70,7 +72,8 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
         found = [s.estimate for s in view.systems if own.system in (None, s.name)]
         require(found or own.system, "the project must have a system.")
         require(found, f"--system must be a system of the project; got {own.system!r}.")
-        output.emit(title, found, single=own.system is not None, more=list(view.checks))
+        single, after = own.system is not None, records.write(found)
+        output.emit(title, found, single=single, more=list(view.checks), after=after)
         return
     matrix = opt.read_matrix(own.transition)
     # A wide table needs its columns named; else --systems chooses among the systems. Stored counts
@@ -131,4 +134,5 @@ def command(given: Sources, stored: Stored, own: _EstimateOptions, output: Outpu
             estimates |= estimate_accuracies(total, systems=names, **about)
         results = [*estimates.values()]
     shown = own.seed if checks else None
-    output.emit(title, results, single=own.system is not None, seed=shown, more=checks)
+    after = records.write(results)
+    output.emit(title, results, single=own.system is not None, seed=shown, more=checks, after=after)

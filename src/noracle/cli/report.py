@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -79,6 +80,7 @@ class _ReportOptions:
 def command(
     own: _ReportOptions,
     given: Annotated[Sources, only("n_classes", "classes", "protocol", "columns", "no_answer")],
+    records: Annotated[opt.Records, only("events", "badge")],
 ) -> None:
     """Say everything that the evidence in a folder allows, on one page.
 
@@ -95,7 +97,7 @@ def command(
     place = own.places[0] if len(own.places) == 1 else own.places
     same = ("settings_file", "grades", "confidence", "seed", "as_json", "store")
     about = {name: getattr(own, name) for name in same}
-    report(place, chosen=chosen, page=page, saved=saved, **about)
+    report(place, chosen=chosen, page=page, saved=saved, records=records, **about)
 
 
 def reading(given: Sources) -> dict[str, Any]:
@@ -122,6 +124,7 @@ def report(
     as_json: bool,
     store: str | None = None,
     after: Callable[[Oversight], Sequence[str]] = lambda _: (),
+    records: opt.Records | None = None,
 ) -> None:
     """Find the evidence, ask everything that it allows, and write and print what came out; exit
     code 1 for a contradiction or an alarm.
@@ -155,14 +158,29 @@ def report(
             write_oversight(page, oversight, command=settings.command)
         if saved is not None:
             write_json(saved, oversight.to_dict())
+        written = [] if records is None else _recorded(records, oversight)
     if as_json:
         say_json(oversight.to_dict())
     else:
-        _say_report(oversight, after(oversight), page, saved)
+        _say_report(oversight, [*after(oversight), *written], page, saved)
     from noracle.oversight.page import fired_alarm
 
     contradicted = any(not f.agrees for f in oversight.findings)
     raise typer.Exit(1 if contradicted or fired_alarm(oversight.steps) is not None else 0)
+
+
+def _recorded(records: opt.Records, oversight: Oversight) -> list[str]:
+    """The records of a report: events of all its estimates, a badge of its systems."""
+    from noracle.report.records import BadgeRow
+    from noracle.report.words import percent
+
+    sure = f"{percent(oversight.confidence)} interval, all together"
+    rows = [
+        BadgeRow(f"accuracy of {s.system}", s.value, s.low, s.high, s.guarantee, sure)
+        for s in oversight.systems
+    ]
+    unknown = BadgeRow("accuracy", math.nan, math.nan, math.nan, None, sure)
+    return records.write([r for step in oversight.steps for r in step.results], rows or [unknown])
 
 
 def _check_store(store: str | None, place: str | Sequence[str]) -> None:

@@ -44,6 +44,7 @@ Paths = str | Path | Sequence[str | Path]
 _HEAD = 1_000_000
 _PARSED = 8_000_000  # bytes of a JSON file that is parsed to tell what it is
 _EVENT, _EVENT_NAME = "gen_ai.evaluation.result", "gen_ai.evaluation.name"
+_OWN = b'"noracle.guarantee"'  # of events that we wrote: results, not grades
 _MODEL = ("gen_ai.request.model", "gen_ai.response.model")
 _SYSTEM = ("system", "gen_ai.agent.name", *_MODEL, "service.name")
 _WORDS = {
@@ -95,6 +96,8 @@ def grades_log_format(path: object) -> GradesFormat | None:
     try:
         with found[0].open("rb") as file:
             head = file.read(_HEAD)
+        if _OWN in head:
+            return None
         return _format_of_json(found[0], head) if name.endswith(".json") else _format_of_lines(head)
     except OSError:
         return None

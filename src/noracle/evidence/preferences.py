@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import narwhals as nw
@@ -21,11 +21,25 @@ FIRST, SECOND, TIE, NEITHER = 0, 1, 2, 3
 OUTCOMES = ("first", "second", "tie", "neither")
 """The words of an outcome; its code is the place here."""
 _WORDS: dict[str, tuple[str, ...]] = {
-    "first": ("first", "model_a", "system_a", "a", "left", "1"),
-    "second": ("second", "model_b", "system_b", "b", "right", "2"),
-    "tie": ("tie", "draw", "equal", "both", "same", "both_good", "both good"),
+    "first": ("first", "model_a", "system_a", "model_1", "a", "left", "1", "a>b", "a>>b", "[[a]]"),
+    "second": (
+        "second",
+        "model_b",
+        "system_b",
+        "model_2",
+        "b",
+        "right",
+        "2",
+        "b>a",
+        "b>>a",
+        "[[b]]",
+    ),
+    "tie": ("tie", "draw", "equal", "both", "same", "both_good", "both good", "a=b", "[[c]]"),
     "neither": ("neither", "both_bad", "both bad", "bothbad", "tie (bothbad)"),
 }
+_ONE_HOT = ("winner_model_a", "winner_model_b", "winner_tie")
+_BOTH_ORDERS = ("g1_winner", "g2_winner")
+_TURNED = {"model_1": "second", "model_2": "first", "tie": "tie"}
 TABLE = TableRules(
     name="preferences",
     columns=(
@@ -54,6 +68,8 @@ class Preferences:
         A place in ``("first", "second", "tie", "neither")``.
     item, rater
         Numbers of the items and raters, from 0.
+    items
+        The names of the items, sorted; ``item`` are places in it.
     raters
         The names of the raters, sorted; one without a name where the table has none.
     missing
@@ -69,6 +85,7 @@ class Preferences:
     raters: tuple[str, ...]
     missing: int = 0
     inferred: tuple[str, ...] = ()
+    items: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         """One line."""
@@ -76,7 +93,13 @@ class Preferences:
         return f"Preferences({len(self.item)} verdicts: {what}, {len(self.raters)} raters)"
 
     @classmethod
-    def from_table(cls, preferences: object, *, columns: Mapping[str, str] | None = None) -> Self:
+    def from_table(
+        cls,
+        preferences: object,
+        *,
+        columns: Mapping[str, str] | None = None,
+        raters: Sequence[str] | None = None,
+    ) -> Self:
         """Preferences from one table.
 
         Parameters
@@ -85,9 +108,13 @@ class Preferences:
             ``item``, ``first`` and ``second`` (the systems, in the order in which their answers
             were shown), ``winner`` (first, second, tie, neither, or the name of one of the two;
             empty: no verdict) and optionally ``rater``. Records of arenas are read as they are:
-            ``model_a``, ``model_b`` and ``winner`` with ``tie (bothbad)``.
+            ``model_a``, ``model_b`` and ``winner`` with ``tie (bothbad)``, or with ``winner_model_a``,
+            ``winner_model_b`` and ``winner_tie`` of 0 and 1; and ``model_1``, ``model_2`` with
+            ``g1_winner`` and ``g2_winner``, the verdicts in one order and in the other.
         columns
             Your names of columns, as ``{"first": "left_model"}``.
+        raters
+            Columns of a wide table, one for each rater, that hold what they said.
 
         Raises
         ------
@@ -107,14 +134,17 @@ class Preferences:
         if not names.keys() <= known:
             came = f"got {', '.join(sorted(names.keys() - known))}"
             raise ArgumentError(f"columns must name some of {', '.join(sorted(known))}; {came}.")
-        given = {c.strip().lower(): c for c in frames["preferences"].columns}
+        frame = _long(frames["preferences"], tuple(raters or ()), notes)
+        given = {c.strip().lower(): c for c in frame.columns}
         judges = [given[name] for name in ALIASES["rater"] if name in given]
         if len(judges) == 1 and "rater" not in {*names, *given}:
             names["rater"] = judges[0]
             notes.append(f"preferences: column {judges[0]!r} is read as rater")
+        who = names.get("rater", "rater")
+        if isinstance(frame.collect_schema().get(who), nw.List):  # a model and its prompt
+            frame = frame.with_columns(nw.col(who).cast(nw.String))
         shown = {f"{TABLE.name}.{name}": column for name, column in names.items()}
-        frame = rename(frames["preferences"], TABLE, shown, notes)
-        frame, faults = normalise(frame, TABLE)
+        frame, faults = normalise(rename(frame, TABLE, shown, notes), TABLE)
         raise_faults(faults)
         if "rater" not in frame.columns:
             frame = frame.with_columns(rater=nw.lit(""))
@@ -128,7 +158,7 @@ class Preferences:
         rows = fetch(frame.select("item", "first", "second", "outcome", "rater"))
         require_evidence(rows, "preferences", "must hold at least one verdict", "none")
         items, first, second, outcome, raters = zip(*rows, strict=True)
-        _, item = np.unique(np.array(items), return_inverse=True)
+        told, item = np.unique(np.array(items), return_inverse=True)
         systems, place = np.unique(np.array([first, second]), return_inverse=True)
         who, rater = np.unique(np.array(raters), return_inverse=True)
         place = place.reshape(2, -1)
@@ -142,6 +172,7 @@ class Preferences:
             raters=tuple(who.tolist()),
             missing=missing,
             inferred=tuple(notes),
+            items=tuple(told.tolist()),
         )
 
     def of(self, rows: NDArray[np.bool_] | Codes) -> Self:
@@ -151,6 +182,41 @@ class Preferences:
             for name in ("first", "second", "outcome", "item", "rater")
         }
         return dataclasses.replace(self, **arrays)
+
+
+def _long(frame: Frame, raters: tuple[str, ...], notes: list[str]) -> Frame:
+    """One row per verdict, out of one column per rater, per outcome or per order shown."""
+    given = {c.strip().lower(): c for c in frame.columns}
+    absent = [name for name in raters if name not in frame.columns]
+    if absent or len(set(raters)) < len(raters):
+        came = f"got {', '.join(map(repr, absent or raters))} beside {', '.join(frame.columns)}"
+        raise ArgumentError(f"raters must name different columns of the table; {came}.")
+    if raters:
+        kept = [c for c in frame.columns if c not in raters and c not in ("rater", "winner")]
+        text = [(name, nw.col(name).cast(nw.String)) for name in raters]
+        parts = [frame.select(*kept, winner=said, rater=nw.lit(name)) for name, said in text]
+        return nw.concat(parts, how="vertical")
+    if "winner" in given:
+        return frame
+    if all(name in given for name in _ONE_HOT):
+        notes.append(f"preferences: columns {', '.join(_ONE_HOT)} are read as winner")
+        said = [nw.col(given[name]).cast(nw.Float64) > 0 for name in _ONE_HOT]
+        words = zip(said, ("first", "second", "tie"), strict=True)
+        return frame.with_columns(winner=cases(words))
+    if all(name in given for name in (*_BOTH_ORDERS, "model_1", "model_2")):
+        notes.append("preferences: g1_winner and g2_winner are read as both orders of a comparison")
+        one, other = (nw.col(given[name]) for name in ("model_1", "model_2"))
+        plain, turned = (nw.col(given[name]).cast(nw.String) for name in _BOTH_ORDERS)
+        used = {given[name] for name in (*_BOTH_ORDERS, "model_1", "model_2")}
+        kept = [c for c in frame.columns if c not in used]
+        back = cases((turned == word, said) for word, said in _TURNED.items())
+        straight = cases((plain == word, word) for word in _TURNED)  # else an error, no verdict
+        parts = [
+            frame.select(*kept, first=one, second=other, winner=straight),
+            frame.select(*kept, first=other, second=one, winner=back),
+        ]
+        return nw.concat(parts, how="vertical")
+    return frame
 
 
 def _plain() -> nw.Expr:

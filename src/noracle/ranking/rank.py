@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,9 +13,16 @@ import numpy as np
 from noracle.accuracy.compare import ranks_of
 from noracle.bounds.binomial import clopper_pearson
 from noracle.bounds.paired import sign_test
-from noracle.errors import require
+from noracle.errors import known_names, require, require_evidence
 from noracle.evidence.preferences import FIRST, NEITHER, OUTCOMES, SECOND, Preferences
-from noracle.ranking.strength import Floats, Strengths, chances, fit_strengths
+from noracle.ranking.strength import (
+    FEWEST_HELPED,
+    Floats,
+    Strengths,
+    chances,
+    fit_strengths,
+    judged_pairs,
+)
 from noracle.results import (
     Assumption,
     Check,
@@ -28,11 +36,21 @@ from noracle.results import (
 )
 
 Position = Literal["adjust", "ignore"]
+Names = str | Sequence[str] | None
 RATERS_ARE_MANY = 20
 """From so many raters on, raters are a sample of more; fewer are these raters."""
 _DRAWS = 20_000
 _AT_ONCE = 4_000_000
 _RULE_OF_THUMB = 30
+_ALMOST_ALL, _FEW = 0.9, 0.5
+RANDOM_PAIRS = Assumption(
+    name="people compared at random",
+    detail="of each pair people saw a random sample of the judge's comparisons",
+)
+BLIND = Assumption(
+    name="judge blind to the people",
+    detail="the judge's verdicts were made without those of the people",
+)
 METHOD = "Bradley-Terry with ties"
 _SMOOTHED = "some systems won or lost every comparison: a few even verdicts were added to have strengths at all"
 
@@ -41,6 +59,7 @@ def rank_systems(
     preferences: Preferences,
     *,
     position: Position = "adjust",
+    judge: Names = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
@@ -59,6 +78,10 @@ def rank_systems(
     position
         ``adjust`` estimates the effect of the order, where the orders that were shown allow it;
         ``ignore`` takes it as zero.
+    judge
+        Raters that are not believed, such as a model that compared nearly everything. What they
+        said is a control variate: the ranking is that of all other raters, and the judge makes it
+        narrower where they agree. By default nobody; all raters count.
     seed
         For the simulated quantile of the largest deviation.
 
@@ -69,10 +92,17 @@ def rank_systems(
     studentised deviation among all pairs (multivariate t). Where the model does not hold, strengths
     are those that fit best, on the pairs as often as they were compared.
 
+    With a judge, a win x of people is told as x - w·(m - mean of m), m being what the judge says of
+    that item and pair, and the mean over all items on which it compared this pair; w is the weight of
+    least squares. What is taken away has mean 0 whatever the judge says, if people saw a random
+    sample of each pair's items: the judge need not be right, nor follow the model (Chen and Chen
+    2000). How often each pair was compared is free. From 30 such verdicts on.
+
     References
     ----------
     Bradley and Terry (1952), Biometrika 39, 324-345; Davidson and Beaver (1977), Biometrics 33,
-    693-702; Cameron, Gelbach and Miller (2011), JBES 29, 238-249.
+    693-702; Cameron, Gelbach and Miller (2011), JBES 29, 238-249; Chen and Chen (2000), J. Roy.
+    Statist. Soc. B 62, 449-460.
 
     Examples
     --------
@@ -84,7 +114,7 @@ def rank_systems(
     >>> ranking.leaders, ranking.difference("b", "c").verdict
     (('a',), 'not separable')
     """
-    fit = _fit(preferences, position)
+    preferences, fit = fitted(preferences, position, judge)
     error = 1 - check_confidence(confidence)
     names = preferences.systems
     pairs = list(itertools.combinations(range(len(names)), 2))
@@ -111,17 +141,35 @@ def rank_systems(
         confidence=confidence,
         method=METHOD,
         interval="jackknife by item, largest deviation",
-        guarantee=_guarantee(preferences, fit, position, error),
-        counts=_counts(preferences),
-        diagnostics=_diagnostics(preferences, fit),
-        notes=_notes(preferences, fit, position, differences),
+        guarantee=_guarantee(preferences, fit, position, judge, error),
+        counts=_counts(preferences, fit, judge),
+        diagnostics=_diagnostics(preferences, fit, judge)
+        | {"groups": _groups([r.system for r in ranks], differences)},
+        notes=_notes(preferences, fit, position, judge, differences),
     )
+
+
+def _groups(ranked: Sequence[str], differences: Sequence[Difference]) -> list[list[str]]:
+    """Runs of neighbours in the ranking of which no two can be separated, none within another."""
+    apart = {frozenset((d.first, d.second)) for d in differences if d.verdict != "not separable"}
+    found: list[list[str]] = []
+    start = 0
+    for end in range(1, len(ranked) + 1):
+        while any(frozenset((ranked[end - 1], s)) in apart for s in ranked[start : end - 1]):
+            start += 1
+        run = list(ranked[start:end])
+        if found and found[-1] == run[:-1]:
+            found[-1] = run
+        else:
+            found.append(run)
+    return [run for run in found if len(run) > 1]
 
 
 def estimate_win_rates(
     preferences: Preferences,
     *,
     position: Position = "adjust",
+    judge: Names = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[Estimate, ...]:
@@ -138,7 +186,7 @@ def estimate_win_rates(
     >>> [round(e.value, 3) for e in estimate_win_rates(Preferences.from_table(table), position="ignore")]
     [0.75, 0.25]
     """
-    fit = _fit(preferences, position)
+    preferences, fit = fitted(preferences, position, judge)
     error = 1 - check_confidence(confidence)
     rates, slopes = _win_rates(fit)
     # On the scale of log-odds, where rates near 0 and 1 have limits inside.
@@ -157,11 +205,11 @@ def estimate_win_rates(
             confidence=confidence,
             method=METHOD,
             interval="jackknife by item, largest deviation",
-            guarantee=_guarantee(preferences, fit, position, error),
+            guarantee=_guarantee(preferences, fit, position, judge, error),
             se=float(error_),
-            counts=_counts(preferences),
-            diagnostics=_diagnostics(preferences, fit),
-            notes=_notes(preferences, fit, position, ()),
+            counts=_counts(preferences, fit, judge),
+            diagnostics=_diagnostics(preferences, fit, judge),
+            notes=_notes(preferences, fit, position, judge, ()),
         )
         for name, (value, below, above, error_) in zip(preferences.systems, limits, strict=True)
     )
@@ -222,14 +270,38 @@ def _mirrored(p: Preferences) -> tuple[int, int, int]:
 # the fit and what follows
 
 
-def _fit(preferences: Preferences, position: Position) -> Strengths:
+def fitted(
+    preferences: Preferences, position: Position, judge: Names = None
+) -> tuple[Preferences, Strengths]:
+    """The verdicts that count, and the strengths by them, with the judge's help."""
     require(
         isinstance(preferences, Preferences),
         f"preferences must come from Preferences.from_table; got {type(preferences).__name__}.",
     )
     choose("position", position, ("adjust", "ignore"))
-    adjust = position == "adjust" and _orders_tell(preferences)
-    return fit_strengths(preferences, position=adjust, by_rater=_raters_vary(preferences))
+    people, seen = divided(preferences, judge)
+    adjust = position == "adjust" and _orders_tell(people)
+    judged = None if seen is None else judged_pairs(people, seen)
+    fit = fit_strengths(people, position=adjust, by_rater=_raters_vary(people), judged=judged)
+    return people, fit
+
+
+def divided(preferences: Preferences, judge: Names) -> tuple[Preferences, Preferences | None]:
+    """The verdicts of people and those of the judge, which is nobody by default."""
+    names = (judge,) if isinstance(judge, str) else tuple(judge or ())
+    if not names:
+        return preferences, None
+    for name in names:
+        remedy = known_names(name, preferences.raters)
+        there = name in preferences.raters
+        require_evidence(there, "judge", "must be a rater", repr(name), remedy=remedy)
+    mine = np.isin(preferences.rater, [preferences.raters.index(name) for name in names])
+    rule, came = "must have verdicts of others than the judge", "none"
+    require_evidence(not mine.all(), "preferences", rule, came, remedy="Let people compare some.")
+    people = preferences.of(~mine)
+    who, rater = np.unique(people.rater, return_inverse=True)
+    raters = tuple(preferences.raters[i] for i in who)
+    return dataclasses.replace(people, rater=rater, raters=raters), preferences.of(mine)
 
 
 def _orders_tell(p: Preferences) -> bool:
@@ -251,7 +323,7 @@ def _together(
     """Limits of linear functions of the parameters that hold together."""
     spread = contrasts @ fit.spread
     se = np.sqrt(np.maximum((spread * contrasts).sum(axis=1), 0.0))
-    if not (se > 0).any():
+    if fit.df < 1 or not (se > 0).any():  # one item varies against nothing
         return np.full_like(value, -np.inf), np.full_like(value, np.inf)
     rng = np.random.default_rng(seed)
     unit = (contrasts @ np.linalg.cholesky(fit.spread)) / np.where(se > 0, se, np.inf)[:, None]
@@ -264,11 +336,16 @@ def _together(
         largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
     reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se
     reach = np.where(se > 0, reach, np.inf)
+    if fit.pull is not None:  # even verdicts draw everything towards a tie: undo it outwards
+        pull = contrasts[:, : len(fit.values)] @ fit.pull
+        low_pull, high_pull = np.minimum(pull, 0.0), np.maximum(pull, 0.0)
+    else:
+        low_pull = high_pull = np.zeros(len(value))
     # What the verdicts do not bound has no limit on that side.
     way = contrasts @ fit.endless
     low, high = (
-        np.where(way < -1e-9, -np.inf, value - reach),
-        np.where(way > 1e-9, np.inf, value + reach),
+        np.where(way < -1e-9, -np.inf, value - reach + low_pull),
+        np.where(way > 1e-9, np.inf, value + reach + high_pull),
     )
     return low, high
 
@@ -290,7 +367,9 @@ def _win_rates(fit: Strengths) -> tuple[Floats, Floats]:
     return rates, slopes
 
 
-def _guarantee(p: Preferences, fit: Strengths, position: Position, error: float) -> Guarantee:
+def _guarantee(
+    p: Preferences, fit: Strengths, position: Position, judge: Names, error: float
+) -> Guarantee:
     many = _raters_vary(p)
     rests = [
         Assumption(
@@ -305,6 +384,8 @@ def _guarantee(p: Preferences, fit: Strengths, position: Position, error: float)
     told = "the same for all pairs" if not math.isnan(fit.position) else "none"
     why = "" if position == "ignore" or told != "none" else "each pair was shown in one order only"
     rests.append(Assumption(name=f"effect of the order shown: {told}", detail=why))
+    if judge and fit.weight:
+        rests += [RANDOM_PAIRS, BLIND]
     if p.missing:
         detail = f"{p.missing} comparisons without a verdict are left out"
         rests.append(Assumption(name="verdicts missing at random", detail=detail))
@@ -313,18 +394,20 @@ def _guarantee(p: Preferences, fit: Strengths, position: Position, error: float)
     return Guarantee(kind=kind, error_rate=error, assumptions=tuple(rests))
 
 
-def _counts(p: Preferences) -> dict[str, Any]:
+def _counts(p: Preferences, fit: Strengths, judge: Names) -> dict[str, Any]:
     outcomes = np.bincount(p.outcome, minlength=len(OUTCOMES)).tolist()
-    return {
+    helped = {"seen by the judge": fit.helped} if judge else {}
+    return helped | {
         "verdicts": len(p.outcome),
         **dict(zip(OUTCOMES, outcomes, strict=True)),
         "items": len(np.unique(p.item)),
         "raters": len(p.raters),
+        "shown in both orders": sum(_mirrored(p)),
         "missing": p.missing,
     }
 
 
-def _diagnostics(p: Preferences, fit: Strengths) -> dict[str, Any]:
+def _diagnostics(p: Preferences, fit: Strengths, judge: Names) -> dict[str, Any]:
     strengths = dict(zip(p.systems, fit.values.tolist(), strict=True))
     found: dict[str, Any] = {"strengths": strengths}
     if not math.isnan(fit.position):
@@ -335,15 +418,36 @@ def _diagnostics(p: Preferences, fit: Strengths) -> dict[str, Any]:
             "se": se,
             "gain": math.tanh(fit.position / 2) / 2,
         }
+    if judge:
+        names = [judge] if isinstance(judge, str) else list(judge)
+        found["judge"] = {"names": names, "weight": fit.weight, "labels_ratio": fit.worth}
     return found | {"tie": fit.tie if math.isfinite(fit.tie) else None, "df": fit.df}
 
 
+def _judge_like(p: Preferences) -> str | None:
+    """A rater that compared nearly everything, beside others who compared less than half of it."""
+    size = len(p.systems)
+    pairs = np.minimum(p.first, p.second) * size + np.maximum(p.first, p.second)
+    unit = p.item * size**2 + pairs
+    most = int(np.bincount(p.rater, minlength=len(p.raters)).argmax())
+    all_, own, others = (
+        len(np.unique(unit[k])) for k in (p.rater >= 0, p.rater == most, p.rater != most)
+    )
+    return p.raters[most] if own >= _ALMOST_ALL * all_ and 0 < others <= _FEW * all_ else None
+
+
 def _notes(
-    p: Preferences, fit: Strengths, position: Position, differences: Sequence[Difference]
+    p: Preferences,
+    fit: Strengths,
+    position: Position,
+    judge: Names,
+    differences: Sequence[Difference],
 ) -> tuple[str, ...]:
     n_open = sum(d.verdict == "not separable" for d in differences)
     few = f"{fit.df + 1} clusters: asymptotic limits want at least {_RULE_OF_THUMB}"
     bad = int((p.outcome == NEITHER).sum())
+    much = None if judge else _judge_like(p)
+    help_ = f"the judge saw {fit.helped} of the comparisons that people made"
     sentences = {
         f"{n_open} of {len(differences)} pairs cannot be separated": n_open,
         _SMOOTHED: fit.smoothed,
@@ -351,6 +455,10 @@ def _notes(
         f"{bad} verdicts say that neither answer is good; they count as ties": bad,
         "every pair was shown in one order only: strengths hold without an effect of the order": (
             position == "adjust" and math.isnan(fit.position)
+        ),
+        f"{help_}; from {FEWEST_HELPED} on it is of use": judge and fit.helped < FEWEST_HELPED,
+        f"{much!r} gave most verdicts and is believed like the others; as judge it would only help": (
+            much is not None
         ),
     }
     return tuple(note for note, holds in sentences.items() if holds)

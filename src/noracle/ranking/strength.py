@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from noracle.evidence.preferences import FIRST, SECOND, Codes, Preferences
 Floats = NDArray[np.float64]
 _STEPS = 100
 _MOST = 20_000_000
+FEWEST_HELPED = 30
+"""Verdicts on comparisons that a judge saw, too, below which its help is not taken."""
+_LEAST_WORTH, _HARDLY = 0.05, 0.01
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +39,14 @@ class Strengths:
     spread: Floats
     df: int
     endless: Floats
+    weight: float = 0.0
+    """How far people's wins follow the judge's: the weight of its help."""
+    helped: int = 0
+    """Verdicts of people on comparisons that the judge saw, too."""
+    worth: float = 1.0
+    """The variance of a win with the judge's help, as a share of that without."""
+    pull: Floats | None = None
+    """What hardly any even verdicts would move the strengths by, where some were added."""
 
     @property
     def smoothed(self) -> bool:
@@ -43,8 +54,54 @@ class Strengths:
         return bool(self.endless.any())
 
 
+class Judged(NamedTuple):
+    """A judge's verdicts as a control variate.
+
+    A comparison is an item and a pair of systems; the judge's mean sign on it is told less the mean
+    over all comparisons of the pair that it saw. ``off`` is that of each verdict of people, with the
+    sign of the order shown (0 where the judge is silent: not ``told``), ``own`` that of each of the
+    judge's comparisons, of which ``low``, ``high`` and ``item`` are the systems and the item.
+    """
+
+    off: Floats
+    told: NDArray[np.bool_]
+    own: Floats
+    low: Codes
+    high: Codes
+    item: Codes
+
+
+def judged_pairs(people: Preferences, judge: Preferences) -> Judged:
+    """What the judge said of the comparisons that people saw, and of all others."""
+    size = len(people.systems)
+
+    def unit(p: Preferences) -> Codes:
+        low, high = np.minimum(p.first, p.second), np.maximum(p.first, p.second)
+        return (p.item * size + low) * size + high
+
+    units, place = np.unique(unit(judge), return_inverse=True)
+    sign = signs(judge) * np.where(judge.first < judge.second, 1.0, -1.0)
+    mean = np.bincount(place, sign) / np.bincount(place)
+    _, pair = np.unique(units % size**2, return_inverse=True)
+    own = mean - (np.bincount(pair, mean) / np.bincount(pair))[pair]
+    at = np.minimum(np.searchsorted(units, unit(people)), len(units) - 1)
+    told = units[at] == unit(people)
+    off = np.where(told, own[at], 0.0) * np.where(people.first < people.second, 1.0, -1.0)
+    low, high = units % size**2 // size, units % size
+    return Judged(off, told, own, low, high, units // size**2)
+
+
+def signs(p: Preferences) -> Floats:
+    """1 where the first was preferred, -1 where the second, 0 for a tie."""
+    return np.select([p.outcome == FIRST, p.outcome == SECOND], [1.0, -1.0], 0.0)
+
+
 def fit_strengths(
-    preferences: Preferences, *, position: bool = True, by_rater: bool = False
+    preferences: Preferences,
+    *,
+    position: bool = True,
+    by_rater: bool = False,
+    judged: Judged | None = None,
 ) -> Strengths:
     """The maximum-likelihood strengths, and their covariance by the jackknife over clusters.
 
@@ -53,11 +110,16 @@ def fit_strengths(
     Newton step from the fit for each cluster left out, which is a little too wide rather than too
     narrow. Where a system, or a group of them, won or lost all comparisons with the others, the
     likelihood has no maximum: half a win is then added on either side of each pair compared.
+
+    With ``judged``, each win of people is told less ``weight`` times what the judge said of that
+    comparison beyond its mean on the pair. That has mean 0 whatever the judge says, if people saw a
+    random sample of the comparisons of each pair; the weight is that of least squares. How well the
+    judge's means are known is part of the covariance.
     """
     p = preferences
     size = len(p.systems)
     _require_connected(p)
-    sign = np.select([p.outcome == FIRST, p.outcome == SECOND], [1.0, -1.0], 0.0)
+    sign = signs(p)
     design = np.zeros((len(sign), size + 2))
     rows = np.arange(len(sign))
     design[rows, p.first], design[rows, p.second] = 1.0, -1.0
@@ -70,8 +132,8 @@ def fit_strengths(
     wins = np.bincount(place, sign, len(cells)).astype(np.float64)
     tied = np.bincount(place, sign == 0, len(cells)).astype(np.float64)
     endless = _endless(cells, n, wins, tied)
-    if endless.any():
-        n += (size - 1 + position) / len(cells)
+    even = (size - 1 + position) / len(cells) if endless.any() else 0.0
+    n += even
     at = np.zeros(size + 2)
     total, n_ties = float(n.sum()), float(tied.sum())
     at[-1] = np.log(max(n_ties, 0.5) / max(total - n_ties, 0.5)) + np.log(2) if ties else -np.inf
@@ -81,18 +143,25 @@ def fit_strengths(
         fixed[size, size] = 1.0
     if not ties:
         fixed[-1, -1] = 1.0
-    before = np.inf
-    for _ in range(_STEPS):
-        slope, information = _moments(cells, n, wins, tied, at)
-        step = np.linalg.solve(information + fixed, slope)
-        largest = float(np.abs(step).max())
-        at = at + step / max(1.0, largest / 2)
-        if largest < 1e-10 or (largest < 1e-7 and largest >= before):
-            break
-        before = largest
+    at, _ = _maximum(cells, n, wins, tied, at, fixed)
+    pull = None
+    if even:
+        free, _ = _maximum(cells, n - even * (1 - _HARDLY), wins, tied, at, fixed)
+        pull = free[:size] - at[:size]
+    weight, helped, worth, extra = 0.0, 0, 1.0, None
+    if judged is not None and not endless.any():
+        helped = int(judged.told.sum())
+        moved = _helped(judged, design, sign, at) if helped >= FEWEST_HELPED else None
+        if moved is not None:
+            adjusted = wins - moved[0] * np.bincount(place, judged.off, len(cells))
+            there, found = _maximum(cells, n, adjusted, tied, at, fixed)
+            if found:
+                (weight, worth), at, wins = moved, there, adjusted
+                sign = sign - weight * judged.off
+                extra = _own_slopes(judged, p, weight, position), judged.item
     _, information = _moments(cells, n, wins, tied, at)
-    slopes = _slopes(design, sign, at)
-    spread, df = _jackknife(information + fixed, design, slopes, at, p.item)
+    slopes = _slopes(design, sign, at, p.outcome)
+    spread, df = _jackknife(information + fixed, design, slopes, at, p.item, extra)
     if by_rater:
         other, fewer = _jackknife(information + fixed, design, slopes, at, p.rater)
         both = p.item * (int(p.rater.max()) + 1) + p.rater
@@ -100,11 +169,12 @@ def fit_strengths(
         least = np.linalg.eigvalsh(other - crossed)[0]
         # A difference of covariances may have negative directions; the sum is never too small.
         spread, df = spread + other - (crossed if least >= 0 else 0.0), min(df, fewer)
-    # Near its ends the jackknife sees no variation: the covariance is nowhere below the model's.
+    # Near its ends the jackknife sees no variation: the covariance is nowhere below the model's,
+    # or the judge's share of it.
     root = np.linalg.cholesky(information + fixed)
     size_of, ways = np.linalg.eigh(root.T @ spread @ root)
     free = np.linalg.solve(root.T, ways)
-    spread = (free * np.maximum(size_of, 1.0)) @ free.T
+    spread = (free * np.maximum(size_of, worth)) @ free.T
     return Strengths(
         values=at[:size] - at[:size].mean(),
         position=float(at[size]) if position else np.nan,
@@ -112,7 +182,60 @@ def fit_strengths(
         spread=spread,
         df=df,
         endless=endless,
+        weight=weight,
+        helped=helped,
+        worth=worth,
+        pull=pull,
     )
+
+
+def _maximum(
+    cells: Floats, n: Floats, wins: Floats, tied: Floats, at: Floats, fixed: Floats
+) -> tuple[Floats, bool]:
+    """The parameters of the largest likelihood by Newton's method, and whether it was reached."""
+    before = np.inf
+    for _ in range(_STEPS):
+        slope, information = _moments(cells, n, wins, tied, at)
+        try:
+            step = np.linalg.solve(information + fixed, slope)
+        except np.linalg.LinAlgError:
+            return at, False
+        largest = float(np.abs(step).max())
+        at = at + step / max(1.0, largest / 2)
+        if largest < 1e-10 or (largest < 1e-7 and largest >= before):
+            return at, True
+        before = largest
+    return at, False
+
+
+def _helped(judged: Judged, design: Floats, sign: Floats, at: Floats) -> tuple[float, float] | None:
+    """The weight of the judge's help and what is left of the variance; None where it is no help."""
+    first, second, _ = chances(design[:, :-1] @ at[:-1], at[-1])
+    left = sign - (first - second)
+    square, whole = float(judged.off @ judged.off), float(left @ left)
+    if square <= 0 or whole <= 0:
+        return None
+    weight = float(judged.off @ left) / square
+    # What people saw of the judge's comparisons is known of those alone: a finite population.
+    seen = min(1.0, float(judged.told.sum()) / len(judged.own))
+    least = float(np.sum((left - weight * judged.off) ** 2)) / whole
+    least *= (len(left) - 1) / max(len(left) - 2, 1)
+    return weight, float(np.clip(least + (1 - least) * seen, _LEAST_WORTH, 1.0))
+
+
+def _own_slopes(judged: Judged, p: Preferences, weight: float, position: bool) -> Floats:
+    """The slope of each of the judge's comparisons: its means on the pairs are means over these."""
+    size = len(p.systems)
+    own, n = judged.low * size + judged.high, size**2
+    pairs = np.minimum(p.first, p.second) * size + np.maximum(p.first, p.second)
+    forward = np.where(p.first < p.second, 1.0, -1.0)
+    times = np.bincount(pairs, judged.told.astype(float), n)[own]
+    turned = np.bincount(pairs, judged.told * forward * position, n)[own]
+    pull = weight * judged.own / np.bincount(own, minlength=n)[own] / 2
+    slopes, rows = np.zeros((len(own), size + 2)), np.arange(len(own))
+    slopes[rows, judged.low], slopes[rows, judged.high] = pull * times, -pull * times
+    slopes[:, size] = pull * turned
+    return slopes
 
 
 def chances(d: Floats, tie: float) -> tuple[Floats, Floats, Floats]:
@@ -139,22 +262,31 @@ def _moments(
     return slope, information
 
 
-def _slopes(design: Floats, sign: Floats, at: Floats) -> Floats:
+def _slopes(design: Floats, sign: Floats, at: Floats, outcome: Codes) -> Floats:
     """The slope of each verdict's log-likelihood."""
     first, second, tie = chances(design[:, :-1] @ at[:-1], at[-1])
     slopes = design * ((sign - (first - second)) / 2)[:, None]
-    slopes[:, -1] = (sign == 0) - tie
+    slopes[:, -1] = ((outcome != FIRST) & (outcome != SECOND)) - tie
     return slopes
 
 
 def _jackknife(
-    information: Floats, design: Floats, slopes: Floats, at: Floats, cluster: Codes
+    information: Floats,
+    design: Floats,
+    slopes: Floats,
+    at: Floats,
+    cluster: Codes,
+    extra: tuple[Floats, Codes] | None = None,
 ) -> tuple[Floats, int]:
-    """The covariance of the parameters with each cluster left out in turn, and its degrees of freedom."""
-    _, cluster = np.unique(cluster, return_inverse=True)
-    size, width = int(cluster.max()) + 1, slopes.shape[1]
+    """The covariance of the parameters with each cluster left out in turn, and its degrees of freedom;
+    ``extra`` are slopes of what is in clusters, too.
+    """
+    more, theirs = extra or (slopes[:0], cluster[:0])
+    _, place = np.unique(np.concatenate([cluster, theirs]), return_inverse=True)
+    cluster, df = place[: len(cluster)], len(np.unique(cluster)) - 1
+    size, width = int(place.max()) + 1, slopes.shape[1]
     sums = np.zeros((size, width))
-    np.add.at(sums, cluster, slopes)
+    np.add.at(sums, place, np.concatenate([slopes, more]))
     exact = max(size, len(design)) * width**2 <= _MOST
     if exact:
         first, second, tie = chances(design[:, :-1] @ at[:-1], at[-1])
@@ -174,7 +306,7 @@ def _jackknife(
     else:
         moved = np.linalg.solve(information, sums.T).T
     factor = (size - 1) / size if exact else size / max(1, size - 1)
-    return np.asarray(factor * moved.T @ moved), size - 1
+    return np.asarray(factor * moved.T @ moved), df
 
 
 def _endless(cells: Floats, n: Floats, wins: Floats, tied: Floats) -> Floats:

@@ -59,6 +59,10 @@ class Plan(Result):
             from noracle.learn.compare import verify_validation_plan
 
             return verify_validation_plan(self)
+        if self.inputs.get("planner") == "pairs":
+            from noracle.ranking.pairs import verify_pair_plan
+
+            return verify_pair_plan(self)
         from noracle.ppi.verify import verify_label_plan
 
         return verify_label_plan(self)

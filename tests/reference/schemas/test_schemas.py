@@ -14,18 +14,25 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from referencing import Registry, Resource
 
 from noracle.counts.tally import AccuracyCounts
 from noracle.errors import ArgumentError
 from noracle.gate import GateLedger
 from noracle.oversight.oversight import Oversight
+from noracle.report.records import as_yaml, evaluation_events
 from noracle.results import RESULT_TYPES, read_result
 from noracle.schemas import load_schema, schema_names
 from noracle.search.archive import Found
 from noracle.search.workflow import parse_workflow
-from tests.unit.report.samples import SAMPLES
+from tests.unit.report.samples import SAMPLES, UNDEFINED
 
+FOREIGN = {
+    "eval-results/1": "eval-results-1.yaml",
+    "evaluation-events/1": "evaluation-events-1.jsonl",
+}
+"""Files in the form of others, which has no field ``schema``."""
 STORED = sorted(Path(__file__).parent.glob("*.json"))
 REGISTRY: Registry[Any] = Registry().with_resources(
     (load_schema(n)["$id"], Resource.from_contents(load_schema(n))) for n in schema_names()
@@ -55,8 +62,54 @@ def test_every_version_has_a_schema_and_a_stored_file() -> None:
         "collection-check/2",
         "gate/1",
         "gate-ledger/1",
+        *FOREIGN,
     }
-    assert {read(path)["schema"] for path in STORED} == set(schema_names())
+    assert {*FOREIGN, *(read(path)["schema"] for path in STORED)} == set(schema_names())
+
+
+@pytest.mark.parametrize(("name", "file"), FOREIGN.items())
+def test_stored_file_in_the_form_of_others_is_valid_and_written_again_unchanged(
+    name: str, file: str
+) -> None:
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    value = yaml.safe_load(text) if file.endswith(".yaml") else json.loads(text)
+    validator(name).validate(value)
+    if name == "eval-results/1":
+        assert as_yaml(value) == text
+        return
+    written = evaluation_events([read_result(stored("estimate-1")), UNDEFINED], at=0)  # type: ignore[list-item]
+    scope = value["resourceLogs"][0]["scopeLogs"][0]["scope"]
+    written["resourceLogs"][0]["scopeLogs"][0]["scope"]["version"] = scope["version"]
+    assert written == value
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "wrong"),
+    [
+        ("eval-results/1", (0, "value"), math.nan),
+        ("eval-results/1", (0, "value"), "0.8"),
+        ("eval-results/1", (0, "notes"), ""),
+        ("eval-results/1", (0, "dataset", "id"), "MMLU-Pro"),
+        ("eval-results/1", (0, "source", "url"), ""),
+        ("evaluation-events/1", ("eventName",), "gen_ai.evaluation"),
+        ("evaluation-events/1", ("attributes",), []),
+        ("evaluation-events/1", ("attributes", 1, "value"), {"doubleValue": math.nan}),
+        ("evaluation-events/1", ("attributes", 1, "value"), {"stringValue": "0.8"}),
+        ("evaluation-events/1", ("timeUnixNano",), 0),
+    ],
+)
+def test_schema_of_a_foreign_form_refuses(name: str, path: tuple[Any, ...], wrong: object) -> None:
+    text = (Path(__file__).parent / FOREIGN[name]).read_text(encoding="utf-8")
+    value = yaml.safe_load(text)
+    place: Any = value
+    if name == "evaluation-events/1":
+        place = value["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
+    for step in path[:-1]:
+        place = place[step]
+    assert place[path[-1]] != wrong
+    place[path[-1]] = wrong
+    with pytest.raises(jsonschema.ValidationError):
+        validator(name).validate(value)
 
 
 @pytest.mark.parametrize("name", schema_names())

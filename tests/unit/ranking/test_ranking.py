@@ -11,11 +11,13 @@ import pytest
 from scipy.optimize import minimize
 
 from noracle import (
+    ArgumentError,
     EvidenceError,
     Kind,
     Preferences,
     check_position,
     estimate_win_rates,
+    plan_pairs,
     rank_systems,
     read_result,
 )
@@ -143,6 +145,45 @@ def test_a_system_that_always_wins_has_an_open_end(n):
     assert (d.verdict == "first") == (n == 10)
 
 
+def test_how_far_even_verdicts_draw_strengths_is_known():
+    """``c`` won all; ``a`` won 19 of 20 against ``b``, whose largest likelihood is known."""
+    rows = [("a", "b", "a")] * 19 + [("a", "b", "b")] + [("c", "a", "c"), ("c", "b", "c")] * 10
+    table = dict(
+        zip(("first", "second", "winner"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    p = Preferences.from_table({"item": list(range(40)), **table})
+    fit = fit_strengths(p, position=False)
+    assert fit.pull is not None
+    a, b, _ = fit.values
+    assert a - b < np.log(19) - 0.2
+    assert a - b + fit.pull[0] - fit.pull[1] == pytest.approx(np.log(19), abs=0.02)
+    d = rank_systems(p, position="ignore").difference("a", "b")
+    assert np.arctanh(d.high) - np.arctanh(d.value) > np.arctanh(d.value) - np.arctanh(d.low)
+    assert fit_strengths(drawn(1)).pull is None
+
+
+@pytest.mark.parametrize("judge", [None, "model"])
+def test_one_item_bounds_nothing_and_says_so(judge):
+    rows = {"item": [1], "first": ["x"], "second": ["y"], "winner": ["x"], "rater": ["ann"]}
+    more = (range(50), "x" * 50, "y" * 50, ["first", "tie"] * 25, ["model"] * 50)
+    if judge:
+        rows = {name: [*v, *add] for (name, v), add in zip(rows.items(), more, strict=True)}
+    p = Preferences.from_table(rows)
+    (d,) = rank_systems(p, judge=judge).differences
+    assert (d.low, d.high) == (-1, 1)
+    assert any(note.startswith("1 clusters") for note in rank_systems(p, judge=judge).notes)
+    assert [(e.low, e.high) for e in estimate_win_rates(p, judge=judge)] == [(0, 1), (0, 1)]
+    assert plan_pairs(p, budget=4, judge=judge).verify()
+
+
+def test_names_with_the_marks_of_a_plan_are_kept_apart():
+    rows = [(i, "a / b", "c, people", ("first", "second")[i % 2]) for i in range(20)]
+    rows += [(i, "c, people", "d", ("first", "second")[i % 3 > 0]) for i in range(20)]
+    columns = ("item", "first", "second", "winner")
+    p = Preferences.from_table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    assert plan_pairs(p, budget=7).verify()
+
+
 def test_ties_alone_separate_nobody():
     rows = {"item": [1, 2, 3], "first": list("xyz"), "second": list("yzx"), "winner": ["tie"] * 3}
     ranking = rank_systems(Preferences.from_table(rows))
@@ -245,3 +286,271 @@ def test_the_command_line_ranks_a_file(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == "comparison/1"
     assert run(["rank", str(tmp_path / "absent.csv")]) == 2
+
+
+# with a judge
+
+
+def with_judge(seed: int, *, copies: float = 0.85, n: int = 120, of: int = 900) -> Preferences:
+    """People compare some of what a model compared; it repeats their verdict that often."""
+    p, rng = drawn(seed, n=of), np.random.default_rng([seed, 1])
+    pick = np.sort(rng.choice(of, n, replace=False))
+    model = np.where(rng.random(of) < copies, p.outcome, rng.integers(3, size=of))
+    rows: Any = {
+        name: np.concatenate([getattr(p, name)[pick], getattr(p, name)])
+        for name in ("first", "second", "item")
+    }
+    outcome = np.concatenate([p.outcome[pick], model])
+    rater = np.repeat([0, 1], [n, of])
+    return Preferences(systems=p.systems, **rows, outcome=outcome, rater=rater, raters=("a", "z"))
+
+
+def widths(ranking: Any) -> float:
+    return float(np.mean([d.high - d.low for d in ranking.differences]))
+
+
+def test_a_judge_that_follows_people_makes_ranks_narrower():
+    p = with_judge(1)
+    alone, helped = rank_systems(p.of(p.rater == 0)), rank_systems(p, judge="z")
+    assert widths(helped) < 0.85 * widths(alone)
+    assert helped.diagnostics["judge"]["labels_ratio"] < 0.7
+    assert {a.name for a in helped.guarantee.assumptions} >= {"people compared at random"}
+    assert helped.counts["seen by the judge"] == helped.counts["verdicts"] == 120
+
+
+def test_a_judge_that_turns_every_verdict_round_helps_as_much():
+    p = with_judge(2)
+    turned_round = np.where(p.rater == 1, np.array([1, 0, 2])[p.outcome], p.outcome)
+    import dataclasses
+
+    other = rank_systems(dataclasses.replace(p, outcome=turned_round), judge="z")
+    for d, e in zip(rank_systems(p, judge="z").differences, other.differences, strict=True):
+        assert (d.value, d.low, d.high) == pytest.approx((e.value, e.low, e.high), abs=1e-9)
+
+
+def test_a_judge_that_always_says_the_same_changes_nothing():
+    p = with_judge(3)
+    import dataclasses
+
+    tied = dataclasses.replace(p, outcome=np.where(p.rater == 1, 2, p.outcome))
+    alone, helped = rank_systems(p.of(p.rater == 0)), rank_systems(tied, judge="z")
+    assert [d.value for d in alone.differences] == [d.value for d in helped.differences]
+    assert helped.diagnostics["judge"] == {"names": ["z"], "weight": 0.0, "labels_ratio": 1.0}
+
+
+def test_people_who_saw_all_that_the_judge_saw_need_no_help():
+    """What is left to learn from the judge is by chance of the order shown alone."""
+    p = with_judge(4, n=900)
+    alone, helped = rank_systems(p.of(p.rater == 0)), rank_systems(p, judge="z")
+    for d, e in zip(alone.differences, helped.differences, strict=True):
+        assert d.value == pytest.approx(e.value, abs=0.03)
+        assert e.high - e.low == pytest.approx(d.high - d.low, rel=0.1)
+
+
+def test_win_rates_take_the_judges_help_too():
+    p = with_judge(5)
+    alone, helped = estimate_win_rates(p.of(p.rater == 0)), estimate_win_rates(p, judge="z")
+    assert sum(e.width for e in helped) < 0.9 * sum(e.width for e in alone)
+    assert sum(e.value for e in helped) == pytest.approx(2.5)
+
+
+def test_a_judge_must_be_a_rater_beside_others():
+    p = with_judge(6)
+    with pytest.raises(EvidenceError, match="judge must be a rater; got 'y'"):
+        rank_systems(p, judge="y")
+    with pytest.raises(EvidenceError, match="verdicts of others than the judge"):
+        rank_systems(p, judge=["a", "z"])
+
+
+def test_few_verdicts_take_no_help_and_say_so():
+    found = rank_systems(with_judge(7, n=25), judge="z")
+    assert found.diagnostics["judge"]["weight"] == 0
+    assert any("saw 25 of the comparisons" in note for note in found.notes)
+
+
+def test_a_rater_that_compared_everything_is_pointed_out():
+    notes = rank_systems(with_judge(8)).notes
+    assert any(note.startswith("'z' gave most verdicts") for note in notes)
+    assert not any("gave most" in note for note in rank_systems(drawn(8)).notes)
+
+
+def test_groups_are_runs_of_which_no_two_can_be_separated():
+    from noracle.ranking.rank import _groups
+    from noracle.results import Difference
+
+    def told(first: str, second: str, apart: bool) -> Difference:
+        return Difference(first=first, second=second, value=1.0, low=0.5 if apart else -0.5, high=2)
+
+    apart = {"ac", "ad", "bd", "ae", "be", "ce", "de"}
+    differences = [
+        told(*pair, "".join(pair) in apart) for pair in itertools.combinations("abcde", 2)
+    ]
+    assert _groups("abcde", differences) == [["a", "b"], ["b", "c"], ["c", "d"]]
+    assert _groups("a", []) == []
+
+
+# which pair next
+
+
+def test_a_plan_asks_where_the_best_is_open_and_verifies():
+    p = drawn(11, n=400)
+    plan = plan_pairs(p, budget=60)
+    assert plan.verify()
+    assert plan.cost == sum(plan.buy.values()) == 60 == len(plan.diagnostics["questions"]["item"])
+    assert plan.predicted < plan.diagnostics["uniform"] < plan.diagnostics["now"]
+    best = max(plan.buy, key=lambda pair: plan.buy[pair])
+    assert best == "m3 / m4"
+    assert read_result(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_a_plan_that_was_changed_does_not_verify():
+    import dataclasses
+
+    plan = plan_pairs(drawn(12, n=400), budget=30)
+    pair, n = next(iter(plan.buy.items()))
+    for changed in (
+        {"predicted": plan.predicted * 0.99},
+        {"cost": plan.cost - 1},
+        {"buy": {**plan.buy, pair: n + 1}},
+        {"buy": {"m0 / m9": 30}},
+    ):
+        assert not dataclasses.replace(plan, **changed).verify()
+
+
+def test_a_plan_with_a_judge_asks_people_what_it_saw_and_it_what_is_new():
+    p = with_judge(13)
+    plan = plan_pairs(p, budget=30, judge="z", costs={"judge": 0.01}, seed=3)
+    assert plan.verify()
+    assert plan.cost <= 30 + 1e-9
+    assert {kind.rpartition(", ")[2] for kind in plan.buy} == {"people", "judge"}
+    place = {name: k for k, name in enumerate(p.systems)}
+    rows = zip(
+        p.item, np.minimum(p.first, p.second), np.maximum(p.first, p.second), p.rater, strict=True
+    )
+    seen: dict[int, set[Any]] = {0: set(), 1: set()}
+    for item, low, high, rater in rows:
+        seen[int(rater)].add((item, low, high))
+    asked = set()
+    for item, first, second, who in zip(*plan.diagnostics["questions"].values(), strict=True):
+        if item is not None:
+            unit = (item, *sorted((place[first], place[second])))
+            assert (unit in seen[1]) == (who == "people")
+            assert unit not in seen[0] or who == "judge"
+            assert (unit, who) not in asked
+            asked.add((unit, who))
+
+
+def test_questions_show_each_pair_in_both_orders():
+    said = plan_pairs(drawn(14, n=600), budget=200).diagnostics["questions"]
+    turned: dict[Any, list[bool]] = {}
+    for first, second in zip(said["first"], said["second"], strict=True):
+        turned.setdefault(frozenset((first, second)), []).append(first < second)
+    p = drawn(14, n=600)
+    for pair, ahead in turned.items():
+        low, high = sorted(pair)
+        own = [
+            p.systems[f] == low
+            for f, s in zip(p.first, p.second, strict=True)
+            if {p.systems[f], p.systems[s]} == {low, high}
+        ]
+        both = [*own, *ahead]
+        assert abs(sum(both) - len(both) / 2) <= max(1, abs(sum(own) - len(own) / 2))
+
+
+def test_nothing_is_planned_where_nothing_is_open():
+    rows = {"item": [], "first": [], "second": [], "winner": []}  # type: ignore[var-annotated]
+    for i in range(120):
+        for name, value in zip(
+            rows, (i, *("xy" if i % 2 else "yx"), "x" if i % 12 else "y"), strict=True
+        ):
+            rows[name].append(value)
+    plan = plan_pairs(Preferences.from_table(rows), budget=10)
+    assert not plan.buy
+    assert plan.cost == 0
+    assert plan.reason == "nothing that this goal asks for is open"
+    assert plan.verify()
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"budget": 0}, "budget must be above 0; got 0"),
+        ({"budget": float("nan")}, "budget must be above 0"),
+        ({"budget": 5, "costs": {"judge": 1}}, "costs must name people with prices above 0"),
+        ({"budget": 5, "goal": "worst"}, "goal must be one of best, all"),
+    ],
+)
+def test_plans_refuse(about, message):
+    with pytest.raises(ArgumentError, match=message):
+        plan_pairs(drawn(15), **about)
+
+
+def test_the_command_line_writes_the_next_questions(tmp_path, capsys):
+    p = with_judge(16)
+    path, out = tmp_path / "preferences.csv", tmp_path / "next.csv"
+    words = ("first", "second", "tie")
+    lines = ["item,first,second,winner,rater"]
+    for i, a, b, o, r in zip(p.item, p.first, p.second, p.outcome, p.rater, strict=True):
+        lines.append(f"q{i},m{a},m{b},{words[o]},{p.raters[r]}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = [
+        "rank",
+        str(path),
+        "--judge",
+        "z",
+        "--next",
+        "20",
+        "--cost",
+        "judge=5",
+        "--out",
+        str(out),
+    ]
+    assert run(asked) == 0
+    assert "plan for separating the best" in capsys.readouterr().out
+    head, *rows = out.read_text(encoding="utf-8").splitlines()
+    assert head == "item,first,second,rater"
+    assert len(rows) == 20
+    assert all(row.startswith("q") and row.endswith(",people") for row in rows)
+    assert run(["rank", str(path), "--out", str(out)]) == 2
+    assert "--out must go with --next" in capsys.readouterr().err
+
+
+# tables as people have them
+
+
+def test_one_column_per_rater_is_one_row_per_verdict():
+    rows = {"item": [1, 2], "first": ["x", "y"], "second": ["y", "x"]}
+    wide = rows | {"ann": ["first", None], "ben": ["x", "A>B"]}
+    p = Preferences.from_table(wide, raters=["ann", "ben"])
+    said = {
+        (p.items[i], p.raters[r], int(o))
+        for i, r, o in zip(p.item, p.rater, p.outcome, strict=True)
+    }
+    assert said == {(1, "ann", 0), (1, "ben", 0), (2, "ben", 0)}
+    assert p.missing == 1
+    with pytest.raises(
+        ArgumentError, match="raters must name different columns of the table; got 'cid'"
+    ):
+        Preferences.from_table(wide, raters=["ann", "cid"])
+
+
+def test_arena_records_of_zeros_and_ones_are_read():
+    rows = {"id": [1, 2, 3], "model_a": ["x"] * 3, "model_b": ["y"] * 3}
+    rows |= {"winner_model_a": [1, 0, 0], "winner_model_b": [0, 1, 0], "winner_tie": [0, 0, 1]}
+    p = Preferences.from_table(rows)
+    assert p.outcome.tolist() == [0, 1, 2]
+    assert "winner_model_a" in p.inferred[0]
+
+
+def test_verdicts_of_both_orders_in_one_row_are_two_verdicts():
+    rows = {"question_id": [81, 82, 83], "model_1": ["x"] * 3, "model_2": ["y"] * 3}
+    rows |= {
+        "g1_winner": ["model_1", "model_1", "error"],
+        "g2_winner": ["model_1", "model_2", "tie"],
+    }
+    p = Preferences.from_table(rows)
+    told = zip(p.item.tolist(), [p.systems[k] for k in p.first], p.outcome.tolist(), strict=True)
+    assert sorted(told) == [(0, "x", 0), (0, "y", 1), (1, "x", 0), (1, "y", 0), (2, "y", 2)]
+    assert p.missing == 1
+    assert check_position(p).counts == {"first twice": 1, "second twice": 0, "same answer": 1}
+    assert rank_systems(p).counts["shown in both orders"] == 2
