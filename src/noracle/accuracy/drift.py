@@ -270,13 +270,16 @@ def _deal(
 
 
 def _weight(known: Sequence[tuple[float, float]], companions: float) -> float:
-    """What to take off for a verdict, from earlier windows: cov/(var·(1 + 1/companions))."""
+    """What to take off for a verdict, from earlier windows: ¾·cov/(var·(1 + 1/companions)).
+
+    That has the least variance but for the ¾: a bet loses more by large scores than variance says.
+    """
     if len(known) < _FEWEST_PAIRS:
         return 0.0
     f, s = np.array(known[-_MOST_PAIRS:]).T
     spread = float(((f - f.mean()) ** 2).sum())
     together = float(((f - f.mean()) * (s - s.mean())).sum())
-    return min(1.0, max(-1.0, together / ((spread + 1.0) * (1 + 1 / companions))))
+    return min(1.0, max(-1.0, 0.75 * together / ((spread + 1.0) * (1 + 1 / companions))))
 
 
 def counted(moments: Iterable[Moment], system: str) -> AccuracyCounts:
@@ -643,7 +646,8 @@ def _grades(
     if judge is None and (alike := judges_in(evidence)):
         rule = "must be named where a rater graded every answer beside others"
         raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={alike[0]!r}.")
-    graded, judged = [], defaultdict[str, list[Verdict]](list)
+    graded: list[tuple[str, Any, str | None, Label, str]] = []
+    judged = defaultdict[str, list[Verdict]](list)
     for row in rows:
         system, said = str(row["system"]), row["said"]
         if judge is not None and str(row.get("rater") or "") == judge:

@@ -96,7 +96,8 @@ def _best_wealth(gain: Floats) -> Floats:
             before = np.concatenate([[0.0], total[:-1]])
             here = total[end] - before + math.log(weight)
             mixed = np.logaddexp(mixed, np.where(np.isnan(here), -np.inf, here))
-    return np.maximum(best, mixed)
+    found: Floats = np.maximum(best, mixed)
+    return found
 
 
 def change_points(

@@ -21,7 +21,7 @@ def describe(result: Drift) -> Content:
     verdict = result.reason or f"no alarm below {level}"
     alarms = list(alerts(result.guarantee))
     if result.alarm:
-        verdict = f"ALARM at label {words.count(result.label)}{_when(result.at)}"
+        verdict = f"ALARM at label {words.count(result.label or 0)}{_when(result.at)}"
         alarms.append(f"the accuracy of {result.subject!r} fell below {level}")
     moved = [
         (
@@ -75,7 +75,7 @@ def _since(result: Drift) -> str:
     if result.since_at is not None:
         times = " to ".join(at.removesuffix("T00:00:00") for at in result.since_at) + ", "
     share = words.percent(result.confidence)
-    return f"{times}labels {first} to {last} ({share}); best fit: label {words.count(result.likely)}"
+    return f"{times}labels {first} to {last} ({share}); best fit: label {words.count(result.likely or 0)}"
 
 
 def _level(result: Drift) -> str:
