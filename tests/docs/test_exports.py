@@ -51,6 +51,7 @@ PUBLIC = (
     "check_yes_rate",
     "checks_for",
     "compare_systems",
+    "detect_drift",
     "estimate_accuracies",
     "estimate_accuracy",
     "estimate_agreement",
@@ -84,6 +85,7 @@ PUBLIC = (
     "Check",
     "Comparison",
     "Difference",
+    "Drift",
     "Estimate",
     "Guarantee",
     "Kind",
@@ -227,6 +229,7 @@ RETURNS = {
     "prove": "Proof",
     "plan": "Plan",
     "check": "Check",
+    "detect": "Drift",
     "route": "Routing",
     "range": "Ranges",
 }

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from noracle.accuracy.drift import DriftRule, Moment, Verdict, drift_of
+from noracle.accuracy.drift import DriftRule, Moment, Called, drift_of
 from noracle.counts.tally import Label, Tally
 from noracle.results import Drift
 
-Stream = tuple[list[Moment], list[Verdict]]
+Stream = tuple[list[Moment], list[Called]]
 
 
 def _moments(tallies: list[Tally], places: np.ndarray | None = None) -> list[Moment]:
@@ -50,10 +50,7 @@ def _asked(
     hit = rng.random(n) < share
     asked = np.where(hit, 0, rng.integers(1, k, n))
     for t, c, p in zip(truth.tolist(), asked.tolist(), share.tolist(), strict=True):
-        if aim is None:
-            pi = None
-        else:
-            pi = p if c == 0 else (1 - p) / (k - 1)
+        pi = None if aim is None else p if c == 0 else (1 - p) / (k - 1)
         key = int(t == c), c, pi
         if key not in known:
             rows = [(c, "yes" if t == c else "no", pi)]
@@ -84,7 +81,7 @@ def judged(
     called = verdicts.reshape(-1).astype(float).tolist()
     return (
         _moments(tallies, np.arange(n) * each + mine),
-        [Verdict(i, f) for i, f in enumerate(called)],
+        [Called(i, f) for i, f in enumerate(called)],
     )
 
 
@@ -105,9 +102,7 @@ KINDS = {
 }
 
 
-def found(
-    kind: str, seeds: range, accuracy: np.ndarray, rule: DriftRule
-) -> Iterator[Drift]:
+def found(kind: str, seeds: range, accuracy: np.ndarray, rule: DriftRule) -> Iterator[Drift]:
     """What is found in streams of one kind."""
     for seed in seeds:
         labels, verdicts = KINDS[kind](np.random.default_rng([seed, len(kind)]), accuracy)

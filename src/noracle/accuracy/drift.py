@@ -68,7 +68,7 @@ class Moment(NamedTuple):
     cluster: str = ""
 
 
-class Verdict(NamedTuple):
+class Called(NamedTuple):
     """What the judge said of one answer: 1 for right, else 0."""
 
     item: Any
@@ -182,7 +182,7 @@ class _Scores(NamedTuple):
     open: int
 
 
-def _scores(labels: Sequence[Moment], judged: Sequence[Verdict], window: Window) -> _Scores:
+def _scores(labels: Sequence[Moment], judged: Sequence[Called], window: Window) -> _Scores:
     """Scores in the order in which they are bet on."""
     pairs = {m.tally: sided_scores(m.tally) for m in labels}
     # Of all kinds the range of the widest: which kind an item has may go with the item.
@@ -205,7 +205,7 @@ def _least(t: Tally) -> float:
 
 def _dealt(
     labels: Sequence[Moment],
-    judged: Sequence[Verdict],
+    judged: Sequence[Called],
     window: Window,
     pairs: Mapping[Tally, tuple[float, float]],
     weights: list[float],
@@ -217,7 +217,7 @@ def _dealt(
     out. A label that comes later still is left out, for its answer was used.
     """
     place: dict[Any, int] = {}
-    windows: dict[int, list[Verdict]] = defaultdict(list)
+    windows: dict[int, list[Called]] = defaultdict(list)
     names: dict[int | str, int] = {}
     for i, v in enumerate(judged):
         if v.item in place:
@@ -243,7 +243,7 @@ def _dealt(
 
 def _deal(
     labelled: Sequence[Moment],
-    judged: Sequence[Verdict],
+    judged: Sequence[Called],
     pairs: Mapping[Tally, tuple[float, float]],
     known: list[tuple[float, float]],
     order: list[Moment],
@@ -293,7 +293,7 @@ def counted(moments: Iterable[Moment], system: str) -> AccuracyCounts:
 
 
 def drift_of(
-    system: str, labels: Sequence[Moment], judged: Sequence[Verdict], rule: DriftRule
+    system: str, labels: Sequence[Moment], judged: Sequence[Called], rule: DriftRule
 ) -> Drift:
     """The drift of one system from its labels and the judge's verdicts, both in their order."""
     times = bool(labels) and all(m.at for m in labels) and all(v.at for v in judged)
@@ -396,7 +396,7 @@ def _reference(counts: AccuracyCounts, *, confidence: float) -> Any:
     )
 
 
-def _promise(counts: AccuracyCounts, judged: Sequence[Verdict]) -> Guarantee:
+def _promise(counts: AccuracyCounts, judged: Sequence[Called]) -> Guarantee:
     """What the run length and the set for the change rest on."""
     rests = [
         FAIR,
@@ -549,7 +549,7 @@ def detect_drift(
 
 def _stream(
     evidence: Evidence, judge: str | None
-) -> tuple[dict[str, list[Moment]], dict[str, list[Verdict]]]:
+) -> tuple[dict[str, list[Moment]], dict[str, list[Called]]]:
     """The labels of each system and what the judge said of it, in their order."""
     places = _items(evidence)
     rows: list[tuple[str, Any, str | None, Label, str]] = []
@@ -636,7 +636,7 @@ def _judgements(
 
 def _grades(
     evidence: Evidence, judge: str | None
-) -> tuple[list[tuple[str, Any, str | None, Label, str]], dict[str, list[Verdict]]]:
+) -> tuple[list[tuple[str, Any, str | None, Label, str]], dict[str, list[Called]]]:
     """Grades by people as rows of the stream, and those of the judge by system."""
     columns = ("item", "system", "said", "rater", "propensity", "cluster")
     rows = _timed(evidence, "grades", *columns)
@@ -647,11 +647,11 @@ def _grades(
         rule = "must be named where a rater graded every answer beside others"
         raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={alike[0]!r}.")
     graded: list[tuple[str, Any, str | None, Label, str]] = []
-    judged = defaultdict[str, list[Verdict]](list)
+    judged = defaultdict[str, list[Called]](list)
     for row in rows:
         system, said = str(row["system"]), row["said"]
         if judge is not None and str(row.get("rater") or "") == judge:
-            judged[system].append(Verdict(row["item"], float(said == YES), row["at"]))
+            judged[system].append(Called(row["item"], float(said == YES), row["at"]))
         elif said != UNSURE:
             verdict: Any = VERDICTS[said]
             label = Label.grade(verdict, propensity=row.get("propensity"))

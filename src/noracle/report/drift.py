@@ -108,7 +108,11 @@ def draw(result: Drift, ax: Axes | None = None) -> Axes:
         label += "; dotted: since when; solid: alarm"
     values = [v for w in result.windows for v in (w["low"], w["high"]) if math.isfinite(v)]
     ends = [*values, *([result.level] if math.isfinite(result.level) else [])] or [0.0, 1.0]
-    ax.set_ylim(min(ends) - 0.02, max(ends) + 0.02)
+    low, high = min(ends) - 0.02, max(ends) + 0.02
+    step = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5) if s == 0.5 or high - low <= 6 * s)
+    ticks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    ax.set_yticks(ticks, [f"{t:.2f}" for t in ticks])
+    ax.set_ylim(low, high)
     ax.set_xlabel(label)
     ax.set_ylabel("accuracy")
     return ax

@@ -11,7 +11,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from noracle.accuracy.drift import DriftRule, Moment, Verdict, drift_of
+from noracle.accuracy.drift import Called, DriftRule, Moment, drift_of
 from noracle.counts.tally import Label
 from noracle.errors import EvidenceError, require
 from noracle.oversight.model import FolderSettings
@@ -108,7 +108,7 @@ def _computed(memory: Memory, settings: FolderSettings, rule: DriftRule) -> list
     judged: dict[str, list[_Row]] = defaultdict(list)
     sql = "SELECT item, system, verdict, at, file, row FROM judged"
     for item, system, verdict, at, file, row in memory.query(sql):
-        judged[system].append(((at, file, row), Verdict(item, float(verdict), at)))
+        judged[system].append(((at, file, row), Called(item, float(verdict), at)))
     found = []
     for system in memory.get("systems", []):
         mine, seen = list[Moment](), set[str]()
