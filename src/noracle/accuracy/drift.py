@@ -14,6 +14,7 @@ label by label.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import math
@@ -98,7 +99,7 @@ class DriftRule:
         f, r, w = self.floor, self.reference, self.window
         level = 0.5 if f is None else f - self.margin
         ends = [] if r is None else r.split("..")
-        dated = len(ends) <= 2 and all(map(_DATE.fullmatch, ends)) and ends == sorted(ends)
+        dated = len(ends) <= 2 and all(map(_is_date, ends)) and ends == sorted(ends)
         refuse(
             {
                 "floor or reference must be given, and not both: without a stated level there is "
@@ -134,6 +135,13 @@ class DriftRule:
     def is_after(self, at: str) -> bool:
         """Whether a time is behind the reference period; always, where a floor is stated."""
         return self.reference is None or at[: len(self._ends()[1])] > self._ends()[1]
+
+
+def _is_date(text: str) -> bool:
+    """Whether it is a year, a month or a day."""
+    with contextlib.suppress(ValueError):
+        return bool(_DATE.fullmatch(text) and dt.date.fromisoformat(f"{text}-01-01"[:10]))
+    return False
 
 
 def time_text(value: Any) -> str:

@@ -254,6 +254,7 @@ def test_clusters_make_it_a_heuristic() -> None:
         ({"floor": 0.8, "margin": -0.1}, r"margin must be in \[0, 1\)"),
         ({"floor": 0.8, "run_length": 1}, "run_length must be a number of labels above 1"),
         ({"reference": "September"}, "reference must be a period"),
+        ({"reference": "2026-13"}, "reference must be a period"),
         ({"reference": "2026-10..2026-09"}, "reference must be a period"),
         ({"floor": 0.8, "window": "year"}, "window must be day, week, month"),
         ({"floor": 0.8, "window": 0}, "window must be day, week, month"),

@@ -143,6 +143,21 @@ def test_labels_that_come_late_are_told(tmp_path: Path) -> None:
     assert any(f"the alarm of 'a' was at label {before}" in note for note in found.notes)
 
 
+def test_a_judge_that_nobody_is_is_told(tmp_path: Path) -> None:
+    add(tmp_path / "f", "people.csv", graded(30, 10)["people.csv"])
+    found = look(tmp_path / "f", DriftRule(floor=0.8, judge="claude"))
+    assert "no grade by the judge 'claude' yet; raters are 'ann'" in found.notes
+
+
+def test_systems_fall_each_for_itself(tmp_path: Path) -> None:
+    rows = graded(500, 250)["people.csv"]
+    both = [(i, s, v, r, at) for i, _, v, r, at in rows for s, v in (("bad", v), ("good", 1))]
+    add(tmp_path / "f", "people.csv", both)  # type: ignore[arg-type]
+    found = look(tmp_path / "f", RULE)
+    assert [d.alarm for d in found.drift] == [True, False]
+    assert found.new_drift == ("bad",)
+
+
 def test_judgements_and_answers_are_followed_too(tmp_path: Path) -> None:
     folder, rng = tmp_path / "f", np.random.default_rng(1)
     folder.mkdir()

@@ -84,8 +84,12 @@ def drifts(
             notes.append(f"the alarm of {d.subject!r} was at label {before}, {text}: {late}")
         raised[d.subject] = now
     memory.put("drift_alarms", raised)
-    several = len(raters := memory.get("raters", [])) > 1 and rule.judge is None
-    if several:
+    raters, judge = memory.get("raters", []), rule.judge
+    if judge is not None and raters and judge not in raters:
+        notes.append(
+            f"no grade by the judge {judge!r} yet; raters are {', '.join(map(repr, raters))}"
+        )
+    if judge is None and len(raters) > 1:
         notes.append(
             f"grades of {', '.join(map(repr, raters))} count alike; name a model by --judge"
         )
