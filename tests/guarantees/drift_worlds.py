@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from noracle.accuracy.drift import DriftRule, Moment, Called, drift_of
+from noracle.accuracy.drift import Called, DriftRule, Moment, drift_of
 from noracle.counts.tally import Label, Tally
 from noracle.results import Drift
 

@@ -532,11 +532,11 @@ def detect_drift(
 
     Examples
     --------
-    >>> right = ["yes", "yes", "yes", "yes", "no"] * 80 + ["yes", "no"] * 100
-    >>> grades = {"item": list(range(600)), "system": ["a"] * 600, "verdict": right}
-    >>> found = detect_drift(Evidence.from_tables(grades=grades), floor=0.8, margin=0.05, run_length=1000)["a"]
-    >>> found.label, found.since
-    (456, (362, 423))
+    >>> right = (["yes"] * 19 + ["no"]) * 20 + ["yes", "no"] * 50
+    >>> grades = {"item": list(range(500)), "system": ["a"] * 500, "verdict": right}
+    >>> found = detect_drift(Evidence.from_tables(grades=grades), floor=0.8, run_length=1000)["a"]
+    >>> found.label, found.since, found.likely
+    (426, (349, 422), 400)
     """
     require_type(evidence, Evidence)
     rule = DriftRule(

@@ -53,7 +53,7 @@ def detector_path(
     --------
     >>> path = detector_path(np.array([1.0] * 50 + [0.0] * 50), 1.0, 0.8, run_length=1000)
     >>> len(path), bool(path[-1] >= 1000)
-    (57, True)
+    (56, True)
     """
     x = np.asarray(value, dtype=float)
     gain = (level - x) / (np.broadcast_to(np.asarray(high, dtype=float), x.shape) - level)
@@ -115,7 +115,7 @@ def change_points(
     --------
     >>> x = np.array([1.0] * 50 + [0.0] * 12)
     >>> change_points((x, 0.0), (x, 1.0), 0.8, 0.05)
-    (37, 52)
+    (27, 53)
     """
     x, low = (np.broadcast_to(np.asarray(v, dtype=float), np.shape(after[0])) for v in after)
     y, high = (np.broadcast_to(np.asarray(v, dtype=float), np.shape(before[0])) for v in before)
