@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from noracle.accuracy import check_yes_rate as check_yes_rate
     from noracle.accuracy import checks_for as checks_for
     from noracle.accuracy import compare_systems as compare_systems
+    from noracle.accuracy import detect_drift as detect_drift
     from noracle.accuracy import estimate_accuracies as estimate_accuracies
     from noracle.accuracy import estimate_accuracy as estimate_accuracy
     from noracle.accuracy import estimate_with_judges as estimate_with_judges
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from noracle.results import Check as Check
     from noracle.results import Comparison as Comparison
     from noracle.results import Difference as Difference
+    from noracle.results import Drift as Drift
     from noracle.results import Estimate as Estimate
     from noracle.results import Guarantee as Guarantee
     from noracle.results import Kind as Kind
@@ -105,8 +107,8 @@ __getattr__, __dir__, __all__ = lazy(
         "._version": "__version__",
         ".accuracy": "AccuracyStream Race certify_panel check_clusters check_grading check_hits "
         "check_judge check_label_rates check_missing check_overlap check_questions check_routing "
-        "check_sensitivity check_yes_rate checks_for compare_systems estimate_accuracies "
-        "estimate_accuracy estimate_with_judges label_checks race_systems range_unsure "
+        "check_sensitivity check_yes_rate checks_for compare_systems detect_drift "
+        "estimate_accuracies estimate_accuracy estimate_with_judges label_checks race_systems range_unsure "
         "route_items route_judged",
         ".counts": "AccuracyCounts JudgementCounts PatternCounts RatingCounts Sketch "
         "count_accuracy count_decisions count_judgements count_patterns count_ratings",
@@ -117,7 +119,7 @@ __getattr__, __dir__, __all__ = lazy(
         "range_checks range_prevalence range_threshold range_violators",
         ".ppi": "estimate_mean plan_accuracy plan_budget plan_labels",
         ".ranking": "check_position estimate_win_rates plan_pairs rank_systems",
-        ".results": "Assumption Certificate Check Comparison Difference Estimate Guarantee Kind "
+        ".results": "Assumption Certificate Check Comparison Difference Drift Estimate Guarantee Kind "
         "Plan Proof Range Ranges Rank Routing read_result",
         ".superhuman": "CertificateStream aggregate_labels certify_published certify_superhuman "
         "check_assumptions estimate_agreement estimate_ceiling plan_certificate",

@@ -47,6 +47,7 @@ FOLDERS = (
 VERB = re.compile(r"(?:^|\.)(estimate|compare|certify|plan|prove|check|range|route|race)_")
 STREAMS = ("AccuracyStream", "CertificateStream", "Race", "search.Gate")
 ALSO_STATEMENTS = (
+    "detect_drift",
     "learn.analyse_labels",
     "search.search_workflows",
 )

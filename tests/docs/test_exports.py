@@ -51,6 +51,7 @@ PUBLIC = (
     "check_yes_rate",
     "checks_for",
     "compare_systems",
+    "detect_drift",
     "estimate_accuracies",
     "estimate_accuracy",
     "estimate_agreement",
@@ -85,6 +86,7 @@ PUBLIC = (
     "Check",
     "Comparison",
     "Difference",
+    "Drift",
     "Estimate",
     "Guarantee",
     "Kind",
@@ -228,6 +230,7 @@ RETURNS = {
     "prove": "Proof",
     "plan": "Plan",
     "check": "Check",
+    "detect": "Drift",
     "route": "Routing",
     "range": "Ranges",
 }

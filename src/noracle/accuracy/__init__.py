@@ -18,6 +18,7 @@ from noracle.accuracy.check import (
 )
 from noracle.accuracy.clusters import check_clusters
 from noracle.accuracy.compare import Race, compare_systems, race_systems
+from noracle.accuracy.drift import detect_drift
 from noracle.accuracy.estimate import estimate_accuracies, estimate_accuracy
 from noracle.accuracy.judge import check_judge, estimate_with_judges, route_judged
 from noracle.accuracy.panel import certify_panel
@@ -33,6 +34,7 @@ __all__ = [
     "certify_panel",
     "route_judged",
     "AccuracyStream",
+    "detect_drift",
     "compare_systems",
     "race_systems",
     "Race",

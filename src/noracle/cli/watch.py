@@ -8,24 +8,29 @@ import math
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._options import argument, option, with_options
 from noracle.cli._output import complain, say, settings, working, write_json
-from noracle.errors import ArgumentError, EvidenceError
+from noracle.errors import ArgumentError, EvidenceError, require
 
 if TYPE_CHECKING:
+    from noracle.accuracy.drift import DriftRule
     from noracle.oversight.watch import Look, Watch
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle watch evidence --every 10
 noracle watch evidence --once --json
-Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
+noracle watch evidence --once --floor 0.8 --run-length 20000
+noracle watch evidence --reference 2026-09 --margin 0.02 --judge gpt
+Exit code 1 of --once: an alarm was proved, or accuracy fell. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
 
 PAGE = "watch.html"
+_drift = opt.panel("When accuracy falls")
+_DRIFT = ("floor", "reference", "margin", "run_length", "window", "judge")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,30 @@ class _WatchOptions:
         30,
         min=1,
     )
+    floor: float | None = _drift(
+        "Alarm when the accuracy of a system falls below this. State it before the labels come.",
+        "A",
+    )
+    reference: str | None = _drift(
+        "Or below that of a period (2026-09, 2026-09-01..2026-09-14), by its lower bound; needs times (at).",
+        "PERIOD",
+    )
+    margin: float = _drift("How far below is still fine.", "M", 0.0)
+    run_length: float = _drift(
+        "How rare a false alarm is: if nothing fell, the average number of labels of a system until one is at "
+        "least N. It is an average run length, no probability: some come earlier, half of them well before N.",
+        "N",
+        10_000.0,
+    )
+    window: str | None = _drift(
+        "Windows of the curve and of the judge: day, week, month or a number of answers. Default day where all "
+        "rows have times, else 200.",
+        "W",
+    )
+    judge: str | None = _drift(
+        "The rater of the grades that is a model and graded (almost) everything: no labels, but fewer are needed.",
+        "RATER",
+    )
     page: bool = option("Write the page watch.html at every look.", None, True, "--page/--no-page")
 
 
@@ -63,6 +92,10 @@ def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
 
     An alarm needs a claim to refute: a line such as claim = "accuracy > 1/2" in noracle.toml.
     Without it none is raised.
+
+    Accuracy that falls is looked for with --floor or --reference only. The alarm names the label
+    that raised it and since when; the same labels give the same alarm, however often you look. What
+    was stated first is kept: later runs need no option.
     """
     from noracle.oversight.watch import PLACE, Watch
 
@@ -70,8 +103,8 @@ def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
     if own.out is not None and not target.is_dir():
         raise ArgumentError(f"--out must be a folder that exists; got {own.out!r}. Make it first.")
     outputs = {(target / name).resolve() for name in (PAGE, "proof.json")}
-    about = opt.values(own, "folder", "every", "once", "out", "page")
-    with Watch(own.folder, **about) as watch:
+    about = opt.values(own, "folder", "every", "once", "out", "page", *_DRIFT)
+    with Watch(own.folder, drift=_rule(own), **about) as watch:
         while True:
             watch.outputs = outputs
             watch.changed()
@@ -81,9 +114,23 @@ def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
                 outputs |= set() if proof is None else {proof.resolve()}
                 _show(look, proof, as_json=output.as_json, first=look.number == 1)
                 if own.once:
-                    raise typer.Exit(1 if look.proof is not None else 0)
+                    raise typer.Exit(1 if look.alarm else 0)
             while not watch.changed():
                 time.sleep(own.every)
+
+
+def _rule(own: _WatchOptions) -> DriftRule | None:
+    from noracle.accuracy.drift import DriftRule
+
+    if own.floor is None and own.reference is None:
+        usual = {f.name: f.default for f in dataclasses.fields(own) if f.name in _DRIFT}
+        alone = [name for name, default in usual.items() if getattr(own, name) != default]
+        flag = f"--{alone[0].replace('_', '-')}" if alone else ""
+        require(not alone, f"{flag} must come with --floor or --reference; got neither.")
+        return None
+    window = int(own.window) if own.window and own.window.isdecimal() else own.window
+    told: dict[str, Any] = {name: getattr(own, name) for name in _DRIFT}
+    return DriftRule(**{**told, "window": window})
 
 
 def _look(watch: Watch, *, wait: bool) -> Look | None:
@@ -130,6 +177,26 @@ def _show(look: Look, proof: Path | None, *, as_json: bool, first: bool) -> None
         kind = e.guarantee.kind.label
         weak = "" if kind == "finite-sample" else f"    {kind.upper()}"
         say(f"  {e.subject:<{width}}  {value}  [{e.low:.3f}, {e.high:.3f}]  {n:,} labels{weak}")
+    for d in look.drift:
+        level = (
+            d.reason
+            or f"no alarm below {d.level:.3f}, e-detector {d.statistic:,.3g} of {d.run_length:,.0f}"
+        )
+        if not d.alarm:
+            say(f"  {d.subject:<{width}}  {level}")
+            continue
+        new = "" if d.subject in look.new_drift else " (raised before)"
+        at = f" ({d.at.removesuffix('T00:00:00')})" if d.at else ""
+        told = f"accuracy of {d.subject} fell below {d.level:.3f}, seen at label {d.label:,}{at}"
+        say(f"  ALARM{new}: {told}", style="bold red")
+        start, end = d.since or (0, 0)
+        times = "" if d.since_at is None else f", {' to '.join(t[:10] for t in d.since_at)}"
+        say(f"        since: label {start:,} to {end:,}{times} ({d.confidence:.0%})")
+        for row in d.moved[:3]:
+            part = (
+                f"{row['what']} {row['name']}: {row['before']:.3f} before, {row['since']:.3f} since"
+            )
+            say(f"        moved: {part} ({row['n_since']:,} labels)")
     for c in look.certificates:
         verdict = f"not certified ({c.reasons[0] if c.reasons else 'not shown'})"
         if c.certified:

@@ -23,6 +23,8 @@ PLAIN: Mapping[str, str] = {
     "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",
     "judge blind to the people": "The judge did not see what people said.",
     "labels drawn where the panel agrees": "Where the panel agrees, the labelled items were drawn at random.",
+    "labels drawn at random at their time": "Which answers get a label has nothing to do with whether they are right, on any day.",
+    "one fall": "Accuracy fell below the level once, and stayed below it.",
     "verdicts missing at random": "Where nobody was sure, the answers are as good as elsewhere.",
     "recorded propensities": "Each question was asked with the chance that was written down for it.",
     "questions aimed at this system": "The questions were aimed at the answers of this system, in the version that is judged here.",

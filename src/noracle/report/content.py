@@ -21,6 +21,7 @@ from noracle.results import (
     Check,
     Comparison,
     Difference,
+    Drift,
     Estimate,
     Guarantee,
     LabelAnalysis,
@@ -66,6 +67,7 @@ class Content:
 
 _ELSEWHERE: Mapping[type, str] = {
     Certificate: "certificates",
+    Drift: "drift",
     LabelAnalysis: "labels",
     Proof: "proofs",
 }

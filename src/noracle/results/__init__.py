@@ -6,6 +6,7 @@
     Plan         what to buy next, with a verify()             plan_*
     Proof        what answers alone prove, with a verify()     prove_*
     Check        does the evidence look as it should?          check_*
+    Drift        has accuracy fallen, and since when?          detect_*
     Ranges       what is possible, without probability         range_*
     Routing      the questions to ask, with propensities       route_*
     LabelAnalysis  how noisy and biased labels are             analyse_*
@@ -36,7 +37,7 @@ from noracle.results.base import (
     tails,
 )
 from noracle.results.certificate import Certificate, Proof, Verdict
-from noracle.results.check import Check, Range, Ranges
+from noracle.results.check import Check, Drift, Range, Ranges
 from noracle.results.estimate import Comparison, Difference, Estimate, Rank
 from noracle.results.plan import Plan, Routing
 
@@ -48,6 +49,7 @@ __all__ = [
     "Check",
     "Comparison",
     "Difference",
+    "Drift",
     "Estimate",
     "Guarantee",
     "Kind",
@@ -72,7 +74,10 @@ __all__ = [
 
 RESULT_TYPES: dict[str, type[Result]] = {
     c.schema: c
-    for c in (Estimate, Comparison, Certificate, Plan, Proof, Check, Ranges, Routing, LabelAnalysis)
+    for c in (
+        *(Estimate, Comparison, Certificate, Plan, Proof),
+        *(Check, Drift, Ranges, Routing, LabelAnalysis),
+    )
 }
 
 

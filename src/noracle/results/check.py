@@ -1,4 +1,4 @@
-"""What the evidence says about an assumption, and what it leaves possible."""
+"""What the evidence says about an assumption, whether a level still holds, and what remains possible."""
 
 from __future__ import annotations
 
@@ -53,6 +53,59 @@ class Check(Result):
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         return f"Check({self.name}: {verdict}, p = {self.p_value:.3g})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Drift(Result):
+    """Has the accuracy of a system fallen below a level, since when, and where?
+
+    ``label`` is the number of the label that raised the alarm (None: no alarm), counted from 1 in
+    the order of the stream, ``at`` its time. ``since`` are the first and the last label that can
+    be the first one below ``level``, at the stated ``confidence``; ``likely`` is the one that fits
+    best. ``statistic`` is the e-detector at the alarm, else its largest value so far; it raises an
+    alarm at ``run_length``. ``windows`` are the accuracies in windows, ``moved`` the strata and
+    clusters before and since.
+
+    Examples
+    --------
+    >>> from noracle import Evidence, detect_drift
+    >>> right = ["yes", "yes", "yes", "no"] * 100 + ["yes", "no"] * 60
+    >>> grades = {"item": list(range(520)), "system": ["a"] * 520, "verdict": right}
+    >>> drift = detect_drift(Evidence.from_tables(grades=grades), floor=0.7, run_length=1000)["a"]
+    >>> drift.alarm, drift.label > 400, drift.since[0] <= 401 <= drift.since[1]
+    (True, True, True)
+    """
+
+    schema: ClassVar[str] = "drift/1"
+
+    subject: str
+    level: float
+    statistic: float
+    run_length: float
+    confidence: float
+    label: int | None = None
+    at: str = ""
+    since: tuple[int, int] | None = None
+    since_at: tuple[str, str] | None = None
+    likely: int | None = None
+    windows: tuple[Mapping[str, Any], ...] = ()
+    moved: tuple[Mapping[str, Any], ...] = ()
+    method: str
+    guarantee: Guarantee
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    version: str = __version__
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the accuracy was found below the level."""
+        return self.label is not None
+
+    def __repr__(self) -> str:
+        said = f"ALARM at label {self.label}, since {self.since}" if self.alarm else "no alarm"
+        return f"Drift({self.subject!r} against {self.level:.4g}: {said})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from noracle.accuracy.drift import DriftRule
 from noracle.counts.tally import AccuracyCounts, Cell
 from noracle.errors import ArgumentError, EvidenceError, refuse, require
 from noracle.evidence.classes import no_answers
@@ -20,6 +21,7 @@ from noracle.evidence.tables import Shape, shape_of
 from noracle.oversight.model import FolderSettings, Inventory, Source, SourceKind, Step, SystemLine
 from noracle.oversight.oversight import Oversight
 from noracle.oversight.settings import NO_CLAIM, SETTINGS_FILE, claim_of, read_settings
+from noracle.oversight.watch.drift import drifts, rule_of
 from noracle.oversight.watch.memory import Arrival, Memory, look_at, rows_in, stamp_of
 from noracle.oversight.watch.stream import (
     Feed,
@@ -31,6 +33,7 @@ from noracle.oversight.watch.stream import (
 )
 from noracle.results import (
     Certificate,
+    Drift,
     Estimate,
     Guarantee,
     Kind,
@@ -48,8 +51,9 @@ class Look:
     ``guarantee`` is for all statements of the watch at all looks together. ``new_alarm`` says that
     ``proof`` was found at this look; ``n_rows`` are the new rows, ``n_items`` the items that every
     system answered. ``verdict_now`` is what all these items say of the claim: alarm, consistent or
-    undecided; an alarm that fewer items raised is kept all the same. ``waiting`` counts evidence
-    that cannot be used yet, by the reason.
+    undecided; an alarm that fewer items raised is kept all the same. ``drift`` says of each system
+    whether it fell below the level that was stated, ``new_drift`` whose alarm is new. ``waiting``
+    counts evidence that cannot be used yet, by the reason.
     """
 
     number: int
@@ -58,6 +62,8 @@ class Look:
     certificates: tuple[Certificate, ...] = ()
     proof: Proof | None = None
     new_alarm: bool = False
+    drift: tuple[Drift, ...] = ()
+    new_drift: tuple[str, ...] = ()
     n_rows: int = 0
     n_items: int = 0
     verdict_now: str = ""
@@ -69,7 +75,13 @@ class Look:
     @property
     def results(self) -> tuple[Result, ...]:
         """All results, those without probability last."""
-        return (*self.accuracy, *self.certificates, *([] if self.proof is None else [self.proof]))
+        proofs = [] if self.proof is None else [self.proof]
+        return (*self.accuracy, *self.drift, *self.certificates, *proofs)
+
+    @property
+    def alarm(self) -> bool:
+        """Whether a claim was refuted, or some system fell below the stated level."""
+        return self.proof is not None or any(d.alarm for d in self.drift)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values: schema ``results/1``, and the look itself under ``watch``."""
@@ -86,6 +98,9 @@ class Look:
             "error_rate": self.guarantee.error_rate,
             "kind": self.guarantee.kind.label,
         }
+        if self.drift:
+            told = {d.subject: d.label for d in self.drift}
+            look |= {"drift": told, "new_drift": list(self.new_drift)}
         results = [r.to_dict() for r in self.results]
         return {"schema": "results/1", "results": results, "watch": look}
 
@@ -127,6 +142,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         Where the memory lies; default ``.noracle/watch.sqlite`` in the folder.
     grades
         A file of grades that is followed, too, where it does not lie in the folder.
+    drift
+        What accuracy is held against; without it no fall is looked for. It stays what it was when
+        first stated, and its judge's grades are no labels.
 
     Notes
     -----
@@ -162,8 +180,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         alarm_from: int = 1,
         memory: str | os.PathLike[str] | None = None,
         grades: str | os.PathLike[str] | None = None,
+        drift: DriftRule | None = None,
     ) -> None:
         self.folder = Path(folder)
+        self.drift = drift
         self.grades = None if grades is None else os.fspath(grades)
         m, place = ratings_per_item, str(self.folder)
         refuse(
@@ -208,11 +228,13 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             inventory, notes = self._find()
             settings = inventory.settings
             number = int(memory.get("looks", 0)) + 1
-            told = settings.confidence if self.confidence is None else self.confidence
-            self._fix("confidence", told)
+            wanted = settings.confidence if self.confidence is None else self.confidence
+            self._fix("confidence", wanted)
             if number == 1 and memory.run == 1:
                 memory.note("start", f"confidence {memory.get('plan')['confidence']}")
-            feed, n_rows = Feed(memory, settings, self.ratings_per_item), 0
+            rule = rule_of(memory, self.drift)
+            judge = None if rule is None else rule.judge
+            feed, n_rows = Feed(memory, settings, self.ratings_per_item, judge), 0
             arrivals = self._arrivals(inventory, notes)
             for kind, path, arrival in arrivals:
                 name = self._name(path)
@@ -228,6 +250,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             rate(memory)
             shares = shares_of(memory)
             proof, new_alarm, why = self._alarm(settings, feed)
+            drift, new_drift = tuple[Drift, ...](), tuple[str, ...]()
+            if rule is not None:
+                drift, new_drift, told = drifts(memory, settings, rule, fresh=n_rows > 0)
+                notes += told
             memory.put("looks", number)  # also after starting over
             accuracy, certificates = self._accuracy(shares), self._certificates(shares, settings)
             said = [*(e.guarantee for e in accuracy), *(c.guarantee for c in certificates)]
@@ -242,6 +268,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 certificates=certificates,
                 proof=proof,
                 new_alarm=new_alarm,
+                drift=drift,
+                new_drift=new_drift,
                 n_rows=n_rows,
                 n_items=sum(n for _, n in memory.get("patterns", [])),
                 verdict_now=memory.get("verdict_now", ""),
@@ -299,9 +327,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         arrivals = [(k, path, look_at(path, known.get(self._name(path)))) for k, path in wanted]
         changed = [f"{self._name(p)} was {a.state}" for _, p, a in arrivals if a.state in _CHANGED]
         if changed:
-            detail, confidence = "; ".join(changed), memory.get("plan")["confidence"]
+            detail, plan = "; ".join(changed), memory.get("plan")
             memory.start_over()
-            memory.put("plan", {"confidence": confidence})
+            memory.put("plan", {k: plan[k] for k in ("confidence", "drift") if k in plan})
             memory.note("start over", detail)
             notes.append(f"{detail} after it was counted: the watch starts over (run {memory.run})")
             arrivals = [(kind, path, look_at(path, None)) for kind, path in wanted]
@@ -456,6 +484,9 @@ def as_oversight(look: Look) -> Oversight:
     steps = [step("accuracy", ask, accuracy, "no judgements yet", error)]
     ask, why = "Is a system better than its annotators?", "no item has enough ratings yet"
     steps.append(step("certificate", ask, certificates, why, alone))
+    if look.drift:
+        ask = "Has accuracy fallen below the stated level?"
+        steps.append(step("drift", ask, look.drift, "", 0.0))
     ask, why = "Can all systems be as good as claimed?", "nothing is proved so far"
     steps.append(step("alarm", ask, proofs, why if claimed else NO_CLAIM, 0.0))
     waiting = [f"{n:,} {reason} wait" for reason, n in look.waiting.items()]

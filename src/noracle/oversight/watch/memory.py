@@ -164,11 +164,18 @@ CREATE TABLE IF NOT EXISTS grade (item TEXT, system TEXT, verdict TEXT, met INTE
 CREATE TABLE IF NOT EXISTS open_label (path TEXT PRIMARY KEY, item TEXT, rows TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS item (item TEXT PRIMARY KEY, k INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rating (item TEXT, rater TEXT, label TEXT, place INTEGER, PRIMARY KEY (item, rater)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS moment (item TEXT, system TEXT, at TEXT, file TEXT, row INTEGER, PRIMARY KEY (item, system)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judged (item TEXT, system TEXT, verdict INTEGER, at TEXT, file TEXT, row INTEGER,
+    PRIMARY KEY (item, system)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS place (item TEXT PRIMARY KEY, stratum TEXT, cluster TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS journal (n INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, run INTEGER, event TEXT, detail TEXT);
 CREATE TEMP TABLE IF NOT EXISTS touched (item TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_FORGOTTEN = ("file", "answer", "label", "grade", "open_label", "item", "rating", "state")
+_FORGOTTEN = (
+    *("file", "answer", "label", "grade", "open_label", "item", "rating", "state"),
+    *("moment", "judged", "place"),
+)
 
 
 class Memory(contextlib.AbstractContextManager["Memory"]):
@@ -330,6 +337,19 @@ class Memory(contextlib.AbstractContextManager["Memory"]):
         for item, k in rows:
             self._insert("item", item, k)
             self.touch(item)
+
+    def add_moment(self, item: str, system: str, when: tuple[str, str, int]) -> None:
+        """Time, file and row of the first label of an item (no system) or of an answer."""
+        self._insert("moment", item, system, *when)
+
+    def add_verdict(self, item: str, system: str, said: int, when: tuple[str, str, int]) -> None:
+        """What the judge said first of an answer."""
+        self._insert("judged", item, system, said, *when)
+
+    def add_place(self, item: str, stratum: str | None, cluster: str | None) -> None:
+        """Stratum and cluster of an item, where it has one."""
+        if stratum is not None or cluster is not None:
+            self._insert("place", item, stratum, cluster)
 
     def add_ratings(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Item, rater, label; a rater's first rating of an item counts."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from noracle.accuracy.drift import time_text
 from noracle.accuracy.estimate import VACUOUS, estimate_accuracy
 from noracle.accuracy.score import sided_rows
 from noracle.bounds import binomial as linear
@@ -20,7 +21,7 @@ from noracle.bounds.betting import betting_interval
 from noracle.counts.sketch import Sketch
 from noracle.counts.tally import AccuracyCounts, Cell, Label, Tally
 from noracle.errors import EvidenceError, require_evidence
-from noracle.evidence.tables import VERDICTS
+from noracle.evidence.tables import VERDICTS, YES
 from noracle.oversight.model import FolderSettings
 from noracle.oversight.watch.memory import Memory, plain
 from noracle.results import Assumption, Estimate, Guarantee, Kind
@@ -129,6 +130,7 @@ CLUSTERED = (
 )
 _BEGIN_AGAIN = "Write it so from the first judgement on, or begin a new watch."
 _AS_JUDGEMENTS = "Write these grades as judgements of the class that was answered, or use 'noracle estimate --grades'."
+_MOST_RATERS = 20
 LabelRows = tuple[str, list[list[Any]], Any]
 
 
@@ -136,9 +138,14 @@ class Feed:
     """Takes the new rows of one look into the memory."""
 
     def __init__(
-        self, memory: Memory, settings: FolderSettings, ratings_per_item: int | None
+        self,
+        memory: Memory,
+        settings: FolderSettings,
+        ratings_per_item: int | None,
+        judge: str | None = None,
     ) -> None:
         self.memory, self.settings, self.ratings_per_item = memory, settings, ratings_per_item
+        self.judge = judge
         self._judged: list[tuple[str, list[dict[str, Any]], bool]] = []
         self._graded: list[dict[str, Any]] = []
         self._answered, self._classes, self._given = set[str](), set[str](), set[str]()
@@ -147,6 +154,9 @@ class Feed:
     def take(self, kind: str, name: str, rows: list[dict[str, Any]], *, closed: bool) -> None:
         """Take the new rows of one file; ``closed`` where it cannot grow."""
         memory = self.memory
+        first = memory.add(f"rows of {name}", len(rows)) - len(rows)
+        for i, row in enumerate(rows, start=first):
+            row["when"] = _time_of(row), name, i
         if kind in ("items", "grades") and any(row.get("cluster") is not None for row in rows):
             memory.put("clustered", True)
         if kind in ("answers", "grades"):
@@ -157,6 +167,8 @@ class Feed:
             weighted = (row.get("weight") not in (None, 1.0) for row in rows)
             self._strata |= any(weighted) or any(row.get("stratum") is not None for row in rows)
             memory.add_items((row["item"], row.get("n_classes")) for row in rows)
+            for row in rows:
+                memory.add_place(row["item"], row.get("stratum"), row.get("cluster"))
         elif kind == "answers":
             given = [(row["item"], str(row["system"]), row["answer"]) for row in rows]
             self._answered |= memory.add_answers(given)
@@ -165,11 +177,25 @@ class Feed:
             self._judged.append((name, rows, closed))
             self._classes |= {row["class"] for row in rows}
         elif kind == "grades":
-            self._graded += rows
+            self._graded += self._without_judge(rows)
         else:
             told = [row for row in rows if row["label"] is not None]
             memory.add_ratings((row["item"], str(row["rater"]), row["label"]) for row in told)
             self._ratings.update(row["item"] for row in told)
+
+    def _without_judge(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Grades that are labels; what the judge says is kept beside them."""
+        raters = {str(row.get("rater") or "") for row in rows}
+        known = sorted(raters.union(self.memory.get("raters", [])))
+        self.memory.put("raters", known[:_MOST_RATERS])
+        labels = []
+        for row in _by_time(rows):
+            if self.judge is None or str(row.get("rater") or "") != self.judge:
+                labels.append(row)
+            else:
+                system, right = str(row["system"]), int(row["said"] == YES)
+                self.memory.add_verdict(row["item"], system, right, row["when"])
+        return labels
 
     def finish(self) -> list[str]:
         """Take the judgements, now that all answers of this look are there; returns notes."""
@@ -328,7 +354,11 @@ class Feed:
             if verdict == "unsure":
                 told["unsure_grades"] += 1
                 continue
-            known = self.memory.add_grade(row["item"], str(row["system"]), verdict)
+            system = str(row["system"])
+            known = self.memory.add_grade(row["item"], system, verdict)
+            if known is None:
+                self.memory.add_moment(row["item"], system, row["when"])
+                self.memory.add_place(row["item"], None, row.get("cluster"))
             told["later_grades"] += known is not None
             told["grades_against"] += known not in (None, verdict)
         words = {
@@ -353,6 +383,8 @@ class Feed:
                     name = "judgements.propensity"
                     raise _item_fault(name, rule, row["propensity"], item, _BEGIN_AGAIN)
             said = _by_time(said)
+            for row in said:
+                self.memory.add_moment(row["item"], "", row["when"])
             if plan["protocol"] == "sets":
                 labels += self._groups(name, said, closed=closed)
             else:
@@ -424,6 +456,14 @@ class Feed:
 def _label(row: dict[str, Any]) -> LabelRows:
     said = [row["class"], VERDICTS[row["said"]], row.get("propensity")]
     return row["item"], [said], row.get("at")
+
+
+def _time_of(row: dict[str, Any]) -> str:
+    """The time of a row as text; empty where it has none that can be read."""
+    try:
+        return time_text(row.get("at"))
+    except EvidenceError:
+        return ""
 
 
 def _by_time(rows: list[Any]) -> list[Any]:
