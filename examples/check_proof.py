@@ -22,12 +22,18 @@ def check(proof):
     for s in proof["spec"]["statements"]:
         p, q = Fraction(s["above"]).as_integer_ratio()
         for i in (i for i in N if s["of"] in (None, sketch["classifiers"][i])):
-            if s["kind"] == "grade":
-                total = sum(n[g] for g in G if S[g][i] >= 0)
+            total = sum(n[g] for g in G if S[g][i] >= 0)
+            least = (p * total - (not s["strict"])) // q + 1 if total else 0
+            at = s.get("at")  # scores at least this, and below: the grade counts the same side
+            if s["kind"] == "grade" and at is None:
+                rows.append(([[int(a[i] == k) for k in R] for a in S], least, None))
+            for t in (
+                t for t in R[1:] if s["kind"] == "grade" and at in ("each", sketch["labels"][t])
+            ):
                 rows.append(
                     (
-                        [[int(a[i] == k) for k in R] for a in S],
-                        (p * total - (not s["strict"])) // q + 1 if total else 0,
+                        [[int(a[i] >= 0 and (a[i] >= t) == (k >= t)) for k in R] for a in S],
+                        least,
                         None,
                     )
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import narwhals as nw
@@ -151,6 +151,20 @@ class Preferences:
             for name in ("first", "second", "outcome", "item", "rater")
         }
         return dataclasses.replace(self, **arrays)
+
+    def of_raters(self, raters: Sequence[str]) -> Self:
+        """The verdicts of these raters alone.
+
+        Examples
+        --------
+        >>> table = {"item": [1, 1], "first": ["a", "a"], "second": ["b", "b"], "winner": ["a", "b"], "rater": ["x", "y"]}
+        >>> Preferences.from_table(table).of_raters(["y"])
+        Preferences(1 verdicts: 2 systems, 2 items, 1 raters)
+        """
+        keep = [i for i, name in enumerate(self.raters) if name in set(raters)]
+        some = self.of(np.isin(self.rater, keep))
+        names = tuple(self.raters[i] for i in keep)
+        return dataclasses.replace(some, rater=np.searchsorted(keep, some.rater), raters=names)
 
 
 def _plain() -> nw.Expr:

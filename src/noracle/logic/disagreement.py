@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 
-from noracle.errors import ArgumentError, fault, require
+from noracle.errors import fault, require
 from noracle.evidence.preferences import FIRST, NEITHER, SECOND, TIE, Preferences
 from noracle.logic.cascade import NOTHING, each_named, restricted, share
 from noracle.logic.conflict import Court, least_violators
@@ -27,7 +27,7 @@ from noracle.logic.orders import (
 )
 from noracle.logic.program import Whole
 from noracle.logic.solver import ready
-from noracle.logic.spec import Linear, Spec, as_spec
+from noracle.logic.spec import Spec, as_spec
 from noracle.results import Assumption, Guarantee, Kind, NaN, Proof, Range, Ranges, Verdict, choose
 
 _FIRST_NODES = 40
@@ -96,12 +96,8 @@ class OrderClaims(NamedTuple):
 
     def among(self, names: Sequence[str]) -> Self:
         """The same of these raters only."""
-        p = self.preferences
-        keep = [i for i, r in enumerate(p.raters) if r in set(names)]
-        some = p.of(np.isin(p.rater, keep))
-        raters = tuple(p.raters[i] for i in keep)
-        fewer = dataclasses.replace(some, rater=np.searchsorted(keep, some.rater), raters=raters)
-        return self._replace(preferences=fewer, spec=restricted(self.spec, raters))
+        fewer = self.preferences.of_raters(names)
+        return self._replace(preferences=fewer, spec=restricted(self.spec, fewer.raters))
 
     def ask(self, part: float = 1.0) -> OrderVerdict:
         """Can all claims hold at once?"""
@@ -385,11 +381,15 @@ def range_agreement(
     names = [r for r in claims.everyone if only in {None, r, f"agreement of {r}"}]
     require(names, f"only must be a rater among {list(claims.everyone)}; got {only!r}.")
     label = {r: f"agreement of {r or repr(r)}" for r in names}
-    first = claims.among(claims.names).ask(0.3) if trusted.statements else OrderVerdict("consistent")
+    first = (
+        claims.among(claims.names).ask(0.3) if trusted.statements else OrderVerdict("consistent")
+    )
     ends: dict[str, dict[str, str]] = {}
     said: dict[str, Any] = {"contradiction": True}
     ranges = [Range(name=label[r], low=NaN, high=NaN) for r in names]
-    reason = "no order satisfies the trusted claims: at least one of the trusted judges breaks its claim"
+    reason = (
+        "no order satisfies the trusted claims: at least one of the trusted judges breaks its claim"
+    )
     if first.status != "alarm":
         said, reason = {"ends": ends, "time_limit": float(time_limit)}, ""
         for place, name in enumerate(names):

@@ -112,7 +112,9 @@ class OrderSketch:
         edges, edge = np.unique((item * names + low) * names + high, return_inverse=True)
         where, low, high = edges // names**2, edges // names % names, edges % names
         cyclic = _on_cycles(where * names + low, where * names + high)
-        flat = _pairs(cls(**about, n=edges, size=edges, verdicts=edges), edge, rater, better < worse)
+        flat = _pairs(
+            cls(**about, n=edges, size=edges, verdicts=edges), edge, rater, better < worse
+        )
         if not cyclic.any():
             keep = np.ones(len(edges), dtype=bool)
             return cls(**about, **flat(keep))
@@ -333,7 +335,7 @@ class OrderProgram:
     def _solve(
         self, low: Whole, high: Whole, cuts: Cut, deadline: float, wanted: Need | None = None
     ) -> tuple[Relaxed, Array, Array]:
-        """max t subject to needs up to -t: a negative optimum proves the case impossible. Or the
+        """The largest t such that needs hold up to -t: a negative optimum proves the case impossible. Or the
         largest number of verdicts that are ``wanted``, with t = 0.
         """
         from scipy import optimize, sparse
@@ -385,7 +387,9 @@ class OrderProgram:
                 continue
             if self._bound(whole_w, whole_y, cuts, low, high) < 0:
                 weights = [(int(k), int(whole_w[k])) for k in used]
-                cycles = [self._cycle(cuts, int(k), int(whole_y[k])) for k in np.flatnonzero(whole_y)]
+                cycles = [
+                    self._cycle(cuts, int(k), int(whole_y[k])) for k in np.flatnonzero(whole_y)
+                ]
                 return Leaf(weights, cycles)
         return None
 
@@ -523,7 +527,9 @@ class OrderProgram:
     def rankings(self, x: Whole) -> list[list[tuple[Ranking, int]]]:
         """The orders of each group, best system first, and how many units have each."""
         found: list[list[tuple[Ranking, int]]] = []
-        for g, (size, n) in enumerate(zip(self.sketch.size.tolist(), self.sketch.n.tolist(), strict=True)):
+        for g, (size, n) in enumerate(
+            zip(self.sketch.size.tolist(), self.sketch.n.tolist(), strict=True)
+        ):
             at = int(self.offset[g])
             if size == 2:
                 parts = (((0, 1), int(x[at])), ((1, 0), n - int(x[at])))

@@ -25,6 +25,9 @@ from noracle.errors import ArgumentError, require
 ANY_ANSWER = "any answer"
 """In a linear statement: the classifier answered, whatever it said."""
 
+EACH = "each"
+"""As a threshold: every one."""
+
 Number = int | float | str | Fraction
 
 _NAME = r"""'[^']*'|"[^"]*"|.+?"""

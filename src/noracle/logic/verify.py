@@ -153,7 +153,17 @@ def _rows(proof: Mapping[str, Any], data: _Data) -> list[_Row]:
             continue
         theta, strict = Fraction(s["above"]), int(bool(s["strict"]))
         for i in range(data.n_classifiers) if s["of"] is None else [classifiers.index(s["of"])]:
-            if s["kind"] == "grade":
+            if s.get("at") is not None:
+                at, R = s["at"], data.n_labels
+                cuts = range(1, R) if at == "each" else [labels.index(at)]
+                if s["kind"] != "grade" or 0 in cuts:
+                    raise ValueError("no such threshold")
+                n = sum(k for p, k in zip(data.patterns, data.n, strict=True) if p[i] >= 0)
+                least = math.floor(theta * n) + 1 if strict else math.ceil(theta * n)
+                for t in cuts:
+                    same = [(a, r) for a in range(R) for r in range(R) if (a >= t) == (r >= t)]
+                    rows.append(_Row([_Count(1, [(i, a)], r) for a, r in same], least if n else 0))
+            elif s["kind"] == "grade":
                 answered = sum(n for p, n in zip(data.patterns, data.n, strict=True) if p[i] >= 0)
                 least = math.floor(theta * answered) + 1 if strict else math.ceil(theta * answered)
                 right = [_Count(1, [(i, r)], r) for r in range(data.n_labels)]
@@ -405,7 +415,9 @@ def _orders(proof: Mapping[str, Any]) -> bool:
         if s["kind"] != "agreement":
             return False
         for r in range(len(raters)) if s["of"] is None else [raters.index(s["of"])]:
-            least = math.floor(theta * totals[r]) + 1 if s["strict"] else math.ceil(theta * totals[r])
+            least = (
+                math.floor(theta * totals[r]) + 1 if s["strict"] else math.ceil(theta * totals[r])
+            )
             needs.append((r, least if totals[r] else 0))
     data = _Orders(n, size, verdicts, needs)
     if proof["status"] == "alarm":
