@@ -27,16 +27,12 @@ def check(proof):
             at = s.get("at")  # scores at least this, and below: the grade counts the same side
             if s["kind"] == "grade" and at is None:
                 rows.append(([[int(a[i] == k) for k in R] for a in S], least, None))
-            for t in (
-                t for t in R[1:] if s["kind"] == "grade" and at in ("each", sketch["labels"][t])
-            ):
-                rows.append(
-                    (
-                        [[int(a[i] >= 0 and (a[i] >= t) == (k >= t)) for k in R] for a in S],
-                        least,
-                        None,
-                    )
-                )
+            cuts = R[1:] if s["kind"] == "grade" and at is not None else ()
+            rows += [
+                ([[int(a[i] >= 0 and (a[i] >= t) == (k >= t)) for k in R] for a in S], least, None)
+                for t in cuts
+                if at in ("each", sketch["labels"][t])
+            ]
             for r in (
                 r for r in R if s["kind"] == "accuracy" and s["on"] in (None, sketch["labels"][r])
             ):

@@ -96,9 +96,11 @@ if TYPE_CHECKING:
     from noracle.superhuman import aggregate_labels as aggregate_labels
     from noracle.superhuman import certify_published as certify_published
     from noracle.superhuman import certify_superhuman as certify_superhuman
+    from noracle.superhuman import certify_thresholds as certify_thresholds
     from noracle.superhuman import check_assumptions as check_assumptions
     from noracle.superhuman import estimate_agreement as estimate_agreement
     from noracle.superhuman import estimate_ceiling as estimate_ceiling
+    from noracle.superhuman import estimate_ceilings as estimate_ceilings
     from noracle.superhuman import plan_certificate as plan_certificate
 
 __getattr__, __dir__, __all__ = lazy(
@@ -123,7 +125,8 @@ __getattr__, __dir__, __all__ = lazy(
         ".results": "Assumption Certificate Check Comparison Difference Estimate Guarantee Kind "
         "Plan Proof Range Ranges Rank Routing read_result",
         ".superhuman": "CertificateStream aggregate_labels certify_published certify_superhuman "
-        "check_assumptions estimate_agreement estimate_ceiling plan_certificate",
+        "certify_thresholds check_assumptions estimate_agreement estimate_ceiling "
+        "estimate_ceilings plan_certificate",
     },
     modules=("collect", "learn", "search"),  # they need extras
     renamed=RENAMED,

@@ -159,7 +159,7 @@ class Preferences:
         --------
         >>> table = {"item": [1, 1], "first": ["a", "a"], "second": ["b", "b"], "winner": ["a", "b"], "rater": ["x", "y"]}
         >>> Preferences.from_table(table).of_raters(["y"])
-        Preferences(1 verdicts: 2 systems, 2 items, 1 raters)
+        Preferences(1 verdicts: 2 systems, 1 items, 1 raters)
         """
         keep = [i for i, name in enumerate(self.raters) if name in set(raters)]
         some = self.of(np.isin(self.rater, keep))

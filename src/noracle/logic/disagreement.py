@@ -266,7 +266,6 @@ def prove_disagreement(
     ('alarm', True)
     """
     claims = OrderClaims.read(preferences, as_spec(spec), order, time_limit)
-    require(claims.names, f"spec must be about raters among {list(claims.everyone)}; got '{spec}'.")
     proof = _proof(claims, share(claims.deadline, 0.4) if smallest else claims.deadline)
     if not smallest:
         return proof
@@ -507,7 +506,6 @@ def range_dissenters(
     (1.0, [['bob', 'cy']])
     """
     claims = OrderClaims.read(preferences, as_spec(spec), order, time_limit)
-    require(claims.names, f"spec must be about raters among {list(claims.everyone)}; got '{spec}'.")
     needs_of(claims.sketch, claims.spec)  # refuses names that are not in the table
     court = Court(claims)
     least, chosen, conflicts, decided = least_violators(court)

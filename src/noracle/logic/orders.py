@@ -15,17 +15,19 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noracle.errors import require
 from noracle.evidence.preferences import FIRST, SECOND, Preferences
 from noracle.logic.program import Array, Whole
 from noracle.logic.spec import Spec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Order = Literal["item", "one"]
 Ranking = tuple[int, ...]

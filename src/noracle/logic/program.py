@@ -7,9 +7,7 @@ indexed by (classifier, answer, label).
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noracle.counts.ratings import check_scores
 from noracle.counts.sketch import Sketch
 from noracle.errors import ArgumentError, require
 from noracle.logic.spec import ANY_ANSWER, EACH, Linear, Spec
@@ -105,11 +104,7 @@ def rows_of(
 
 def thresholds_of(labels: Sequence[str], at: str) -> range:
     """Places of the labels at which scores are cut; labels that are numbers must ascend."""
-    with contextlib.suppress(ValueError):
-        values = [float(label) for label in labels]
-        rule = "labels must be scores in ascending order for a claim at a threshold"
-        fits = all(a < b for a, b in itertools.pairwise(values))
-        require(fits, f"{rule}; got {', '.join(labels)}. Pass the classes in order.")
+    check_scores(labels)
     if at == EACH:
         return range(1, len(labels))
     rule = f"must be a threshold among {list(labels[1:])} or 'each'"

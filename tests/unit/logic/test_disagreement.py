@@ -224,42 +224,45 @@ def test_the_only_suspect_is_named() -> None:
     assert "suspects" in str(found)
 
 
-def test_a_changed_proof_is_refused() -> None:
-    checker = script()
+def refused(proof: Proof, change: Any) -> None:
+    """Neither checker takes the proof after a change that makes it no proof."""
+    bad = copy.deepcopy(values(proof))
+    change(bad)
+    assert not verify_values(bad)
+    try:
+        assert not script().check(bad)
+    except (ValueError, KeyError, IndexError, TypeError):
+        return
+
+
+def test_a_changed_alarm_is_refused() -> None:
     cycle = [(i, a, b, "first", "x") for i, (a, b) in enumerate(("ab", "bc", "ca"))]
     for proof in (
         prove_disagreement(three_judges(), "agreement > 1/2"),
         prove_disagreement(table(cycle), "agreement > 2/3", order="one"),
-        prove_disagreement(three_judges(), "agreement of ann > 1/2"),
-        prove_disagreement(table(instance(7)), "agreement > 1/10", order="one"),
     ):
-        good = values(proof)
-        assert verify_values(good)
-        assert checker.check(good)
-        changes: list[Any] = [("spec", "statements", 0, "above")]
-        for change in (
-            lambda d: d["spec"]["statements"][0].update(above="1/1000"),
-            lambda d: d["spec"].update(order="item" if d["spec"]["order"] == "one" else "one"),
-            lambda d: d.update(claim="agreement > 99/100"),
-            lambda d: d["sketch"]["verdicts"].pop(),
-            lambda d: d["certificate"].update(weights=[[0, -1]], cycles=[]),
-            lambda d: d["certificate"].update(weights=[[0, 1]], cycles=[[0, 0, 1, 1, 1]]),
-            lambda d: d["witness"].update(orders=[]),
-            lambda d: d["witness"]["orders"][0][0].__setitem__(1, 1000),
-        ):
-            bad = copy.deepcopy(good)
-            try:
-                change(bad)
-            except (KeyError, IndexError):
-                continue
-            used = {"alarm": "certificate", "consistent": "witness"}[proof.status]
-            if bad != good and (bad["certificate"] == good["certificate"] or used == "certificate"):
-                if {k: bad[k] for k in ("claim", "spec", "sketch", used)} != {
-                    k: good[k] for k in ("claim", "spec", "sketch", used)
-                }:
-                    assert not verify_values(bad)
-                    changes.append(change)
-        assert len(changes) > 3
+        assert script().check(values(proof))
+        refused(proof, lambda d: d["spec"]["statements"][0].update(above="1/1000"))
+        refused(proof, lambda d: d["sketch"]["verdicts"].__setitem__(0, []))
+        refused(proof, lambda d: d["certificate"].update(weights=[[0, -1]], cycles=[]))
+        refused(proof, lambda d: d["certificate"].update(weights=[[0, 1]], cycles=[]))
+        refused(proof, lambda d: d["certificate"].update(cycles=[[0, 0, 1, 1, 1]]))
+        refused(proof, lambda d: d["certificate"].update(cycles=[[0, 0, 1, 2, -5]]))
+        refused(proof, lambda d: d["certificate"].update(weights=[[99, 1]]))
+        refused(proof, lambda d: d.update(status="undecided"))
+    bad = values(proof)
+    bad["claim"] = "agreement > 99/100 with one ranking"
+    assert not verify_values(bad)
+
+
+def test_a_changed_witness_is_refused() -> None:
+    proof = prove_disagreement(table(instance(7)), "agreement > 1/10", order="one")
+    assert script().check(values(proof))
+    refused(proof, lambda d: d["spec"]["statements"][0].update(above="999/1000"))
+    refused(proof, lambda d: d["witness"].update(orders=[]))
+    refused(proof, lambda d: d["witness"]["orders"][0][0].__setitem__(1, 1000))
+    refused(proof, lambda d: d["witness"]["orders"][0][0][0].reverse())
+    refused(proof, lambda d: d["witness"]["orders"][0][0][0].pop())
 
 
 def test_proofs_are_stored_and_read() -> None:
