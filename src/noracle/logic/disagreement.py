@@ -22,7 +22,6 @@ from noracle.logic.orders import (
     Order,
     OrderProgram,
     OrderSketch,
-    Relaxed,
     needs_of,
 )
 from noracle.logic.program import Whole
@@ -150,17 +149,8 @@ def _search(
     nodes = 0
     found: Whole | None = None
 
-    def try_orders(solved: Relaxed) -> bool:
-        nonlocal found
-        x = program.rounded(solved.x)
-        if not program.keeps(x):
-            x = program.repaired(x, deadline)
-        if program.keeps(x):
-            found = x
-        return found is not None
-
     def prove(branches: tuple[Branch, ...]) -> Node | None:
-        nonlocal nodes, cuts
+        nonlocal nodes, cuts, found
         nodes += 1
         if nodes > most or len(branches) > _DEEPEST or time.monotonic() > deadline:
             return None
@@ -168,7 +158,8 @@ def _search(
         if solved.leaf is not None:
             weights, cycles = (list(map(list, part)) for part in solved.leaf)
             return {"kind": "weights", "weights": weights, "cycles": cycles}
-        if not solved.solved or try_orders(solved):
+        found = solved.orders
+        if not solved.solved or found is not None:
             return None
         apart = np.abs(solved.x - np.rint(solved.x))
         if apart.max(initial=0.0) <= 1e-6:

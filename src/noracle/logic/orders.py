@@ -250,12 +250,13 @@ class Leaf(NamedTuple):
 
 
 class Relaxed(NamedTuple):
-    """The linear program: solved, or not in time; the numbers x; a proof if there is one."""
+    """The linear program: solved, or not in time; the numbers x; a proof, or orders, if found."""
 
     solved: bool
     x: Array
     value: float
     leaf: Leaf | None = None
+    orders: Whole | None = None
 
 
 class OrderProgram:
@@ -274,6 +275,8 @@ class OrderProgram:
         place = self.place(g, np.minimum(a, b), np.maximum(a, b))
         shape = (len(sketch.raters), len(self.n))
         self.change = sparse.csr_array((np.where(a < b, number, -number), (r, place)), shape=shape)
+        self.seen = np.zeros(len(self.n), dtype=bool)
+        self.seen[place] = True
         self.base = np.zeros(shape[0], dtype=np.int64)
         np.add.at(self.base, r, np.where(a < b, 0, number) * sketch.n[g])
         self.places = np.array([need.rater for need in self.needs], dtype=np.int64)
@@ -317,8 +320,16 @@ class OrderProgram:
             found, w, y = self._solve(low, high, cuts, deadline)
             if found.solved and found.value < 0:
                 return found._replace(leaf=self._leaf(w, y, cuts, low, high)), cuts
-            more = self._violated(found.x) if found.solved else None
-            if more is None or not len(more.ab) or time.monotonic() > deadline:
+            if not found.solved:
+                return found, cuts
+            more = self._violated(found.x)
+            last = not len(more.ab) or time.monotonic() > deadline
+            x = self.rounded(found.x)
+            if last and not self.keeps(x):
+                x = self.repaired(x, deadline)
+            if self.keeps(x):
+                return found._replace(orders=x), cuts
+            if last:
                 return found, cuts
             cuts = cuts.join(more)
 
@@ -447,8 +458,9 @@ class OrderProgram:
             at = self.place(groups[:, None], a, b)
             points = np.zeros((len(groups), size))
             for k, (i, j) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
-                points[:, i] += x[at[:, k]]
-                points[:, j] += 1 - x[at[:, k]]
+                gain = np.where(self.seen[at[:, k]], x[at[:, k]] - 0.5, 0.0)
+                points[:, i] += gain
+                points[:, j] -= gain
             rank = np.empty_like(points)
             best = np.argsort(-points, axis=1, kind="stable")
             np.put_along_axis(rank, best, np.arange(size)[None, :], axis=1)
