@@ -611,6 +611,28 @@ def _proof_entries() -> list[Entry]:
             run=lambda e, c: noracle.prove_conflict(sketch(e), "grade > 0.95", time_limit=5),
         ),
         Entry(
+            function="prove_disagreement",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.prove_disagreement(
+                _preferred(e), "agreement > 1/2", time_limit=5
+            ),
+        ),
+        Entry(
+            function="range_agreement",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_agreement(_preferred(e), order="one", time_limit=5),
+        ),
+        Entry(
+            function="range_dissenters",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_dissenters(
+                _preferred(e), "agreement > 1/2", time_limit=5
+            ),
+        ),
+        Entry(
             function="prove_by_axioms",
             how="",
             confident=False,

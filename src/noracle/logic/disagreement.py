@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Self, get_args
 
@@ -280,7 +280,7 @@ def prove_disagreement(
     return dataclasses.replace(proof, diagnostics={**proof.diagnostics, **said}, notes=notes)
 
 
-def _needs_used(node: Node) -> set[int]:
+def _needs_used(node: Mapping[str, Any]) -> set[int]:
     if node["kind"] == "cases":
         return _needs_used(node["below"]) | _needs_used(node["above"])
     return {k for k, _ in node["weights"]}

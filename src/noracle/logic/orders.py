@@ -104,7 +104,7 @@ class OrderSketch:
         better = np.where(p.outcome == FIRST, p.first, p.second)[said]
         worse = np.where(p.outcome == FIRST, p.second, p.first)[said]
         item, rater = p.item[said], p.rater[said]
-        about = {"raters": p.raters, "systems": p.systems, "order": order}
+        about: Any = {"raters": p.raters, "systems": p.systems, "order": order}
         if order == "one":
             rows = np.column_stack([np.zeros_like(rater), rater, better, worse])
             size = np.array([len(p.systems)])
@@ -355,7 +355,8 @@ class OrderProgram:
 
         m, free = len(self.needs), len(self.n)
         scale = np.maximum(1.0, self.sketch.totals[self.places])
-        top = sparse.hstack([-self.rows.multiply(1 / scale[:, None]), np.ones((m, 1))])
+        hstack: Any = sparse.hstack
+        top = hstack([-self.rows.multiply(1 / scale[:, None]), np.ones((m, 1))])
         limit = (self.signs * self.base[self.places] - self.at_least) / scale
         side = np.where(cuts.upper, 1.0, -1.0)
         k = np.arange(len(side))
@@ -524,7 +525,7 @@ class OrderProgram:
                 constraints.append(optimize.LinearConstraint(sums, 0, self.n[cuts.ab]))
             found = optimize.milp(
                 np.zeros(len(self.n)),
-                integrality=np.ones(len(self.n)),
+                integrality=np.ones(len(self.n), dtype=np.int64),
                 bounds=optimize.Bounds(np.zeros(len(self.n)), self.n),
                 constraints=constraints,
                 options={"time_limit": max(0.01, seconds)},

@@ -256,9 +256,11 @@ def test_a_changed_alarm_is_refused() -> None:
 
 
 def test_a_changed_witness_is_refused() -> None:
-    proof = prove_disagreement(table(instance(7)), "agreement > 1/10", order="one")
+    rows = [(1, a, b, "first", "x") for a, b in ("ab", "bc", "ac")]
+    proof = prove_disagreement(table(rows), "agreement > 9/10", order="one")
+    assert proof.witness["ranking"] == ["a", "b", "c"]
     assert script().check(values(proof))
-    refused(proof, lambda d: d["spec"]["statements"][0].update(above="999/1000"))
+    refused(proof, lambda d: d["sketch"]["verdicts"][0][0].reverse())
     refused(proof, lambda d: d["witness"].update(orders=[]))
     refused(proof, lambda d: d["witness"]["orders"][0][0].__setitem__(1, 1000))
     refused(proof, lambda d: d["witness"]["orders"][0][0][0].reverse())
