@@ -209,6 +209,22 @@ def _rating_entries() -> list[Entry]:
     ]
     rows += [
         Entry(
+            function="estimate_ceilings",
+            how="lowest",
+            rated=True,
+            run=lambda e, c: noracle.estimate_ceilings(_rated(e), confidence=c)[0],
+        ),
+        Entry(
+            function="certify_thresholds",
+            how="lowest",
+            rated=True,
+            run=lambda e, c: noracle.certify_thresholds(
+                _rated(e), trained_on_annotators="no", confidence=c
+            )[0],
+        ),
+    ]
+    rows += [
+        Entry(
             function="estimate_agreement",
             how=statistic,
             rated=True,

@@ -242,7 +242,7 @@ def needs_of(sketch: OrderSketch, spec: Spec) -> list[Need]:
     return found
 
 
-class Leaf(NamedTuple):
+class OrderLeaf(NamedTuple):
     """Weights of needs and of cycles (group, a, b, c) that prove a case impossible."""
 
     weights: list[tuple[int, int]]
@@ -255,7 +255,7 @@ class Relaxed(NamedTuple):
     solved: bool
     x: Array
     value: float
-    leaf: Leaf | None = None
+    leaf: OrderLeaf | None = None
     orders: Whole | None = None
 
 
@@ -315,7 +315,7 @@ class OrderProgram:
             else:
                 low[place] = max(low[place], at + 1)
         if (low > high).any():
-            return Relaxed(solved=True, x=np.zeros(0), value=-np.inf, leaf=Leaf([], [])), cuts
+            return Relaxed(solved=True, x=np.zeros(0), value=-np.inf, leaf=OrderLeaf([], [])), cuts
         while True:
             found, w, y = self._solve(low, high, cuts, deadline)
             if found.solved and found.value < 0:
@@ -389,7 +389,7 @@ class OrderProgram:
         solved = Relaxed(solved=True, x=found.x[:-1], value=value)
         return solved, dual[:m] / scale, dual[m:]
 
-    def _leaf(self, w: Array, y: Array, cuts: Cut, low: Whole, high: Whole) -> Leaf | None:
+    def _leaf(self, w: Array, y: Array, cuts: Cut, low: Whole, high: Whole) -> OrderLeaf | None:
         """Whole weights near these that prove the case impossible, checked exactly."""
         largest = max(float(w.max(initial=0.0)), float(y.max(initial=0.0)))
         smallest = float(w[w > 1e-12].min(initial=largest))
@@ -404,7 +404,7 @@ class OrderProgram:
                 cycles = [
                     self._cycle(cuts, int(k), int(whole_y[k])) for k in np.flatnonzero(whole_y)
                 ]
-                return Leaf(weights, cycles)
+                return OrderLeaf(weights, cycles)
         return None
 
     def _bound(self, w: Any, y: Any, cuts: Cut, low: Whole, high: Whole) -> int:

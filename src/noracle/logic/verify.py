@@ -385,7 +385,7 @@ Branches = Mapping[tuple[int, int, int], tuple[int, int]]
 """By group and two systems: the least and the most units in which the first is above."""
 
 
-class _Orders(NamedTuple):
+class _OrderData(NamedTuple):
     """Units, their systems, verdicts (rater, better, worse, number) by group, and what is needed."""
 
     n: Sequence[int]
@@ -419,13 +419,13 @@ def _orders(proof: Mapping[str, Any]) -> bool:
                 math.floor(theta * totals[r]) + 1 if s["strict"] else math.ceil(theta * totals[r])
             )
             needs.append((r, least if totals[r] else 0))
-    data = _Orders(n, size, verdicts, needs)
+    data = _OrderData(n, size, verdicts, needs)
     if proof["status"] == "alarm":
         return _no_orders(proof["certificate"], {}, data)
     return proof["status"] == "consistent" and _ordered(proof["witness"]["orders"], data)
 
 
-def _no_orders(node: Mapping[str, Any], branches: Branches, data: _Orders) -> bool:
+def _no_orders(node: Mapping[str, Any], branches: Branches, data: _OrderData) -> bool:
     """Whether a node proves that no orders keep the needs and the branches above it."""
     if node["kind"] == "cases":
         (g, a, b), at = map(_whole, node["pair"]), _whole(node["at"])
@@ -466,7 +466,7 @@ def _no_orders(node: Mapping[str, Any], branches: Branches, data: _Orders) -> bo
     return largest < needed
 
 
-def _ordered(orders: Sequence[Sequence[Sequence[Any]]], data: _Orders) -> bool:
+def _ordered(orders: Sequence[Sequence[Sequence[Any]]], data: _OrderData) -> bool:
     """Whether these orders, so many units with each, keep all needs."""
     agree: dict[int, int] = {}
     for found, units, m, group in zip(orders, data.n, data.size, data.verdicts, strict=True):
