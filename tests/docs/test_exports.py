@@ -272,8 +272,10 @@ def test_verbs_take_everything_but_the_evidence_by_keyword(name: str) -> None:
         "certify_published": 4,
         "prove_by_axioms": 2,
         "prove_conflict": 2,
+        "prove_disagreement": 2,
         "prove_malfunction": 2,
         "range_checks": 2,
+        "range_dissenters": 2,
         "range_prevalence": 2,
         "range_violators": 2,
     }.get(name, 1)
