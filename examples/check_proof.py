@@ -1,6 +1,4 @@
-"""Check a proof about claimed accuracies and grades in whole numbers, with Python alone: python
-check_proof.py PROOF.json
-"""
+"""Check a proof about accuracies and grades in whole numbers: python check_proof.py PROOF.json"""
 
 import json
 import sys

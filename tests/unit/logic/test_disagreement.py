@@ -4,10 +4,13 @@ by code that did not find them.
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib.util
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,25 @@ def script() -> Any:
 
 def values(proof: Proof) -> dict[str, Any]:
     return dict(json.loads(proof.to_json()))
+
+
+def test_the_script_is_short_and_needs_the_standard_library_only() -> None:
+    text = SCRIPT.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    names = {
+        n.name for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Import) for n in x.names
+    }
+    names |= {x.module or "" for x in ast.walk(ast.parse(text)) if isinstance(x, ast.ImportFrom)}
+    assert names == {"json", "sys", "fractions", "math", "pathlib"}
+
+
+def test_the_script_runs_alone(tmp_path: Path) -> None:
+    proof = prove_disagreement(three_judges(), "agreement > 1/2")
+    for status, code in (("alarm", 0), ("undecided", 1)):
+        found = {**values(proof), "status": status}
+        (tmp_path / "proof.json").write_text(json.dumps(found), encoding="utf-8")
+        command = [sys.executable, "-I", str(SCRIPT), str(tmp_path / "proof.json")]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == code
 
 
 def instance(seed: int) -> list[Any]:
