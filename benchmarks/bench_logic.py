@@ -6,11 +6,16 @@ million items of thirty classifiers.
 Worlds have 0.8 accurate classifiers ("healthy"), or half of them answer at random ("half-bad"); the
 claim is accuracy > 0.6 on every label. Each size runs in a process of its own; times are processor
 seconds from the table of answers to the verdict with its proof.
+
+Preferences: 20 judges of 10,000 items and 20 systems; all judges see the same pair of an item
+("same pair"), or each a pair of its own ("own pair"). Claims are agreement > 0.7 with one order per
+item, and with one ranking; "half-bad" judges flip a coin.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -25,7 +30,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import cpu_seconds, emit, in_child, peak_gib
 
 from noracle.counts.sketch import Sketch
+from noracle.evidence.preferences import Preferences
 from noracle.logic.cascade import prove_malfunction
+from noracle.logic.disagreement import prove_disagreement
 from noracle.logic.spec import Spec
 
 SIZES = ((10_000, 30, 10, 1.0), (1_000_000, 30, 10, 20.0))
@@ -103,6 +110,45 @@ def many_small(n: int) -> dict[str, Any]:
     }
 
 
+def preferences(kind: str, n_bad: int) -> Preferences:
+    """20 judges, right in 80 % of their verdicts (or half of them), on pairs of 20 systems."""
+    rng, J, Q, K = np.random.default_rng(1), 20, 10_000, 20
+    quality = rng.normal(size=(Q, K)) + 0.3 * np.arange(K)
+    shape = (1 if kind == "same pair" else J, Q)
+    first = rng.integers(0, K, shape)
+    second = (first + rng.integers(1, K, shape)) % K
+    first, second = np.broadcast_to(first, (J, Q)), np.broadcast_to(second, (J, Q))
+    items = np.arange(Q)
+    better = quality[items, first] > quality[items, second]
+    right = rng.random((J, Q)) < np.where(np.arange(J) < n_bad, 0.5, 0.8)[:, None]
+    return Preferences(
+        systems=tuple(f"system {k:02}" for k in range(K)),
+        first=first.ravel(),
+        second=second.ravel(),
+        outcome=np.where(better == right, 0, 1).ravel(),
+        item=np.tile(items, J),
+        rater=np.repeat(np.arange(J), Q),
+        raters=tuple(f"judge {j:02}" for j in range(J)),
+    )
+
+
+def one_table(kind: str, world: str, order: str) -> dict[str, Any]:
+    table = preferences(kind, 10 if world == "half-bad" else 0)
+    start = cpu_seconds()
+    proof = prove_disagreement(table, "agreement > 0.7", order=order, time_limit=300)  # type: ignore[arg-type]
+    spent = cpu_seconds() - start
+    holds = proof.verify()
+    return {
+        "status": proof.status,
+        "cases": proof.diagnostics["cases"],
+        "groups": len(proof.sketch["n"]),
+        "verified": holds,
+        "cpu_s": round(spent, 2),
+        "verify_cpu_s": round(cpu_seconds() - start - spent, 2),
+        "peak_gib": peak_gib(),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -110,13 +156,32 @@ def main() -> None:
     parser.add_argument(
         "--record", action="store_true", help="append the results to benchmarks/results.jsonl"
     )
+    parser.add_argument("--only", choices=("answers", "preferences"), help="one part only")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--table", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.table:
+        print(json.dumps(one_table(*args.table)))
+        return
     if args.child:
         n_items, n_classifiers, n_labels, world = args.child
         print(json.dumps(one_size(int(n_items), int(n_classifiers), int(n_labels), world)))
         return
     command = "python benchmarks/bench_logic.py"
+    if args.only != "answers":
+        for kind, world, order in itertools.product(
+            ("same pair", "own pair"), WORLDS, ("item", "one")
+        ):
+            figures = in_child(__file__, "--table", kind, world, order)
+            size = {"judges": 20, "items": 10_000, "systems": 20}
+            about = {**size, "design": kind, "world": world, "order": order}
+            claim = "≤ 10 s processor time, every proof verified"
+            line = f"{command} --only preferences"
+            emit(
+                "logic: preferences", claim, {**about, **figures}, command=line, record=args.record
+            )
+    if args.only == "preferences":
+        return
     small = many_small(250)
     emit(
         "logic: many small",

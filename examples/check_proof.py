@@ -1,6 +1,4 @@
-"""Check a proof about claimed accuracies and grades in whole numbers, with Python alone: python
-check_proof.py PROOF.json
-"""
+"""Check a proof about accuracies and grades in whole numbers: python check_proof.py PROOF.json"""
 
 import json
 import sys
@@ -22,15 +20,17 @@ def check(proof):
     for s in proof["spec"]["statements"]:
         p, q = Fraction(s["above"]).as_integer_ratio()
         for i in (i for i in N if s["of"] in (None, sketch["classifiers"][i])):
-            if s["kind"] == "grade":
-                total = sum(n[g] for g in G if S[g][i] >= 0)
-                rows.append(
-                    (
-                        [[int(a[i] == k) for k in R] for a in S],
-                        (p * total - (not s["strict"])) // q + 1 if total else 0,
-                        None,
-                    )
-                )
+            total = sum(n[g] for g in G if S[g][i] >= 0)
+            least = (p * total - (not s["strict"])) // q + 1 if total else 0
+            at = s.get("at")  # scores at least this, and below: the grade counts the same side
+            if s["kind"] == "grade" and at is None:
+                rows.append(([[int(a[i] == k) for k in R] for a in S], least, None))
+            cuts = R[1:] if s["kind"] == "grade" and at is not None else ()
+            rows += [
+                ([[int(a[i] >= 0 and (a[i] >= t) == (k >= t)) for k in R] for a in S], least, None)
+                for t in cuts
+                if at in ("each", sketch["labels"][t])
+            ]
             for r in (
                 r for r in R if s["kind"] == "accuracy" and s["on"] in (None, sketch["labels"][r])
             ):

@@ -62,9 +62,12 @@ if TYPE_CHECKING:
     from noracle.logic import Spec as Spec
     from noracle.logic import prove_by_axioms as prove_by_axioms
     from noracle.logic import prove_conflict as prove_conflict
+    from noracle.logic import prove_disagreement as prove_disagreement
     from noracle.logic import prove_malfunction as prove_malfunction
     from noracle.logic import range_accuracies as range_accuracies
+    from noracle.logic import range_agreement as range_agreement
     from noracle.logic import range_checks as range_checks
+    from noracle.logic import range_dissenters as range_dissenters
     from noracle.logic import range_prevalence as range_prevalence
     from noracle.logic import range_threshold as range_threshold
     from noracle.logic import range_violators as range_violators
@@ -96,9 +99,11 @@ if TYPE_CHECKING:
     from noracle.superhuman import aggregate_labels as aggregate_labels
     from noracle.superhuman import certify_published as certify_published
     from noracle.superhuman import certify_superhuman as certify_superhuman
+    from noracle.superhuman import certify_thresholds as certify_thresholds
     from noracle.superhuman import check_assumptions as check_assumptions
     from noracle.superhuman import estimate_agreement as estimate_agreement
     from noracle.superhuman import estimate_ceiling as estimate_ceiling
+    from noracle.superhuman import estimate_ceilings as estimate_ceilings
     from noracle.superhuman import plan_certificate as plan_certificate
 
 __getattr__, __dir__, __all__ = lazy(
@@ -115,14 +120,16 @@ __getattr__, __dir__, __all__ = lazy(
         ".errors": "ArgumentError AssumptionError EvidenceError EvidenceWarning GuaranteeWarning "
         "MissingExtra NoracleError NoracleWarning",
         ".evidence": "Evidence Preferences Ratings",
-        ".logic": "Spec prove_by_axioms prove_conflict prove_malfunction range_accuracies "
-        "range_checks range_prevalence range_threshold range_violators",
+        ".logic": "Spec prove_by_axioms prove_conflict prove_disagreement prove_malfunction "
+        "range_accuracies range_agreement range_checks range_dissenters range_prevalence "
+        "range_threshold range_violators",
         ".ppi": "estimate_mean plan_accuracy plan_budget plan_labels",
         ".ranking": "check_position estimate_win_rates plan_pairs rank_systems",
         ".results": "Assumption Certificate Check Comparison Difference Drift Estimate Guarantee Kind "
         "Plan Proof Range Ranges Rank Routing read_result",
         ".superhuman": "CertificateStream aggregate_labels certify_published certify_superhuman "
-        "check_assumptions estimate_agreement estimate_ceiling plan_certificate",
+        "certify_thresholds check_assumptions estimate_agreement estimate_ceiling "
+        "estimate_ceilings plan_certificate",
     },
     modules=("collect", "learn", "search"),  # they need extras
     renamed=RENAMED,

@@ -220,6 +220,22 @@ def _rating_entries() -> list[Entry]:
     ]
     rows += [
         Entry(
+            function="estimate_ceilings",
+            how="lowest",
+            rated=True,
+            run=lambda e, c: noracle.estimate_ceilings(_rated(e), confidence=c)[0],
+        ),
+        Entry(
+            function="certify_thresholds",
+            how="lowest",
+            rated=True,
+            run=lambda e, c: noracle.certify_thresholds(
+                _rated(e), trained_on_annotators="no", confidence=c
+            )[0],
+        ),
+    ]
+    rows += [
+        Entry(
             function="estimate_agreement",
             how=statistic,
             rated=True,
@@ -632,6 +648,28 @@ def _proof_entries() -> list[Entry]:
             how="",
             confident=False,
             run=lambda e, c: noracle.prove_conflict(sketch(e), "grade > 0.95", time_limit=5),
+        ),
+        Entry(
+            function="prove_disagreement",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.prove_disagreement(
+                _preferred(e), "agreement > 1/2", time_limit=5
+            ),
+        ),
+        Entry(
+            function="range_agreement",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_agreement(_preferred(e), order="one", time_limit=5),
+        ),
+        Entry(
+            function="range_dissenters",
+            how="",
+            confident=False,
+            run=lambda e, c: noracle.range_dissenters(
+                _preferred(e), "agreement > 1/2", time_limit=5
+            ),
         ),
         Entry(
             function="prove_by_axioms",

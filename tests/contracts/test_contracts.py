@@ -150,6 +150,8 @@ def test_names_of_items_change_nothing(entry: Entry) -> None:
     "classes", [(2, 0, 3, 1), ("dog", "cat", "yak", "ant")], ids=["numbers", "texts"]
 )
 def test_names_of_classes_change_nothing(entry: Entry, classes: tuple[Any, ...]) -> None:
+    if entry.function in ("estimate_ceilings", "certify_thresholds"):
+        pytest.skip("scores have an order")
     drawn = (
         {"low", "high", "se"} if entry.function == "estimate_agreement" else set()
     )  # resamples are drawn in the order of the labels

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 from noracle.cli import _options as opt
 from noracle.cli._options import EVIDENCE, OUTPUT, Sources, option, panel, without
-from noracle.cli._output import check_target, read_json, write_json
+from noracle.cli._output import check_target, read_json, settings, write_json
 from noracle.counts.sketch import Sketch, count_decisions
 from noracle.errors import ArgumentError, EvidenceError, NoracleError, require
 from noracle.evidence.labels import read_known
+from noracle.evidence.preferences import Preferences
+from noracle.logic.orders import Order
 
 _RANGE = re.compile(r"^(?P<low>\d+)(?:\s*(?:\.\.|-|to)\s*(?P<high>\d+))?$")
 
@@ -25,6 +27,47 @@ def spec() -> Any:
     """The option ``--spec``."""
     text = "The claim, such as 'accuracy > 1/2', 'grade > 0.8' or 'accuracy of x on A > 0.7'."
     return option(text, "TEXT", ...)
+
+
+_preferred = panel("Preferences instead of answers")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Preferred:
+    """Preferences, of which the same can be asked as of answers."""
+
+    preferences: opt.File = _preferred(
+        "item, first, second, winner, rater: whom each judge preferred; claims are 'agreement > 0.7'."
+    )
+    order: Order | None = _preferred(
+        "item: every item has its own order of the answers. one: one ranking holds for all. Default item."
+    )
+
+    def load(self, given: Sources, sketched: Sketches, **unfit: object) -> Preferences | None:
+        """The preferences; None if there are none. They go with no other evidence."""
+        if self.preferences is None:
+            rule = "--order must go with --preferences; got no --preferences."
+            require(self.order is None, rule)
+            return None
+        names = ("sketch", "save_sketch", "known", "prevalence")
+        others = {n: getattr(sketched, n) for n in names} | given.tables | unfit
+        stray = opt.flags({**others, "systems": given.systems, "wide": given.wide})
+        rule = "must not come with --preferences, which say nothing of right or wrong"
+        require(not stray, f"{', '.join(stray)} {rule}.")
+        columns = opt.column_names(given.columns)
+        found = Preferences.from_table(self.preferences, columns=columns)
+        settings.notes += found.inferred
+        if given.raters is None:
+            return found
+        wanted = opt.names(given.raters) or []
+        unknown = sorted({*wanted} - {*found.raters})
+        rule = f"--raters must be among {list(found.raters)}"
+        require(not unknown, f"{rule}; got {', '.join(unknown)}.")
+        return found.of_raters(wanted)
+
+    def limits(self, sketched: Sketches) -> dict[str, Any]:
+        """What every proof from preferences is told."""
+        return {"order": self.order or "item", "time_limit": sketched.time_limit}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,17 @@ import typer
 
 from noracle.cli._options import Output, option, paragraphs, with_options
 from noracle.cli._output import working
-from noracle.cli._sketch import Answers, Sketches, spec
+from noracle.cli._sketch import Answers, Preferred, Sketches, spec
 from noracle.errors import require
 from noracle.logic.cascade import prove_malfunction
+from noracle.logic.disagreement import prove_disagreement
 from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.spec import Linear, Spec, Statement
 
 EXAMPLE = paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --prevalence spam=200..260 --time-limit 30
+noracle alarm --preferences preferences.csv --spec "agreement > 0.7" --order one
+noracle alarm --answers scores.csv --classes 1,2,3,4,5 --spec "grade at each > 0.8"
 Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided.""")
 
 EXIT = {"consistent": 0, "alarm": 1, "undecided": 3}
@@ -36,14 +39,23 @@ class _AlarmOptions:
 
 
 @with_options()
-def command(given: Answers, own: _AlarmOptions, sketched: Sketches, output: Output) -> None:
+def command(
+    given: Answers, own: _AlarmOptions, preferred: Preferred, sketched: Sketches, output: Output
+) -> None:
     """Prove from the answers alone that not all systems can be as good as claimed.
 
     No answer key and no probability: the proof holds for every possible key. JSON output can be
-    checked again with noracle verify.
+    checked again with noracle verify. With --preferences: not all judges can agree with one order.
     """
     claim = _read(own.spec, per_label=own.per_label)
     limits = sketched.limits
+    with working("counting"):
+        table = preferred.load(given, sketched, trace=own.trace, threshold=own.threshold)
+    if table is not None:
+        with working("proving"):
+            proof = prove_disagreement(table, claim, **preferred.limits(sketched))
+        output.emit("Can all judges agree with one order?", [proof], single=True)
+        raise typer.Exit(EXIT[proof.status])
     with working("counting"):
         gathered = sketched.gather(given)
     with working("proving"):

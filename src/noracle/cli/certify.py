@@ -19,9 +19,11 @@ from noracle.superhuman.assumptions import check_assumptions
 from noracle.superhuman.certify import Aggregate, Test, certify_superhuman
 from noracle.superhuman.difference import CeilingName, Ties
 from noracle.superhuman.statement import Trained, recorded_training
+from noracle.superhuman.thresholds import certify_thresholds
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
+noracle certify --answers answers.csv --ratings scores.csv --thresholds --trained-on-annotators no
 Exit code 0 says certified, 1 not certified.""")
 
 
@@ -44,6 +46,10 @@ class _CertifyOptions:
     )
     ties: Ties | None = option("Ties in the vote: shared, or drawn. Default shared.")
     ceiling: CeilingName | None = option("For tests of two sides: the annotators' ceiling.")
+    thresholds: bool = option(
+        "Labels are scores: a certificate at every threshold, all at --confidence together.",
+        default=False,
+    )
     confidence: float = opt.confidence()
     seed: int = opt.seed()
 
@@ -63,9 +69,19 @@ def command(given: RatingSources, own: _CertifyOptions, output: Output) -> None:
         simple = given.items is None and own.aggregate in ("plurality", "majority")
         evidence = counted if loaded is None or simple else loaded
         results: list[Certificate] = []
-        about = values(own, "system", "known", "model")
+        about = values(own, "system", "known", "model", "thresholds")
         if own.model is not None:
             about["trained_on_annotators"] = _recorded(loaded, own.model, own.trained_on_annotators)
+        if own.thresholds:
+            names, some = names[:0], names
+            rule = "--thresholds must come with --test, --margin and --trained-on-annotators alone"
+            plain = own.known is None and own.aggregate == "plurality"
+            plain = plain and own.ties is None and own.ceiling is None and given.items is None
+            require(plain, f"{rule}; got other options of a certificate.")
+            for option_ in ("aggregate", "ties", "ceiling"):
+                del about[option_]
+            for name in some:
+                results += certify_thresholds(counted, system=name, **about)
         for name in names:
             check = None
             if own.known is not None and loaded is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from noracle.counts.count import unknown_systems
 from noracle.counts.tally import require_schema, summed
-from noracle.errors import EvidenceError, require_evidence
+from noracle.errors import EvidenceError, require, require_evidence
 from noracle.evidence.frames import Frame, cases, distinct, fetch, fetch_arrays, has_rows, is_there
 from noracle.evidence.labels import count
 from noracle.evidence.ratings import Ratings
@@ -27,6 +28,20 @@ MOST_COLUMNS = 64
 """With more labels votes are counted row by row instead of by one column a label."""
 MOST_PAIRED = 200
 """With more raters there would be too many pairs to count."""
+
+
+def check_scores(labels: Sequence[int | str], *, in_order: bool = True) -> None:
+    """Refuse labels that are no scores in ascending order; text must be said to be in order."""
+    try:
+        values = [float(label) for label in labels]
+    except ValueError:
+        rule = "labels must be given in ascending order, where scores are no numbers"
+        require(in_order, f"{rule}; got {', '.join(map(str, labels))}.")
+        values = [float(place) for place in range(len(labels))]
+    fits = len(values) > 1 and all(a < b for a, b in itertools.pairwise(values))
+    rule = "labels must be two scores or more, in ascending order, for thresholds"
+    remedy = "Pass them in that order."
+    require(fits, f"{rule}; got {', '.join(map(str, labels))}. {remedy}")
 
 
 def matrix(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Whole:
@@ -431,6 +446,46 @@ class RatingCounts:
         n = self.n_ratings
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((self.votes * (self.votes - 1)).sum(axis=1) / (n * (n - 1)))
+
+    def at(self, label: int | str) -> RatingCounts:
+        """The same ratings cut at a label: "below", or at least it.
+
+        Labels must be in ascending order. Matches with a reference label are left out.
+
+        Examples
+        --------
+        >>> counts = RatingCounts.from_votes([[1, 1, 1], [2, 0, 1]], labels=[1, 2, 3])
+        >>> cut = counts.at(3)
+        >>> cut.labels, cut.votes.tolist(), cut.n_items.tolist()
+        (('below 3', 'at least 3'), [[2, 1]], [2])
+        """
+        rule = f"must be a label of {list(self.labels[1:])}, which has one below it"
+        require_evidence(label in self.labels[1:], "label", rule, repr(label))
+        cut = self.labels.index(label)
+
+        def two(table: Whole, axis: int = 1) -> Whole:
+            parts = np.split(table, [cut, len(self.labels)], axis=axis)
+            return np.concatenate(
+                [*(p.sum(axis=axis, keepdims=True) for p in parts[:2]), parts[2]], axis=axis
+            )
+
+        kinds, place, _ = kinds_of(two(self.votes))
+
+        def joined(table: Whole) -> Whole:
+            total = np.zeros((len(kinds), *table.shape[1:]), dtype=np.int64)
+            np.add.at(total, place, table)
+            return total
+
+        return dataclasses.replace(
+            self,
+            labels=(f"below {label}", f"at least {label}"),
+            votes=kinds,
+            n_items=joined(self.n_items),
+            answers={s: joined(two(t)) for s, t in self.answers.items()},
+            pairs={who: two(two(t), axis=0) for who, t in self.pairs.items()},
+            matches={},
+            inferred=(),
+        )
 
     def hits(self, system: str) -> Whole:
         """Items of each kind to which the system gave a label with the most votes (shared or not)."""

@@ -183,6 +183,20 @@ class Preferences:
         }
         return dataclasses.replace(self, **arrays)
 
+    def of_raters(self, raters: Sequence[str]) -> Self:
+        """The verdicts of these raters alone.
+
+        Examples
+        --------
+        >>> table = {"item": [1, 1], "first": ["a", "a"], "second": ["b", "b"], "winner": ["a", "b"], "rater": ["x", "y"]}
+        >>> Preferences.from_table(table).of_raters(["y"])
+        Preferences(1 verdicts: 2 systems, 1 items, 1 raters)
+        """
+        keep = [i for i, name in enumerate(self.raters) if name in set(raters)]
+        some = self.of(np.isin(self.rater, keep))
+        names = tuple(self.raters[i] for i in keep)
+        return dataclasses.replace(some, rater=np.searchsorted(keep, some.rater), raters=names)
+
 
 def _long(frame: Frame, raters: tuple[str, ...], notes: list[str]) -> Frame:
     """One row per verdict, out of one column per rater, per outcome or per order shown."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from noracle._lazy import RENAMED, missing
 from noracle.logic.cascade import prove_by_axioms, prove_malfunction
 from noracle.logic.conflict import prove_conflict, range_violators
+from noracle.logic.disagreement import prove_disagreement, range_agreement, range_dissenters
 from noracle.logic.next_item import items_like, range_checks
 from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.ranges import exact_ends, range_accuracies
@@ -29,9 +30,12 @@ __all__ = [
     "items_like",
     "prove_by_axioms",
     "prove_conflict",
+    "prove_disagreement",
     "prove_malfunction",
     "range_accuracies",
+    "range_agreement",
     "range_checks",
+    "range_dissenters",
     "range_prevalence",
     "range_threshold",
     "range_violators",

@@ -93,6 +93,11 @@ class Claims:
         return rows_of(self.sketch, self.spec, self.bounds)
 
     @property
+    def everyone(self) -> tuple[str, ...]:
+        """The classifiers."""
+        return self.sketch.classifiers
+
+    @property
     def names(self) -> list[str]:
         """The classifiers that the claims are about, in the order of the sketch."""
         everyone = self.sketch.classifiers

@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 from noracle.counts.sketch import Sketch
 from noracle.errors import require
@@ -19,20 +19,29 @@ from noracle.results import Proof, Range, Ranges
 _MOST_SETS = 200_000
 
 
-class _Court:
-    """Verdicts on subsets of the classifiers, each asked once."""
+class Verdicts(Protocol):
+    """Claims about some of which a verdict can be asked."""
 
-    def __init__(self, claims: Claims) -> None:
+    @property
+    def everyone(self) -> Sequence[str]: ...  # noqa: D102
+    def among(self, names: Sequence[str]) -> Self: ...  # noqa: D102
+    def ask(self, part: float) -> Any: ...  # noqa: D102
+
+
+class Court:
+    """Verdicts on subsets of those whom claims are about, each asked once."""
+
+    def __init__(self, claims: Verdicts) -> None:
         self.claims = claims
         # What is known of the items does not contradict itself.
-        self.known: dict[tuple[str, ...], Decided] = {(): Decided("consistent")}
+        self.known: dict[tuple[str, ...], Any] = {(): Decided("consistent")}
 
     def verdict(self, names: Sequence[str]) -> str:
         """Whether these can all keep their claims."""
-        key = tuple(c for c in self.claims.sketch.classifiers if c in set(names))
+        key = tuple(c for c in self.claims.everyone if c in set(names))
         if key not in self.known:
             self.known[key] = self.claims.among(key).ask(0.3)
-        return self.known[key].status
+        return str(self.known[key].status)
 
     def core(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         """An alarmed set without those it does not need, and those whose removal was undecided."""
@@ -100,7 +109,7 @@ def prove_conflict(
     unsure: list[str] = []
     limit = {}
     if proof.status == "alarm":
-        court, everyone = _Court(claims), list(sketch.classifiers)
+        court, everyone = Court(claims), list(sketch.classifiers)
         weighty = _weighty(claims, proof)
         alarmed = weighty and court.verdict(weighty) == "alarm"
         core, unsure = court.core(weighty if alarmed else everyone)
@@ -185,31 +194,38 @@ def range_violators(
     """
     sketch, spec = sketch_of(evidence), as_spec(spec)
     claims = Claims.read(sketch, spec, prevalence, time_limit)
-    everyone = list(sketch.classifiers)
     require(claims.names, f"spec must be about classifiers; got '{spec}'.")
     _ = claims.rows  # refuses names that are not in the sketch
-    court = _Court(claims)
-    conflicts: list[list[str]] = []
-    chosen: list[str] = []
-    least = 0
-    while (said := court.verdict(rest := [c for c in everyone if c not in chosen])) == "alarm":
-        conflicts.append(court.core(rest)[0])
-        chosen, least = _meets_all(conflicts, everyone)
-    decided = said == "consistent"
-    if not decided:  # without these the others were shown to be consistent; at worst all
-        best = max((k for k, d in court.known.items() if d.status == "consistent"), key=len)
-        chosen = [c for c in everyone if c not in best]
+    court = Court(claims)
+    least, chosen, conflicts, decided = least_violators(court)
     name = "classifiers that break the claim, at least"
     said_of = {"claim": str(spec), "violators": chosen, "conflicts": conflicts}
     return claims.result(
         [Range(name=name, low=float(least), high=float(len(chosen)))],
         on_solver=any(asked.on_solver for asked in court.known.values()),
         method="conflicts and a smallest set that meets them all",
-        subject=f"least number of {len(everyone)} classifiers that break '{spec}'",
+        subject=f"least number of {len(sketch.classifiers)} classifiers that break '{spec}'",
         diagnostics={**said_of, "decided": decided and least == len(chosen)},
         notes=("other classifiers, and more of them, may break the claim in truth",),
         reason="" if decided else "the time limit was reached",
     )
+
+
+def least_violators(court: Court) -> tuple[int, list[str], list[list[str]], bool]:
+    """A number that no set of violators is below, a set without which the others are consistent,
+    the conflicts that prove the number, and whether the others were decided.
+    """
+    everyone = list(court.claims.everyone)
+    conflicts: list[list[str]] = []
+    chosen: list[str] = []
+    least = 0
+    while (said := court.verdict(rest := [c for c in everyone if c not in chosen])) == "alarm":
+        conflicts.append(court.core(rest)[0])
+        chosen, least = _meets_all(conflicts, everyone)
+    if said != "consistent":  # without these the others were consistent; at worst all
+        best = max((k for k, d in court.known.items() if d.status == "consistent"), key=len)
+        chosen = [c for c in everyone if c not in best]
+    return least, chosen, conflicts, said == "consistent"
 
 
 def _meets_all(conflicts: Sequence[Sequence[str]], names: Sequence[str]) -> tuple[list[str], int]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noracle.counts.ratings import check_scores
 from noracle.counts.sketch import Sketch
-from noracle.errors import ArgumentError
-from noracle.logic.spec import ANY_ANSWER, Linear, Spec
+from noracle.errors import ArgumentError, require
+from noracle.logic.spec import ANY_ANSWER, EACH, Linear, Spec
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -73,6 +74,17 @@ def rows_of(
             continue
         p, q = s.above.as_integer_ratio()
         for i in _places(sketch, "classifiers", s.of):
+            if s.kind == "agreement":
+                remedy = "Pass preferences, or claim an accuracy or a grade."
+                raise ArgumentError(f"spec must be about answers; got '{s}'. {remedy}")
+            if s.at is not None:
+                n, R = answered[i], len(sketch.labels)
+                least = math.floor(s.above * n) + 1 if s.strict else math.ceil(s.above * n)
+                for t in thresholds_of(sketch.labels, s.at):
+                    same = ((a, r) for a in range(R) for r in range(R) if (a >= t) == (r >= t))
+                    pieces = tuple(Piece(1, ((i, a),), r) for a, r in same)
+                    rows.append(Row(pieces, min(n, least)))
+                continue
             places = _places(sketch, "labels", s.on)
             right = [Piece(q if s.kind == "accuracy" else 1, ((i, r),), r) for r in places]
             if s.kind == "accuracy":
@@ -88,6 +100,16 @@ def rows_of(
         place = sketch.labels.index(label)
         rows += [Row((Piece(1, (), place),), low), Row((Piece(-1, (), place),), -high)]
     return tuple(rows)
+
+
+def thresholds_of(labels: Sequence[str], at: str) -> range:
+    """Places of the labels at which scores are cut; labels that are numbers must ascend."""
+    check_scores(labels)
+    if at == EACH:
+        return range(1, len(labels))
+    rule = f"must be a threshold among {list(labels[1:])} or 'each'"
+    require(at in labels[1:], f"spec: at {rule}; got {at!r}.")
+    return range(place := labels.index(at), place + 1)
 
 
 def _linear(sketch: Sketch, s: Linear) -> Row:

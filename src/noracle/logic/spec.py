@@ -7,6 +7,8 @@
     accuracy of gpt on "not sure" > 3/5   one classifier, on one label
     grade > 80 %                          share of right answers over all labels, of every classifier
     accuracy > 1/2; grade of gpt >= 0.8   several statements, which must all hold
+    grade at 4 > 0.8; grade at each > 0.7 scores on the right side of 4; of every threshold
+    agreement of gpt > 0.7                preferences that agree with one order of the systems
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from noracle.errors import ArgumentError, require
 ANY_ANSWER = "any answer"
 """In a linear statement: the classifier answered, whatever it said."""
 
+EACH = "each"
+"""As a threshold: every one."""
+
 Number = int | float | str | Fraction
 
 _NAME = r"""'[^']*'|"[^"]*"|.+?"""
 _STATEMENT = re.compile(
-    rf"^(?P<kind>accuracy|grade)(?:\s+of\s+(?P<of>{_NAME}))?(?:\s+on\s+(?P<on>{_NAME}))?\s*(?P<sign>>=|≥|>)\s*(?P<number>[^<>=]+)$",
+    rf"^(?P<kind>accuracy|grade|agreement)(?:\s+at\s+(?P<at>{_NAME}))?(?:\s+of\s+(?P<of>{_NAME}))?(?:\s+on\s+(?P<on>{_NAME}))?\s*(?P<sign>>=|≥|>)\s*(?P<number>[^<>=]+)$",
     re.IGNORECASE,
 )
 _SPLIT = re.compile(r"""\s*(?:;|\band\b)\s*(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""", re.IGNORECASE)
@@ -39,8 +44,12 @@ class Statement:
     """One claim: an accuracy above a fraction.
 
     ``accuracy`` is the share of right answers among the items of a label that the classifier
-    answered; ``grade`` that among all items it answered. ``of`` None means every classifier, ``on``
-    None every label. Where a classifier answered no such item the claim holds.
+    answered; ``grade`` that among all items it answered. A grade ``at`` a label, where labels are
+    scores in ascending order, counts an item as right if answer and truth are on the same side:
+    both at least the label, or both below; ``at="each"`` is a claim for every label but the lowest.
+    ``agreement`` is the share of a rater's preferences that an order of the systems agrees with.
+    ``of`` None means every classifier, ``on`` None every label. Where a classifier answered no such
+    item the claim holds.
 
     Examples
     --------
@@ -48,11 +57,12 @@ class Statement:
     accuracy of gpt on A > 3/5
     """
 
-    kind: Literal["accuracy", "grade"]
+    kind: Literal["accuracy", "grade", "agreement"]
     above: Fraction
     of: str | None = None
     on: str | None = None
     strict: bool = True
+    at: str | None = None
 
     def __post_init__(self) -> None:
         rule = f"must be at least 0 and below 1; got {self.above}"
@@ -60,12 +70,15 @@ class Statement:
         require(0 <= self.above < 1, f"threshold of {self.kind} {rule}. {always}")
         rule = f"is over all labels and must not name one; got {self.on!r}"
         own = self.kind == "accuracy" or self.on is None
-        require(own, f"grade {rule}. Write 'accuracy on {self.on}'.")
+        require(own, f"{self.kind} {rule}. Write 'accuracy on {self.on}'.")
+        cut = self.kind == "grade" or self.at is None
+        require(cut, f"{self.kind} must not come with a threshold; got 'at {self.at}'.")
 
     def __str__(self) -> str:
         of = "" if self.of is None else f" of {_quoted(self.of)}"
         on = "" if self.on is None else f" on {_quoted(self.on)}"
-        return f"{self.kind}{of}{on} {'>' if self.strict else '>='} {self.above}"
+        at = "" if self.at is None else f" at {_quoted(self.at)}"
+        return f"{self.kind}{at}{of}{on} {'>' if self.strict else '>='} {self.above}"
 
 
 class Term(NamedTuple):
@@ -195,6 +208,8 @@ class Spec:
                 found.append({"kind": "linear", "terms": terms, "at_least": s.at_least})
             else:
                 found.append({**dataclasses.asdict(s), "above": str(s.above)})
+                if s.at is None:
+                    del found[-1]["at"]
         return found
 
     @classmethod
@@ -213,7 +228,7 @@ class Spec:
                 found += cls.linear([(*t,) for t in s["terms"]], at_least=s["at_least"]).statements
             else:
                 rest = {key: s[key] for key in ("kind", "of", "on", "strict")}
-                found.append(Statement(above=Fraction(s["above"]), **rest))
+                found.append(Statement(above=Fraction(s["above"]), at=s.get("at"), **rest))
         return cls(statements=tuple(found))
 
 
@@ -251,6 +266,7 @@ def _statement(text: str) -> Statement:
         above=fraction(match["number"]),
         of=_name(match["of"]),
         on=_name(match["on"]),
+        at=_name(match["at"]),
         strict=match["sign"] == ">",
     )
 

@@ -73,7 +73,11 @@ def verify_proof(proof: Proof) -> bool:
 def verify_values(proof: Mapping[str, Any]) -> bool:
     """The same for the JSON values of a proof."""
     try:
-        if str(Spec.from_list(proof["spec"]["statements"])) != proof["claim"]:
+        claim = str(Spec.from_list(proof["spec"]["statements"]))
+        if "order" in proof["spec"]:
+            words = {"item": "with one order per item", "one": "with one ranking"}
+            return proof["claim"] == f"{claim} {words[proof['spec']['order']]}" and _orders(proof)
+        if claim != proof["claim"]:
             return False
         if proof["status"] == "alarm":
             return _alarm(proof)
@@ -149,7 +153,17 @@ def _rows(proof: Mapping[str, Any], data: _Data) -> list[_Row]:
             continue
         theta, strict = Fraction(s["above"]), int(bool(s["strict"]))
         for i in range(data.n_classifiers) if s["of"] is None else [classifiers.index(s["of"])]:
-            if s["kind"] == "grade":
+            if s.get("at") is not None:
+                at, R = s["at"], data.n_labels
+                cuts = range(1, R) if at == "each" else [labels.index(at)]
+                if s["kind"] != "grade" or 0 in cuts:
+                    raise ValueError("no such threshold")
+                n = sum(k for p, k in zip(data.patterns, data.n, strict=True) if p[i] >= 0)
+                least = math.floor(theta * n) + 1 if strict else math.ceil(theta * n)
+                for t in cuts:
+                    same = [(a, r) for a in range(R) for r in range(R) if (a >= t) == (r >= t)]
+                    rows.append(_Row([_Count(1, [(i, a)], r) for a, r in same], least if n else 0))
+            elif s["kind"] == "grade":
                 answered = sum(n for p, n in zip(data.patterns, data.n, strict=True) if p[i] >= 0)
                 least = math.floor(theta * answered) + 1 if strict else math.ceil(theta * answered)
                 right = [_Count(1, [(i, r)], r) for r in range(data.n_labels)]
@@ -363,3 +377,105 @@ def _most(proof: Mapping[str, Any]) -> list[int]:
                 if s["of"] in {None, name} and s["on"] in {None, label} and (p or not row[r]):
                     most[r] = min(most[r], (q * row[r] - 1) // p if row[r] else 0)
     return most
+
+
+# Preferences: orders instead of labels.
+
+Branches = Mapping[tuple[int, int, int], tuple[int, int]]
+"""By group and two systems: the least and the most units in which the first is above."""
+
+
+class _OrderData(NamedTuple):
+    """Units, their systems, verdicts (rater, better, worse, number) by group, and what is needed."""
+
+    n: Sequence[int]
+    size: Sequence[int]
+    verdicts: Sequence[Sequence[Sequence[int]]]
+    needs: Sequence[tuple[int, int]]
+
+
+def _orders(proof: Mapping[str, Any]) -> bool:
+    sketch = proof["sketch"]
+    n, size, verdicts = sketch["n"], sketch["size"], sketch["verdicts"]
+    raters = list(sketch["raters"])
+    totals = [0] * len(raters)
+    if sketch["order"] != proof["spec"]["order"] or len(set(raters)) != len(raters):
+        return False
+    for units, m, group in zip(n, size, verdicts, strict=True):
+        if not (_is_whole(units) and _is_whole(m) and units > 0 and m > 1):
+            return False
+        for rater, better, worse, number in group:
+            inside = 0 <= rater < len(raters) and 0 <= better < m and 0 <= worse < m
+            if not inside or better == worse or not _is_whole(number) or number < 1:
+                return False
+            totals[rater] += number * units
+    needs = []
+    for s in proof["spec"]["statements"]:
+        theta = Fraction(s["above"])
+        if s["kind"] != "agreement":
+            return False
+        for r in range(len(raters)) if s["of"] is None else [raters.index(s["of"])]:
+            least = (
+                math.floor(theta * totals[r]) + 1 if s["strict"] else math.ceil(theta * totals[r])
+            )
+            needs.append((r, least if totals[r] else 0))
+    data = _OrderData(n, size, verdicts, needs)
+    if proof["status"] == "alarm":
+        return _no_orders(proof["certificate"], {}, data)
+    return proof["status"] == "consistent" and _ordered(proof["witness"]["orders"], data)
+
+
+def _no_orders(node: Mapping[str, Any], branches: Branches, data: _OrderData) -> bool:
+    """Whether a node proves that no orders keep the needs and the branches above it."""
+    if node["kind"] == "cases":
+        (g, a, b), at = map(_whole, node["pair"]), _whole(node["at"])
+        if not (0 <= g < len(data.n) and 0 <= a < b < data.size[g]):
+            return False
+        low, high = branches.get((g, a, b), (0, data.n[g]))
+        below = {**branches, (g, a, b): (low, min(high, at))}
+        above = {**branches, (g, a, b): (max(low, at + 1), high)}
+        return _no_orders(node["below"], below, data) and _no_orders(node["above"], above, data)
+    if any(low > high for low, high in branches.values()):
+        return True
+    weight = [0] * (1 + max((r for r, _ in data.needs), default=0))
+    needed = 0
+    for k, w in node["weights"]:
+        if not (_is_whole(w) and w >= 0 and 0 <= _whole(k) < len(data.needs)):
+            return False
+        rater, least = data.needs[k]
+        weight[rater] += w
+        needed += w * least
+    gain: dict[tuple[int, int, int], int] = {}  # of each unit with the first above the second
+    for g, group in enumerate(data.verdicts):
+        for rater, better, worse, number in group:
+            if rater < len(weight) and weight[rater]:
+                key = (g, better, worse)
+                gain[key] = gain.get(key, 0) + weight[rater] * number
+    largest = 0
+    for g, *abc, w in node["cycles"]:
+        fits = len(set(abc)) == 3 and all(0 <= _whole(i) < data.size[g] for i in abc)
+        if not fits or not _is_whole(w) or w < 0 or g < 0:
+            return False
+        for i, j in zip(abc, [*abc[1:], abc[0]], strict=True):
+            gain[g, i, j] = gain.get((g, i, j), 0) - w
+        largest += 2 * w * data.n[g]
+    for g, a, b in {(g, min(i, j), max(i, j)) for g, i, j in gain}:
+        low, high = branches.get((g, a, b), (0, data.n[g]))
+        first, second = gain.get((g, a, b), 0), gain.get((g, b, a), 0)
+        largest += second * data.n[g] + max((first - second) * x for x in (low, high))
+    return largest < needed
+
+
+def _ordered(orders: Sequence[Sequence[Sequence[Any]]], data: _OrderData) -> bool:
+    """Whether these orders, so many units with each, keep all needs."""
+    agree: dict[int, int] = {}
+    for found, units, m, group in zip(orders, data.n, data.size, data.verdicts, strict=True):
+        if sum(_whole(k) for _, k in found) != units or min(k for _, k in found) < 1:
+            return False
+        for ranking, k in found:
+            if sorted(ranking) != list(range(m)):
+                return False
+            place = {system: i for i, system in enumerate(ranking)}
+            for rater, better, worse, number in group:
+                agree[rater] = agree.get(rater, 0) + k * number * (place[better] < place[worse])
+    return all(agree.get(rater, 0) >= least for rater, least in data.needs)

@@ -40,6 +40,8 @@ PLAIN: Mapping[str, str] = {
     "aggregate fixed without these items": "The joint label of the annotators was not tuned on the items of the test.",
     "known answers and ruled-out labels are true": "The labels that were taken as known are right.",
     "the trusted claims are true": "What was given as certain about some raters is true.",
+    "every item has one order of its answers": "For every item there is one order of the answers for all judges; it may have ties.",
+    "one ranking of the systems holds for all items": "There is one ranking of the systems, the same for all items and judges.",
     "the prevalences are in their ranges": "Each class is as frequent as was stated.",
     "the integer solver is right": "A computer program found no way; there is no short proof that can be checked without it.",
     "errors independent given the true label": "Raters err each for themselves; nothing makes them err together.",

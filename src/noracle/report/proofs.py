@@ -28,6 +28,8 @@ _UNSEEN = {
 
 def describe(proof: Proof) -> Content:
     """Describe a proof: its status, the claim, how it was proved, and what it cannot see."""
+    if "order" in proof.spec:
+        return _orders_content(proof)
     n, status = len(proof.sketch.get("classifiers", ())), proof.status
     broken = "it is broken, whatever the key is"
     if n > 1:
@@ -55,9 +57,49 @@ def describe(proof: Proof) -> Content:
     )
 
 
+def _orders_content(proof: Proof) -> Content:
+    n, status = len(proof.sketch["raters"]), proof.status
+    one = proof.spec["order"] == "one"
+    said = {
+        "alarm": f"at least one of {n} judges breaks it, whatever the {'ranking' if one else 'orders'}",
+        "consistent": f"some {'ranking allows' if one else 'orders allow'} it; that is no sign of health",
+        "undecided": "neither proved nor refuted in time",
+    }[status]
+    conflict = ", ".join(proof.diagnostics.get("conflict") or ())
+    rows = ((name, words.count(k)) for name, k in zip(*_decided(proof), strict=True))
+    return guaranteed(
+        proof,
+        (f"{status.upper() if status == 'alarm' else status}: {proof.claim}", said),
+        ("claim", proof.claim),
+        ("proved by", _how(proof)),
+        ("ranking", " > ".join(proof.witness.get("ranking", ()))),
+        ("conflict", conflict),
+        ("evidence", words.evidence(proof.counts)),
+        (
+            "cannot see",
+            _UNSEEN[status].replace("classifiers", "judges").replace("answers", "preferences"),
+        ),
+        tables=(table("Decided verdicts of each judge", ("judge", "verdicts"), rows),),
+    )
+
+
+def _decided(proof: Proof) -> tuple[list[str], list[int]]:
+    """The judges, and how many decided verdicts each gave."""
+    sketch = proof.sketch
+    totals = [0] * len(sketch["raters"])
+    for n, group in zip(sketch["n"], sketch["verdicts"], strict=True):
+        for rater, _, _, number in group:
+            totals[rater] += n * number
+    return [str(name) or "(one judge)" for name in sketch["raters"]], totals
+
+
 def _how(proof: Proof) -> str:
     certificate = proof.certificate
     kind = certificate.get("kind")
+    if kind == "weights" and "cycles" in certificate:
+        cycles = len(certificate["cycles"])
+        text = f"whole weights on {len(certificate['weights'])} claims"
+        return f"{proof.method}; {text}{f' and {cycles} cycles' if cycles else ''}"
     if kind == "weights":
         text = f"whole weights on {len(certificate['weights'])} claims: together they reach at most {certificate['largest']}"
         strictly = " or more" if certificate["largest"] < certificate["needed"] else ""
@@ -68,7 +110,11 @@ def _how(proof: Proof) -> str:
         return f"{proof.method}; the labels leave room for {sum(certificate['most'])} items only"
     if kind == "solver":
         return f"{proof.method}; rests on the solver, verify() has nothing to check"
-    return f"{proof.method}; the witness is an answer key" if proof.witness else proof.method
+    return (
+        f"{proof.method}; the witness is {'orders' if 'orders' in proof.witness else 'an answer key'}"
+        if proof.witness
+        else proof.method
+    )
 
 
 def _leaves(node: Mapping[str, Any]) -> int:
@@ -100,8 +146,15 @@ def _uses_table(proof: Proof, uses: Sequence[Sequence[int]]) -> ContentTable:
 
 def draw(proof: Proof, ax: Axes | None = None) -> Axes:
     """Draw how often each classifier gave each answer: what the verdict is about."""
-    from noracle.report.plots import INK, name_rows, new_axes
+    from noracle.report.plots import INK, draw_bars, name_rows, new_axes
 
+    if "order" in proof.spec:
+        judges, totals = _decided(proof)
+        ax = new_axes(ax, len(judges))
+        draw_bars(ax, totals, [words.count(k) for k in totals])
+        name_rows(ax, judges)
+        ax.set_xlabel(f"decided verdicts; {proof.status}")
+        return ax
     uses = uses_of(proof) or []
     names = list(proof.sketch.get("classifiers", ()))[: len(uses)]
     ax = new_axes(ax, len(names))
@@ -164,7 +217,9 @@ def _violators_content(result: Ranges) -> Content:
     least = words.count(found.low)
     if found.low != found.high:
         least += f" (perhaps up to {words.count(found.high)})"
-    broken = f"{least} of {result.counts['classifiers']} classifiers break it: {said['claim']}"
+    who = _who(result)
+    n = result.counts.get("classifiers", result.counts.get("raters"))
+    broken = f"{least} of {n} {who} break it: {said['claim']}"
     enough = f"without {', '.join(said['violators']) or 'anybody'} the others can keep it"
     conflicts = [(", ".join(c),) for c in said["conflicts"]]
     caption = "Sets of which at least one breaks the claim"
@@ -173,9 +228,14 @@ def _violators_content(result: Ranges) -> Content:
         (f"at least {broken}",),
         ("claim", said["claim"]),
         ("enough", enough),
+        ("suspects", ", ".join(said.get("suspects", ()))),
         *method_and_evidence(result),
         tables=[table(caption, ("conflict",), conflicts)] if conflicts else (),
     )
+
+
+def _who(result: Ranges) -> str:
+    return "judges" if "order" in result.diagnostics else "classifiers"
 
 
 def _checks_content(result: Ranges) -> Content:
@@ -249,6 +309,6 @@ def ranges_plot(result: Ranges, ax: Axes | None = None) -> Axes | None:
         told = [f"{r.low:.3g} to {r.high:.3g}" for r in result.ranges]
         draw_bars(ax, [r.high for r in result.ranges], told)
         name_rows(ax, [r.name for r in result.ranges])
-        ax.set_xlabel("classifiers" if "violators" in result.diagnostics else "gain")
+        ax.set_xlabel(_who(result) if "violators" in result.diagnostics else "gain")
         return ax
     return None

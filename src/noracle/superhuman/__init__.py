@@ -10,6 +10,7 @@ from noracle.superhuman.certify import CertificateStream, certify_superhuman
 from noracle.superhuman.plan import plan_certificate
 from noracle.superhuman.published import certify_published, hms_score, oms_score
 from noracle.superhuman.statement import recorded_training
+from noracle.superhuman.thresholds import certify_thresholds, estimate_ceilings
 from noracle.superhuman.verify import verify_certificate
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "CertificateStream",
     "certify_published",
     "certify_superhuman",
+    "certify_thresholds",
+    "estimate_ceilings",
     "hms_score",
     "oms_score",
     "plan_certificate",
