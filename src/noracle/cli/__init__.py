@@ -25,6 +25,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from noracle._version import __version__
+from noracle.cli._help import GroupHelp, VerbHelp
 from noracle.cli._output import complain, in_flags, settings
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
@@ -98,9 +99,11 @@ _HOME = {name: f"noracle.cli.{name}" for name in NAMES}
 
 _EXAMPLE = """Example:
 
+noracle demo
+
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10
 
-noracle report FOLDER says everything that a folder of evidence allows; noracle demo shows it on simulated labels."""
+VERB --help fits one screen; VERB --help-all explains every option."""
 
 
 @functools.cache
@@ -114,16 +117,21 @@ def program(verb: str | None = None) -> typer.Typer:
         epilog=_EXAMPLE,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        cls=GroupHelp,
+        rich_markup_mode=None,
     )
     for v in VERBS:
         if verb is not None and v.name != verb:
-            app.command(v.name, help=v.help, rich_help_panel=v.panel)(_listed)
+            app.command(v.name, cls=VerbHelp, help=v.help, rich_help_panel=v.panel)(_listed)
             continue
         module = importlib.import_module(_HOME[v.name])
         if v.group:
-            app.add_typer(module.app, name=v.name, rich_help_panel=v.panel)
+            for member in module.app.registered_commands:
+                member.cls = VerbHelp
+            app.add_typer(module.app, name=v.name, cls=GroupHelp, rich_help_panel=v.panel)
         else:
-            app.command(v.name, epilog=module.EXAMPLE, rich_help_panel=v.panel)(module.command)
+            shown = {"epilog": module.EXAMPLE, "rich_help_panel": v.panel}
+            app.command(v.name, cls=VerbHelp, **shown)(module.command)
     return app
 
 
@@ -250,7 +258,8 @@ def _outcome(arguments: Sequence[str], imported: Callable[[], None]) -> tuple[in
     try:
         command = typer.main.get_command(_made(wanted(arguments)))
         imported()
-        code = command.main(args=list(arguments), prog_name="noracle", standalone_mode=False)
+        arguments, settings.whole_help = _whole_help(arguments)
+        code = command.main(args=arguments, prog_name="noracle", standalone_mode=False)
         code = code if isinstance(code, int) else FINE
         return (code, "interrupted") if code == INTERRUPTED else (code, "")
     except (KeyboardInterrupt, typer.Abort):
@@ -302,6 +311,14 @@ def _moved(arguments: Sequence[str]) -> str:
         if value and not value.startswith("-"):
             return f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."  # noqa: E501
     return ""
+
+
+def _whole_help(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The command line with ``--help-all`` read as ``--help``, and whether it was there."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    asked = "--help-all" in arguments[:end]
+    early = ["--help" if a == "--help-all" else a for a in arguments[:end]]
+    return [*early, *arguments[end:]], asked
 
 
 def _globals_first(arguments: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.spec import Linear, Spec, Statement
 
 EXAMPLE = paragraphs("""Example:
+noracle alarm --answers answers.csv --spec "accuracy > 1/2"
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --prevalence spam=200..260 --time-limit 30
 Exit code 0: consistent, which never means healthy. 1: ALARM, at least one system breaks the claim. 3: undecided.""")
 

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle ask --items items.csv --model script:model.json --yes --out answers.csv
+noracle ask --judge --answers answers.csv --items items.csv --model script:judge.json --yes --out ratings.csv
 noracle ask --items items.csv --model my-model --base-url http://127.0.0.1:8080/v1 --max-calls 500 --out answers.csv
 noracle ask --items test.parquet --preset mmlu-pro --model gpt-4.1-nano --workflow cot --prices prices.json --max-cost 2 --limit 300
-noracle ask --judge --answers answers.csv --items items.csv --model my-judge --out ratings.csv
 Exit code 3: a cap stopped it, or every call failed. What is done is kept, and the same command goes on. Keys come from NORACLE_API_KEY
  or OPENAI_API_KEY.""")
 

@@ -21,6 +21,7 @@ from noracle.superhuman.difference import CeilingName, Ties
 from noracle.superhuman.statement import Trained, recorded_training
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle certify --answers answers.csv --ratings ratings.csv --trained-on-annotators no
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
 Exit code 0 says certified, 1 not certified.""")
 

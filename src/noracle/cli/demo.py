@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noracle.simulate import World
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle demo
 noracle demo --seed 7 --out noracle-demo""")
 
 _CLASSES = 10

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from noracle.oversight.watch import Look, Watch
 
 EXAMPLE = opt.paragraphs("""Example:
-noracle watch evidence --every 10
+noracle watch evidence --once
 noracle watch evidence --once --json
+noracle watch evidence --every 10
 Exit code 1 of --once says that an alarm was proved. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
 
 PAGE = "watch.html"
