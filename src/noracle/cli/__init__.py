@@ -35,7 +35,7 @@ VERBS_BY_QUESTION = """\
 Everything
     report     Say everything that the evidence in a folder allows, on one page.
     watch      Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is provable.
-    init       Write a small example project that the report, the watch and every verb run on.
+    init       Write a project to begin with: an example, or one on the files or logs that you have.
     demo       Simulate three systems, five people and two autoraters, and report on them as on any folder.
     doctor     Say what works on this machine, what is missing, and the line that installs it.
     simulate   Draw a world and write its tables: what you would have, and the key that you would not have.
