@@ -640,7 +640,7 @@ def check_judge(
     among these and the others, sensitivity = q·A₁/(q·A₁ + (1 - q)·A₀).
 
     Position: of each item one answer that was graded at two positions. Length and own family: of
-    each item two systems, drawn before the verdicts are looked at, that people grade alike. Those on
+    each item two systems, drawn before the verdicts are looked at, that people grade in the same way. Those on
     which the judge's verdicts differ count. If it is not swayed, each of the two is favoured with
     probability 1/2 (sign test).
 

@@ -1,4 +1,4 @@
-"""The command line: one file a verb.
+"""The command line: one file per verb.
 
 Exit codes: 0 fine or yes; 1 a considered no (a check failed, not certified, an alarm fired, not
 verified); 2 bad input or usage; 3 undecided (labels or time used up); 70 an internal error; 130
@@ -44,7 +44,7 @@ How accurate?
     compare    Compare systems on the same labels; all differences hold together at --confidence.
     race       Drop systems that are certainly not the best, label by label, valid however often one looks.
     rank       Rank systems by preferences, with what being shown first is worth taken out.
-    gate       Pass, fail or undecided, with one error rate for all decisions of a repository, for ever.
+    gate       Pass, fail or undecided, with one error rate for all decisions of a repository, for good.
     check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
     judge      Say how good a judge is that graded everything, and how accurate systems are with its help.
     mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
