@@ -187,10 +187,13 @@ def _globals(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice says more.")
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Log what is being done; twice logs more."
+        ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")
+        bool, typer.Option("--quiet", "-q", help="Print no warnings and no progress.")
     ] = False,
 ) -> None:
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet
