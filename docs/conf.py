@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
     "folder_pages",
     "public_names",
     "guarantees_table",
@@ -38,12 +39,25 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-html_theme = "alabaster"
+html_theme = "pydata_sphinx_theme"
 html_title = f"noracle {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
-    "description": "Accuracy without an answer key",
-    "fixed_sidebar": True,
-    "page_width": "1080px",
+    "logo": {"text": f"noracle {version}"},
+    "navbar_end": ["theme-switcher"],  # light, dark, as the system is
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_sidebars = {"index": [], "faq": [], "gallery": [], "guarantees": [], "changes": []}
 html_show_sourcelink = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"

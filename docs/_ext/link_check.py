@@ -49,7 +49,8 @@ def misshapen(link: str) -> bool:
 
 def broken_links(site: Path) -> list[str]:
     """One line for every link that leads nowhere."""
-    pages = {path.resolve(): read_page(path) for path in sorted(site.rglob("*.html"))}
+    paths = [p for p in sorted(site.rglob("*.html")) if "_static" not in p.relative_to(site).parts]
+    pages = {path.resolve(): read_page(path) for path in paths}  # templates of a theme are no pages
     found = []
     for path, page in pages.items():
         for link in dict.fromkeys(page.links):

@@ -132,7 +132,7 @@ def test_every_page_is_in_a_table_of_contents() -> None:
         ("[a](nowhere.md)", ["nowhere.md"]),
         ("[b](LICENSE)", []),
         ("[c](README.md#no-such-heading)", ["README.md#no-such-heading"]),
-        ("[c](README.md#in-python)", []),
+        ("[c](README.md#on-your-own-file)", []),
         ("[d](https://example.org/a)", []),
         ("[d](http://example.org/a)", ["http://example.org/a"]),
         ("[d](https://localhost)", ["https://localhost"]),

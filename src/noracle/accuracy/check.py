@@ -507,7 +507,7 @@ def check_hits(
     -----
     One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the
     truth is, and #{hits} is held against Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no
-    and unsure count alike. Where the number of questions differs between items of one K, it may
+    and unsure count the same. Where the number of questions differs between items of one K, it may
     depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <=
     m/(K - 1) is sure, and too many hits are looked for. Recorded propensities: E[1{asked =
     answer}/π] = 1. The wealth of fixed bets on this mean being larger (scores are at least 0) or
@@ -731,7 +731,7 @@ def check_label_rates(
     multivariate hypergeometric law. Without strata, or with every item judged, there is nothing to
     test.
 
-    Assumes that the items to be labelled were drawn without replacement, each alike.
+    Assumes that the items to be labelled were drawn without replacement, each with the same chance.
 
     References
     ----------

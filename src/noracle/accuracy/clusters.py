@@ -370,11 +370,11 @@ def _checked(parts: list[dict[str, Any]], without: str) -> Check:
     p_value, statistic, finding = math.nan, math.nan, without
     if worst is not None:
         p_value, statistic = min(1.0, worst["p_value"] * len(parts)), worst["statistic"]
-        who, alike = worst["system"], f"correlation {statistic:.2f}"
-        finding = f"items of one cluster are no more alike than others for {who} ({alike})"
+        who, found = worst["system"], f"correlation {statistic:.2f}"
+        finding = f"items of one cluster are no more alike than others for {who} ({found})"
         if p_value < 1e-3:
             finding = (
-                f"items of one cluster depend on each other for {who} ({alike} within clusters): "
+                f"items of one cluster depend on each other for {who} ({found} within clusters): "
                 f"an interval for independent items is too narrow; {_ADVICE}"
             )
     return Check(

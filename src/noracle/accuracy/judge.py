@@ -660,7 +660,8 @@ def check_judge(
 
     Position: of each item one answer that was graded at two positions; verbosity: one that was
     graded at two lengths, of which the shortest is the answer. Length and own family: of each item
-    two systems, drawn before the verdicts are looked at, that people grade alike. Those on
+    two systems, drawn before the verdicts are looked at, that people grade in the
+    same way. Those on
     which the judge's verdicts differ count. If it is not swayed, each of the two is favoured with
     probability 1/2 (sign test).
 

@@ -212,7 +212,7 @@ def _to_grade(
         alone = len(names) == 1
         rows = [row for i in left[:size] for row in _one_answer(i, groups[i], draws[i], alone)]
     shared = len(rows) - len({(item, propensity) for item, _, propensity in rows})
-    note = f"{shared} rows share their question with another system, which gave the same answer: grade them alike"
+    note = f"{shared} rows share their question with another system, which gave the same answer: give them the same grade"
     return Routing(
         rows=tuple(rows),
         design="grades",
@@ -432,7 +432,7 @@ def _asked(
         require(
             kind.n_asked < n,
             f"plan must ask about fewer classes than an item has, {n} at {item!r}; got {kind.name!r}. "
-            "Leave such items out, or plan with fewer classes a label.",
+            "Leave such items out, or plan with fewer classes per label.",
         )
         for k in rng.choice(n, size=kind.n_asked, replace=False):
             yield item, classes[int(k)], 1 / n if alone else None

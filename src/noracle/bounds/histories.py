@@ -20,7 +20,7 @@ def step_error(t: int, error: float, *, branches: int = 1, left: float = math.in
     Σ 1/t² = π²/6, so that decisions 1, 2, 3, … spend ``error`` together. Where up to w branches
     decide without seeing each other, at most w decisions have one t. Where decisions had one t, less
     may be ``left`` than Σ_{s≥t} 6·error/(π²s²): then all that follow spend less in proportion, so
-    that something is left for ever.
+    that something is left forever.
 
     Examples
     --------

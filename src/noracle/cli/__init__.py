@@ -1,4 +1,4 @@
-"""The command line: one file a verb.
+"""The command line: one file per verb.
 
 Exit codes: 0 fine or yes; 1 a considered no (a check failed, not certified, an alarm fired, not
 verified); 2 bad input or usage; 3 undecided (labels or time used up); 70 an internal error; 130
@@ -25,6 +25,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from noracle._version import __version__
+from noracle.cli._help import GroupHelp, VerbHelp
 from noracle.cli._output import complain, in_flags, settings
 from noracle.errors import AssumptionError, NoracleError, NoracleWarning
 
@@ -34,7 +35,7 @@ VERBS_BY_QUESTION = """\
 Everything
     report     Say everything that the evidence in a folder allows, on one page.
     watch      Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is provable.
-    init       Write a small example project that the report, the watch and every verb run on.
+    init       Write a project to begin with: an example, or one on the files or logs that you have.
     demo       Simulate three systems, five people and two autoraters, and report on them as on any folder.
     doctor     Say what works on this machine, what is missing, and the line that installs it.
     simulate   Draw a world and write its tables: what you would have, and the key that you would not have.
@@ -43,7 +44,7 @@ How accurate?
     compare    Compare systems on the same labels; all differences hold together at --confidence.
     race       Drop systems that are certainly not the best, label by label, valid however often one looks.
     rank       Rank systems by preferences, with what being shown first is worth taken out.
-    gate       Pass, fail or undecided, with one error rate for all decisions of a repository, for ever.
+    gate       Pass, fail or undecided, with one error rate for all decisions of a repository, for good.
     check      Check how the labels were collected, all that applies; with --at-least or --at-most also sensitivity.
     judge      Say how good a judge is that graded everything, and how accurate systems are with its help.
     mean       Estimate the mean of the gold rater, or any combination of means, from rows that observe different raters.
@@ -98,9 +99,11 @@ _HOME = {name: f"noracle.cli.{name}" for name in NAMES}
 
 _EXAMPLE = """Example:
 
+noracle demo
+
 noracle estimate --answers answers.csv --judgements judgements.csv --n-classes 10
 
-noracle report FOLDER says everything that a folder of evidence allows; noracle demo shows it on simulated labels."""
+VERB --help fits one screen; VERB --help-all explains every option."""
 
 
 @functools.cache
@@ -114,16 +117,21 @@ def program(verb: str | None = None) -> typer.Typer:
         epilog=_EXAMPLE,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        cls=GroupHelp,
+        rich_markup_mode=None,
     )
     for v in VERBS:
         if verb is not None and v.name != verb:
-            app.command(v.name, help=v.help, rich_help_panel=v.panel)(_listed)
+            app.command(v.name, cls=VerbHelp, help=v.help, rich_help_panel=v.panel)(_listed)
             continue
         module = importlib.import_module(_HOME[v.name])
         if v.group:
-            app.add_typer(module.app, name=v.name, rich_help_panel=v.panel)
+            for member in module.app.registered_commands:
+                member.cls = VerbHelp
+            app.add_typer(module.app, name=v.name, cls=GroupHelp, rich_help_panel=v.panel)
         else:
-            app.command(v.name, epilog=module.EXAMPLE, rich_help_panel=v.panel)(module.command)
+            shown = {"epilog": module.EXAMPLE, "rich_help_panel": v.panel}
+            app.command(v.name, cls=VerbHelp, **shown)(module.command)
     return app
 
 
@@ -179,10 +187,13 @@ def _globals(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice says more.")
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Log what is being done; twice logs more."
+        ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")
+        bool, typer.Option("--quiet", "-q", help="Print no warnings and no progress.")
     ] = False,
 ) -> None:
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet
@@ -250,7 +261,8 @@ def _outcome(arguments: Sequence[str], imported: Callable[[], None]) -> tuple[in
     try:
         command = typer.main.get_command(_made(wanted(arguments)))
         imported()
-        code = command.main(args=list(arguments), prog_name="noracle", standalone_mode=False)
+        arguments, settings.whole_help = _whole_help(arguments)
+        code = command.main(args=arguments, prog_name="noracle", standalone_mode=False)
         code = code if isinstance(code, int) else FINE
         return (code, "interrupted") if code == INTERRUPTED else (code, "")
     except (KeyboardInterrupt, typer.Abort):
@@ -302,6 +314,14 @@ def _moved(arguments: Sequence[str]) -> str:
         if value and not value.startswith("-"):
             return f"--wide must stand alone, it says that the answers have one row per item; got {value!r}. Write --answers {value} --wide."  # noqa: E501
     return ""
+
+
+def _whole_help(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The command line with ``--help-all`` read as ``--help``, and whether it was there."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    asked = "--help-all" in arguments[:end]
+    early = ["--help" if a == "--help-all" else a for a in arguments[:end]]
+    return [*early, *arguments[end:]], asked
 
 
 def _globals_first(arguments: Sequence[str]) -> list[str]:

@@ -319,18 +319,18 @@ class _BenchOptions:
         "Default resnet18 for images, linear for texts, mlp for numbers."
     )
     hidden: str = _training("Sizes of the hidden layers of an mlp.", default="500")
-    batch_size: int = _training("Items a step.", default=512, min=1)
+    batch_size: int = _training("Items per step.", default=512, min=1)
     weight_decay: float = _training("Pull of all weights to 0.", default=1e-4)
     average: float = _training("Decay of the average of weights; 0 is none.", default=0.0)
     stem: Literal["imagenet", "small"] = _training(
         "First layer of a resnet: 7×7 and a pool, or 3×3.", default="imagenet"
     )
-    optimiser: Literal["adam", "sgd"] = _training("How steps are taken.", default="adam")
+    optimiser: Literal["adam", "sgd"] = _training("Optimiser.", default="adam")
     schedule: Literal["constant", "cosine", "one-cycle"] = _training(
         "Learning rate over time.", default="constant"
     )
     precision: Literal["fp32", "bf16", "fp64"] = _training(
-        "Numbers inside the model.", default="fp32"
+        "Number format inside the model.", default="fp32"
     )
     holdout: float = _training("Share of the items on which the rule looks.", default=0.1)
     every: int = _training("Look at a model every so many epochs.", default=5, min=1)

@@ -50,19 +50,19 @@ class ModelOptions:
         "URL",
     )
     key_env: str | None = MODEL("The environment variable that holds the key.", "NAME")
-    concurrency: int = MODEL("Calls at one time.", default=8, min=1)
+    concurrency: int = MODEL("Calls at the same time.", default=8, min=1)
     timeout: float = MODEL("Longest time for one try of a call.", "S", 300.0, min=0.1)
-    retries: int = MODEL("Further tries of a call that may work later.", "N", 4, min=0)
+    retries: int = MODEL("Retries of a call that may work later.", "N", 4, min=0)
     reply_tokens: Count = MODEL(
         "Room of each reply at least; reasoning models need thousands.", min=1
     )
-    max_tokens: Count = CAPS("Most tokens of the run, in and out.")
-    max_cost: float | None = CAPS("Most money; needs --prices.", "X")
-    max_seconds: float | None = CAPS("Longest time.", "S")
+    max_tokens: Count = CAPS("At most this many tokens in this run, in and out.")
+    max_cost: float | None = CAPS("At most this much money; needs --prices.", "X")
+    max_seconds: float | None = CAPS("Stop after this time.", "S")
     prices: File = CAPS("JSON: price per million tokens by model.")
-    no_cache: bool = KEEP("Neither use nor fill the cache of this user.", default=False)
+    no_cache: bool = KEEP("Do not use the cache, and do not fill it.", default=False)
     no_transcripts: bool = KEEP("Keep replies only, no prompts, times and errors.", default=False)
-    yes: bool = KEEP("Do not ask before the first call.", None, False, "--yes", "-y")
+    yes: bool = KEEP("Start without asking.", None, False, "--yes", "-y")
 
     def asks_first(self, prices: CallPrices | None, *models: Model) -> bool:
         """Whether to ask before the first call: one of the models costs, by its price or, where

@@ -158,23 +158,25 @@ def paragraphs(text: str) -> str:
 
 def confidence(default: float = 0.95) -> Any:
     """The option ``--confidence``."""
-    return option("Coverage that is promised, between 0 and 1.", "P", default)
+    return option("How often such an interval holds the truth, between 0 and 1.", "P", default)
 
 
 def seed(default: int = 0) -> Any:
     """The option ``--seed``."""
-    return option("Makes everything random reproducible.", None, default, min=0)
+    return option(
+        "Seed of everything random: the same seed, the same result.", None, default, min=0
+    )
 
 
 def checking() -> Any:
     """The option ``--check``."""
-    text = "Check how labels were collected and write it into the guarantee (reads the judgements again)."
+    text = "Check how the labels were collected, and say so in the guarantee (reads the judgements again)."
     return option(text, None, True, "--check/--no-check")
 
 
 def strictly() -> Any:
     """The option ``--strict``."""
-    text = "A failed check is an error (exit code 1) instead of a weaker promise."
+    text = "Stop with exit code 1 when a check fails, instead of weakening the promise."
     return option(text, default=False)
 
 
@@ -377,26 +379,28 @@ class Sources:
     raters: Names = _evidence("Only the judgements and grades of these raters; default all.", "A,B")
     items: File = _evidence("item; n_classes, stratum, cluster, weight.")
     wide: bool = _evidence(
-        "The answers have one row per item; needed only where their columns do not tell.",
+        "The answers have one row per item; needed only if their columns do not show it.",
         default=False,
     )
-    systems: Names = _evidence("The systems, separated by commas; of a wide file their columns.")
-    item: Column = _evidence("Of a wide file: the column that names items.")
-    label: Column = _evidence("Of a wide file: the column with the true class.")
-    ruled_out: Column = _evidence("Of a wide file: the column with a class ruled out.")
+    systems: Names = _evidence("The systems, separated by commas; in a wide file, their columns.")
+    item: Column = _evidence("In a wide file: the column that names the items.")
+    label: Column = _evidence("In a wide file: the column with the true class.")
+    ruled_out: Column = _evidence("In a wide file: the column with a class that was ruled out.")
     columns: list[str] | None = _reading(
-        "Your names of columns: item=question_id,system=model; for one file answers.item=id. Common names are found without it.",
+        "Your column names: item=question_id,system=model; for one file answers.item=id. Common names are recognised.",
         "NAME=COL",
     )
-    no_answer: Names = _reading("What stands for no answer, as -1,N/A; empty always does.")
+    no_answer: Names = _reading(
+        "Values that mean no answer, such as -1,N/A; an empty cell always does."
+    )
     invalid: Invalid = _reading(
-        "An answer that is no class of its item: count it as wrong, and say whose it is, or refuse.",
+        "An answer that is not a class of its item: count it as wrong and name its system, or refuse.",
         default="wrong",
     )
-    n_classes: int | None = _reading("Number of classes, where the items do not say.", "K")
-    classes: str | None = _reading("All classes, where they are not 0 to K - 1.", "A,B,C")
+    n_classes: int | None = _reading("Number of classes, if the items do not say.", "K")
+    classes: str | None = _reading("All classes, if they are not 0 to K - 1.", "A,B,C")
     conflicts: Conflicts = _reading(
-        "Items whose labels contradict each other: refuse or leave out.", default="error"
+        "Items whose labels contradict each other: stop, or leave them out.", default="error"
     )
     protocol: Protocol | None = _reading(
         "question: one random class was asked about an item, yes or no. sets: yes labels and no labels were collected separately, "
@@ -501,7 +505,7 @@ class Stored:
 class Policy:
     """What systems are compared on, and what a failed check does."""
 
-    population: Population = _reading("These items, or more of their kind.", default="answers")
+    population: Population = _reading("These items, or all items of their kind.", default="answers")
     confidence: float = confidence()
     check: bool = checking()
     strict: bool = strictly()

@@ -111,6 +111,7 @@ class RunSettings:
     debug: bool = False
     verbose: int = 0
     quiet: bool = False
+    whole_help: bool = False
     notes: list[str] = dataclasses.field(default_factory=list)
     """Choices that were made while reading; printed at the end, where no error is."""
 

@@ -14,8 +14,9 @@ from noracle.results import choose
 from noracle.superhuman.agreement import STATISTICS, Metric, Statistic, estimate_agreement
 
 EXAMPLE = opt.paragraphs("""Example:
-noracle agreement --ratings ratings.csv --statistic krippendorff --metric ordinal --labels bad,fair,good
-noracle agreement --ratings wide.csv --wide --raters ann,bob,eve --item question --json""")
+noracle agreement --ratings ratings.csv
+noracle agreement --ratings wide.csv --wide --raters ann,bob,cy --item question --json
+noracle agreement --ratings ratings.csv --statistic krippendorff --metric ordinal --labels bad,fair,good""")
 
 
 _how = panel("How to estimate")

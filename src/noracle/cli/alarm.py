@@ -17,6 +17,7 @@ from noracle.logic.prevalence import range_prevalence, range_threshold
 from noracle.logic.spec import Linear, Spec, Statement
 
 EXAMPLE = paragraphs("""Example:
+noracle alarm --answers answers.csv --spec "accuracy > 1/2"
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --prevalence spam=200..260 --time-limit 30
 noracle alarm --preferences preferences.csv --spec "agreement > 0.7" --order one
 noracle alarm --answers scores.csv --classes 1,2,3,4,5 --spec "grade at each > 0.8"

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle ask --items items.csv --model script:model.json --yes --out answers.csv
+noracle ask --judge --answers answers.csv --items items.csv --model script:judge.json --yes --out ratings.csv
 noracle ask --items items.csv --model my-model --base-url http://127.0.0.1:8080/v1 --max-calls 500 --out answers.csv
 noracle ask --items test.parquet --preset mmlu-pro --model gpt-4.1-nano --workflow cot --prices prices.json --max-cost 2 --limit 300
-noracle ask --judge --answers answers.csv --items items.csv --model my-judge --out ratings.csv
 Exit code 3: a cap stopped it, or every call failed. What is done is kept, and the same command goes on. Keys come from NORACLE_API_KEY
  or OPENAI_API_KEY.""")
 
@@ -51,18 +52,22 @@ class _AskOptions:
         "Name, JSON file, or text file with a prompt; default direct, with --judge judge.", "W"
     )
     seed: int = opt.seed()
-    system: str | None = WHAT("How the answers are signed; default model and workflow.", "NAME")
+    system: str | None = WHAT(
+        "Name of the system in the answers; default model and workflow.", "NAME"
+    )
     judge: bool = _grading("Grade the answers of --answers: yes, no or uncertain.", default=False)
     answers: opt.File = _grading("With --judge: item, system, answer of other systems.")
     scores: opt.File = _grading("With --judge: also write item, rater, value alone.")
     repeats: int = _grading("With --judge: grade so often; values are means.", default=1, min=1)
-    max_calls: opt.Count = CAPS("Most calls of this run.")
+    max_calls: opt.Count = CAPS("At most this many calls in this run.")
     purge_cache: bool = KEEP(
         "First empty that cache, of --model where it is given; alone: nothing else.", default=False
     )
     out: opt.File = KEEP("CSV, JSONL or Parquet; default answers.csv, or ratings.csv.")
     save_items: opt.File = KEEP("Also write item, n_classes, stratum, text, options.")
-    run: str | None = KEEP("What is done so far, to go on from; default beside --out.", "FOLDER")
+    run: str | None = KEEP(
+        "Progress so far, from which a stopped run resumes; default beside --out.", "FOLDER"
+    )
     show: str | None = KEEP("Print what was asked and said about one item of --run.", "ITEM")
 
 

@@ -22,6 +22,7 @@ from noracle.superhuman.statement import Trained, recorded_training
 from noracle.superhuman.thresholds import certify_thresholds
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle certify --answers answers.csv --ratings ratings.csv --trained-on-annotators no
 noracle certify --answers answers.csv --ratings ratings.csv --margin 0.02 --confidence 0.99 --trained-on-annotators no
 noracle certify --answers answers.csv --ratings scores.csv --thresholds --trained-on-annotators no
 Exit code 0 says certified, 1 not certified.""")
@@ -29,7 +30,7 @@ Exit code 0 says certified, 1 not certified.""")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _CertifyOptions:
-    system: str | None = option("One system only; default all, each at --confidence.", "S")
+    system: str | None = option("Only this system; default all, each at --confidence.", "S")
     margin: float = option("How much better it must be, as 0.02 for 2 points.", "M", 0.0)
     trained_on_annotators: Trained = option(
         "Was the system trained on labels of these annotators? It must be stated.",

@@ -26,7 +26,7 @@ By = Literal["all", "rater", "time"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _CheckOptions:
-    system: str | None = option("One system only; default all.", "S")
+    system: str | None = option("Only this system; default all.", "S")
     by: By = option("Look at the routing as a whole, by rater, or by time.", default="all")
     at_least: float | None = option("How wrong may verdicts be before this falls?", "A")
     at_most: float | None = option("How wrong may verdicts be before this falls?", "A")

@@ -92,7 +92,7 @@ def _demo(folder: Path, own: _CollectDemo, *, as_json: bool) -> None:
             say(f"dashboard   {running.server.url}/p/{demos.SLUG}")
             say(f"sign in as  {demos.EMAIL} with the password {running.password}")
             told = f"{running.questions:,} questions, sealed; {len(running.people)} simulated specialists"
-            say(f"project     {told}, one a class")
+            say(f"project     {told}, one per class")
         filling = time.monotonic()
         with common.progress("answers over HTTP", running.questions) as step:
             done = sum(running.fill(step))
@@ -515,7 +515,7 @@ class _ProjectOptions:
     protocol: ProtocolName | None = _plain("Who is asked what.")
     classes: str | None = _plain("Names of the classes.", "A,B,C")
     question: str | None = _plain("What is asked.", "TEXT")
-    draws: opt.Count = _plain("Questions an item.")
+    draws: opt.Count = _plain("Questions per item.")
     shown: int | None = _plain("Classes that are shown at a time.", "M")
     annotators: opt.Count = _plain("Places of the ordinary design.")
     panel_items: opt.Count = _plain("Items that are put to all classes.")
@@ -1001,7 +1001,7 @@ def simulate(own: _ProtocolOptions, output: Output) -> None:
     with common.progress("simulated projects", steps) as step:
         about: Any = {"repetitions": own.runs, "n_items": own.n_items, "seed": own.seed}
         rows = simulate_protocol_table(tick=step, **about)
-    title = f"What breaks the protocol: {own.runs} simulated projects of {own.n_items:,} items a row, seed {own.seed}"
+    title = f"What breaks the protocol: {own.runs} simulated projects of {own.n_items:,} items per row, seed {own.seed}"
     said = lines(title, rows)
     if output.html is not None:
         with replacing(output.html) as temporary:

@@ -16,6 +16,7 @@ from noracle.logic.disagreement import prove_disagreement, range_dissenters
 from noracle.logic.next_item import range_checks
 
 EXAMPLE = paragraphs("""Example:
+noracle conflict --answers answers.csv --spec "accuracy > 0.7"
 noracle conflict --answers answers.csv --spec "accuracy > 0.7" --least
 noracle conflict --preferences preferences.csv --spec "agreement > 0.7" --least
 Exit code 0: no conflict. 1: a set of systems cannot all keep the claim. 3: undecided.""")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noracle.simulate import World
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle demo
 noracle demo --seed 7 --out noracle-demo""")
 
 _CLASSES = 10
@@ -57,7 +58,7 @@ def command(own: _DemoOptions, output: Output) -> None:
         write_more(world, Path(own.out))
     if not output.as_json:
         told = f"{own.n_items:,} items with {_CLASSES} classes, three systems"
-        say(f"simulated {told} and one question an item (seed {own.seed})\n")
+        say(f"simulated {told} and one question per item (seed {own.seed})\n")
     page = output.html or str(Path(own.out) / "report.html")
     report(
         own.out,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -21,9 +23,12 @@ from noracle._version import __version__
 from noracle.cli import _options as opt
 from noracle.cli._options import option, with_options
 from noracle.cli._output import say, say_json, working
+from noracle.errors import require
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle doctor
+noracle doctor --fix
+noracle doctor --fix --extra learn
 noracle doctor --full --json
 Exit code 1 says that something is broken that every verb needs.""")
 
@@ -68,26 +73,79 @@ class HealthLine:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _DoctorOptions:
     full: bool = option("Also import torch, to name its device, and start Java.", default=False)
+    fix: bool = option("Install with pip what is broken, then look again.", default=False)
+    extra: opt.Names = option("With --fix: also install what these extras need.", "A,B")
 
 
 @with_options()
 def command(own: _DoctorOptions, output: opt.JsonOutput) -> None:
     """Say what works on this machine, what is missing, and the line that installs it.
 
-    Nothing is sent anywhere. An extra that is absent is no fault; a browser is never needed.
+    Nothing is sent anywhere. An extra that is absent is no fault; a browser is never needed. With
+    --fix missing or outdated libraries are installed into this Python, and nothing else is changed.
     """
+    extras = opt.names(own.extra) or []
+    unknown = sorted(set(extras) - set(EXTRAS))
+    require(not unknown, f"--extra must be one of {', '.join(EXTRAS)}; got {', '.join(unknown)}.")
+    require(own.fix or not extras, f"--extra must go with --fix; got {', '.join(extras)} alone.")
     with working("looking"):
         lines = examine(full=own.full)
+    done: list[Repair] = []
+    if own.fix:
+        wanted = missing(lines, extras)
+        if wanted:
+            with working(f"installing {', '.join(wanted)}"):
+                done.append(install(wanted))
+            lines = examine(full=own.full) if done[-1].worked else lines
     broken = [line for line in lines if line.health == "broken" and line.needed]
     if output.as_json:
         said = [dataclasses.asdict(line) for line in lines]
-        say_json({"healthy": not broken, "version": __version__, "lines": said})
+        repairs = [dataclasses.asdict(repair) for repair in done]
+        found = {"healthy": not broken, "version": __version__, "lines": said}
+        say_json({**found, "repairs": repairs} if own.fix else found)
     else:
         _show(lines)
+        for repair in done:
+            say(f"\n{'installed' if repair.worked else 'NOT installed'}: {repair.command}")
+            if not repair.worked:
+                say(f"  {repair.said}")
+        if own.fix and not done:
+            rest = "what is left needs you" if broken else "there is nothing to fix"
+            say(f"\nno library is missing; {rest}")
         what = "something that every verb needs is broken"
         say(f"\n{what if broken else 'everything that every verb needs works'}")
     if broken:
         raise typer.Exit(1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What was installed, and how that ended."""
+
+    command: str
+    worked: bool
+    said: str
+
+
+def missing(lines: Sequence[HealthLine], extras: Sequence[str] = ()) -> list[str]:
+    """What to install: libraries of the core that are absent or too old, and what these extras lack."""
+    core, needs = _requirements()
+    broken = {line.name for line in lines if line.part == "core" and line.health == "broken"}
+    wanted = [need for need in core if need[0] in broken]
+    wanted += [need for extra in extras for need in needs[extra] if _lacks(*need)]
+    return list(dict.fromkeys(f"{name}>={floor}" if floor else name for name, floor in wanted))
+
+
+def install(wanted: Sequence[str]) -> Repair:
+    """Install libraries into the Python that runs now."""
+    import subprocess
+
+    line = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *wanted]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    told = [text for text in (done.stderr or done.stdout).splitlines() if text.strip()]
+    errors = [text for text in told if text.startswith("ERROR")] or told or [str(done.returncode)]
+    importlib.invalidate_caches()
+    return Repair(command=shlex.join(line), worked=done.returncode == 0, said=errors[-1])
 
 
 def examine(*, full: bool = False) -> list[HealthLine]:

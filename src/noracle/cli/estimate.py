@@ -24,18 +24,16 @@ noracle estimate --project noracle.db#survey""")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _EstimateOptions:
-    save_counts: opt.File = option("Write the counts, to be added later.")
-    system: str | None = option("One system only; default all.", "S")
+    save_counts: opt.File = option("Save the counts, so that later ones can be added to them.")
+    system: str | None = option("Only this system; default all.", "S")
     method: Method | None = option("Default ml; scores where labels were not uniform.")
     interval: Interval = option(
         "auto: the narrowest with a promise that the design allows.", default="auto"
     )
     confidence: float = opt.confidence()
-    side: Side = option(
-        "Interval on both sides, or a lower or upper limit only.", default="two-sided"
-    )
+    side: Side = option("An interval, or only a lower or an upper limit.", default="two-sided")
     population: opt.Population = option(
-        "Accuracy on these items, or on more of their kind.", default="answers"
+        "Accuracy on these items, or on all items of their kind.", default="answers"
     )
     weight: float = option("For method weighted: the ordinary share.", "W", 0.5)
     transition: opt.File = option("Matrix P(ruled out | true class), CSV or JSON; rows true.")

@@ -91,7 +91,7 @@ def command(
     own: _GateOptions,
     given: Annotated[Sources, only("n_classes", "classes", "columns", "no_answer")],
 ) -> None:
-    """Pass, fail or undecided, with one error rate for all decisions of a repository, for ever.
+    """Pass, fail or undecided, with one error rate for all decisions of a repository, for good.
 
     The ledger says what was decided and what it spent. The same answers, labels and claim are
     decided once. Undecided comes with the number of labels that would decide; plan draws them.

@@ -31,7 +31,7 @@ class _JudgeOptions:
         default="post-stratified",
     )
     weight: float = option("For ppi: how much the judge's guess counts, from 0 to 1.", "W", 1.0)
-    half_width: float | None = option("How many grades would this half-width take?", "H")
+    half_width: float | None = option("Also say how many grades this half-width takes.", "H")
     own: opt.Names = option("Systems of the judge's own family, for the test of that bias.")
     at_most: float | None = option(
         "Certify that several judges are unanimous and wrong on at most this share.", "P"
@@ -39,12 +39,10 @@ class _JudgeOptions:
     next: opt.Count = option("Draw this many answers that people should grade next.", min=1)
     out: opt.File = option("Write them as .csv, .jsonl or .parquet.")
     population: opt.Population = option(
-        "Accuracy on these items, or on more of their kind.", default="answers"
+        "Accuracy on these items, or on all items of their kind.", default="answers"
     )
     confidence: float = opt.confidence()
-    side: Side = option(
-        "Interval on both sides, or a lower or upper limit only.", default="two-sided"
-    )
+    side: Side = option("An interval, or only a lower or an upper limit.", default="two-sided")
     strict: bool = opt.strictly()
     seed: int = opt.seed()
 

@@ -457,23 +457,23 @@ class _FitOptions:
     recipe: Literal["plain", "consistency"] = _training(
         "consistency: views of an image must agree.", default="plain"
     )
-    epochs: int = _training("Times that all items are seen.", default=50)
-    batch_size: int = _training("Items a step.", default=256)
+    epochs: int = _training("Passes over all items.", default=50)
+    batch_size: int = _training("Items per step.", default=256)
     lr: float = _training("Learning rate; texts often want 0.01.", default=1e-3)
     weight_decay: float = _training("Pull of all weights to 0.", default=0.0)
-    optimiser: Literal["adam", "sgd"] = _training("How steps are taken.", default="adam")
+    optimiser: Literal["adam", "sgd"] = _training("Optimiser.", default="adam")
     schedule: Literal["constant", "cosine", "one-cycle"] = _training(
         "Learning rate over time.", default="constant"
     )
     precision: Literal["fp32", "bf16", "fp64"] = _training(
-        "Numbers inside the model.", default="fp32"
+        "Number format inside the model.", default="fp32"
     )
     average: float = _training("Decay of the average of weights; 0 is none.", default=0.0)
     validation_share: float = _training(
         "Items held out for the estimate of accuracy; with --patience as many again to stop.",
         default=0.1,
     )
-    patience: int | None = _training("Stop after so many epochs without a better score.")
+    patience: int | None = _training("Stop after this many epochs without a better score.")
     scale: bool = _training(
         "Bring number columns to mean 0 and standard deviation 1.", None, True, "--scale/--no-scale"
     )

@@ -40,7 +40,7 @@ class _MeanOptions:
     strata: opt.Column = _data("The column that names strata.")
     share: list[str] | None = _data("Share of a stratum in the population; repeat.", "STRATUM=P")
     columns: list[str] | None = _data(
-        "Your names of columns, as item=question_id,rater=judge,value=score.", "NAME=COL"
+        "Your column names, such as item=question_id,rater=judge,value=score.", "NAME=COL"
     )
     interval: Literal["crossfit-t", "jackknife-t", "paper", "anytime", "classical"] = _how(
         "crossfit-t: weights from other folds. jackknife-t: a little wider. anytime: valid at every look. classical: "

@@ -296,7 +296,7 @@ class _PlanOptions:
     disagreement: float | None = option(
         "Share of items on which exactly one of the two is right.", "P"
     )
-    power: float = option("Chance to find the difference.", "P", 0.8)
+    power: float = option("Chance of finding the difference.", "P", 0.8)
     kind: Kind | None = option(
         "Kind of label. Default with a folder: that of the labels there; else the cheapest with a price."
     )
@@ -338,7 +338,7 @@ class _PlanOptions:
     epsilon: float = option("Uniform share of targeted questions.", "E", 0.05)
     confidence: float = opt.confidence()
     verify: bool = option(
-        "Check the plan in another way; exit code 1 if it does not hold.", default=False
+        "Check the plan by other means; exit code 1 if it does not hold.", default=False
     )
     seed: int = opt.seed()
     out: opt.File = _output(

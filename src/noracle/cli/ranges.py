@@ -16,6 +16,7 @@ from noracle.logic.ranges import range_accuracies
 from noracle.results import Ranges
 
 EXAMPLE = paragraphs("""Example:
+noracle ranges --answers answers.csv --given "accuracy of gpt > 1/2"
 noracle ranges --answers answers.csv --given "accuracy of gpt > 1/2; accuracy of claude > 1/2" --prevalence spam=200..260
 noracle ranges --preferences preferences.csv --order one
 Exit code 1: no answer key satisfies what is given. 3: an end was not found in time and is an outer bound.""")

@@ -46,20 +46,23 @@ class _ReportOptions:
     settings_file: str | None = _reading(
         "Default: noracle.toml in the folder.", "FILE", None, "--settings"
     )
-    confidence: float | None = option("Of everything that is said, together. Default 0.95.", "P")
-    seed: int | None = option("Makes everything random reproducible. Default 0.", min=0)
+    confidence: float | None = option("Confidence of all statements together. Default 0.95.", "P")
+    seed: int | None = option(
+        "Seed of everything random: the same seed, the same result. Default 0.", min=0
+    )
     grades: opt.File = _reading("A file of grades (item, system, verdict), there or elsewhere.")
     conflicts: opt.Conflicts | None = _reading(
-        "Items whose labels contradict each other: refuse or leave out."
+        "Items whose labels contradict each other: stop, or leave them out."
     )
     repeats: opt.Repeats | None = _reading(
         "Items answered more than once: mean of the runs, right in all, in any."
     )
     invalid: Invalid | None = _reading(
-        "An answer that is no class of its item: count it as wrong, or refuse."
+        "An answer that is not a class of its item: count it as wrong, or refuse."
     )
     claim: str | None = _reading(
-        "What graders are held to, such as 'accuracy > 0.8'; without it no alarm.", "TEXT"
+        "The claim about the graders, such as 'accuracy > 0.8'; without it there is no alarm.",
+        "TEXT",
     )
     target: str | None = _reading("The gold rater of the scores.", "RATER")
     trained_on_annotators: Literal["yes", "no", "unknown"] | None = _reading(

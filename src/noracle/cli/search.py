@@ -110,9 +110,10 @@ def _race_truths(
 
 
 EXAMPLE = opt.paragraphs("""Example:
+noracle search --answers answers.csv --judgements judgements.csv --strategy halving
+noracle search --items items.csv --judgements judgements.csv --model script:model.json --budget 500 --yes
 noracle search --items items.csv --judgements judgements.csv --model my-model --base-url http://127.0.0.1:8080/v1 --budget 5000
 noracle search --items test.parquet --preset mmlu-pro --judgements no.csv --model small --designer large --strategy adas --budget 20000
-noracle search --answers answers.csv --judgements judgements.csv --strategy halving
 Exit code 3: the labels cannot tell whether the winner is better, or a cap stopped it. Stopped, it goes on with the same command.""")
 
 StrategyChoice = Literal["adas", "aflow", "mutate", "surrogate", "halving"]

@@ -46,7 +46,7 @@ class _SimulateOptions:
     file_format: Format = option("Format of the files.", None, "csv", "--format")
     n_items: int = option("Number of items.", "N", _ITEMS, min=1)
     n_classes: str | None = option(
-        "Number of classes, default 10; of several one is drawn for each item.", "K[,K]"
+        "Number of classes, default 10; if several, one is drawn for each item.", "K[,K]"
     )
     system: list[str] | None = option(
         "A system and its accuracy; repeat. Default agent-1=0.8, agent-2=0.7.", "NAME=A"

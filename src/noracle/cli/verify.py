@@ -18,6 +18,7 @@ from noracle.results import RESULT_TYPES, Result, read_result
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle alarm --answers answers.csv --spec "accuracy > 1/2" --json > proof.json; noracle verify proof.json
+noracle verify proof.json --json
 noracle verify export.zip --published 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
 Exit code 0: every result holds. 1: one does not, or has nothing to check. Without its published head an export is only without a fault.""")
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from noracle.oversight.watch import Look, Watch
 
 EXAMPLE = opt.paragraphs("""Example:
-noracle watch evidence --every 10
+noracle watch evidence --once
 noracle watch evidence --once --json
 noracle watch evidence --once --floor 0.8 --run-length 20000
 noracle watch evidence --reference 2026-09 --margin 0.02 --judge gpt
+noracle watch evidence --every 10
 Exit code 1 of --once: an alarm was proved, or accuracy fell. Ctrl-C ends a watch with 130; the same command goes on where it was.""")
 
 PAGE = "watch.html"

@@ -213,7 +213,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(evidence: Evidence, *, by_class: bool = False) -> Labels:
-    """The judgements as one label an item; what is repeated or contradictory is counted as unused."""
+    """The judgements as one label per item; what is repeated or contradictory is counted as unused."""
     key = "labels by class" if by_class else "labels by item"
     return _once(evidence, key, lambda: _labels_of(evidence, by_class=by_class))
 
@@ -377,7 +377,7 @@ def _unused_of(labels: Labels, answers: Frame, evidence: Evidence) -> dict[str, 
 
 
 def met_once(evidence: Evidence, answers: Frame, labels: Labels) -> Frame:
-    """:func:`met_labels` for the counts that ask alike, worked out once."""
+    """:func:`met_labels` for the counts that ask the same, worked out once."""
 
     def met() -> Frame:
         return evidence._settled(met_labels(evidence, answers, labels, given=labels.scored))

@@ -1,7 +1,7 @@
 """Counting partition by partition: yesterday's partition is read once and never again.
 
 Counts of partitions add only where no item is in two of them. That is not taken on trust: the items
-of every partition are kept as sorted keys (8 bytes an item), and partitions whose ranges of keys
+of every partition are kept as sorted keys (8 bytes per item), and partitions whose ranges of keys
 overlap are compared. A key is the item itself where items are whole numbers, else 64 bits of the
 MD5 of its text; texts behind equal keys are compared themselves.
 

@@ -25,7 +25,7 @@ __all__ = ["RatingCounts", "count_ratings"]
 
 Whole = NDArray[np.int64]
 MOST_COLUMNS = 64
-"""With more labels votes are counted row by row instead of by one column a label."""
+"""With more labels votes are counted row by row instead of by one column per label."""
 MOST_PAIRED = 200
 """With more raters there would be too many pairs to count."""
 
@@ -141,7 +141,7 @@ def code_matrix(
 
 
 def _rater_places(frame: Frame, groups: Sequence[Sequence[str]], base: int) -> Frame:
-    """``rater``, its group and the power of ``base`` that its digit has; one row a rater."""
+    """``rater``, its group and the power of ``base`` that its digit has; one row per rater."""
     rater = nw.col("rater")
     group = cases(((rater.is_in(list(names)), g) for g, names in enumerate(groups)), -1)
     digits = range(max(len(names) for names in groups))
@@ -164,7 +164,7 @@ def pair_tables(codes: NDArray[np.int16], size: int) -> dict[tuple[int, int], Wh
     for start in range(0, n, step):
         is_label = codes[start : start + step, :, None] == labels
         ones = is_label.astype(np.float32).reshape(-1, n_raters * size)
-        total += (ones.T @ ones).astype(np.float64)  # below 2**24 rows a part: exact in float32
+        total += (ones.T @ ones).astype(np.float64)  # below 2**24 rows per part: exact in float32
     blocks = total.round().astype(np.int64).reshape(n_raters, size, n_raters, size)
     tables = {(i, j): blocks[i, :, j, :] for i in range(n_raters) for j in range(i + 1, n_raters)}
     return {pair: table for pair, table in tables.items() if table.any()}
@@ -259,7 +259,7 @@ class RatingCounts:
         answers: Mapping[str, Any] | None = None,
         pairs: bool = False,
     ) -> Self:
-        """Counts from a matrix with one row an item and one column a rater; entries are places in
+        """Counts from a matrix with one row per item and one column per rater; entries are places in
         ``labels``, -1 is missing.
 
         Examples
@@ -296,10 +296,10 @@ class RatingCounts:
         raters: Sequence[str] = (),
         pairs: Mapping[tuple[int, int], Whole] | None = None,
     ) -> Self:
-        """Counts from a matrix of votes, one row an item and one column a label; items without
+        """Counts from a matrix of votes, one row per item and one column per label; items without
         votes are left out.
 
-        ``answers`` maps a system to its answers, one an item, as places in ``labels`` (-1: none).
+        ``answers`` maps a system to its answers, one per item, as places in ``labels`` (-1: none).
         """
         tally = np.asarray(votes, dtype=np.int64)
         rated = tally.sum(axis=1) > 0
@@ -575,7 +575,7 @@ def count_ratings(
 def _by_columns(
     ratings: Ratings, labels: Sequence[int | str], systems: Sequence[str]
 ) -> RatingCounts:
-    """One column a label, grouped in the engine: first by item, then by votes."""
+    """One column per label, grouped in the engine: first by item, then by votes."""
     names = vote_columns(labels)
     votes = vote_frame(ratings, labels)
     if len(systems) == 1:

@@ -71,9 +71,9 @@ class Sketch:
     classifiers, labels
         Who answered, and what an answer or the truth can be.
     patterns
-        One row a group: the place of each classifier's answer in ``labels``, or -1 for no answer.
+        One row per group: the place of each classifier's answer in ``labels``, or -1 for no answer.
     allowed
-        One row a group: the labels that its items can have. A known answer leaves one, "not this
+        One row per group: the labels that its items can have. A known answer leaves one, "not this
         label" takes one away.
     n
         Number of items of each group, at least 1.
@@ -119,7 +119,7 @@ class Sketch:
         Parameters
         ----------
         answers
-            One row an item and one column a classifier: places in ``labels``, from 0; -1 is no
+            One row per item and one column per classifier: places in ``labels``, from 0; -1 is no
             answer.
         labels
             All labels that the truth can be, in order.
@@ -128,7 +128,7 @@ class Sketch:
         known
             The place of the true label of each item, -1 where nobody knows.
         allowed
-            One row an item, one column a label: whether the item can have it.
+            One row per item, one column per label: whether the item can have it.
         n
             How many items each row stands for; by default 1.
 
@@ -518,7 +518,7 @@ def _digits(n_labels: int) -> int:
 def _packed(
     evidence: Evidence, answers: Frame, names: Sequence[str], labels: Sequence[Any]
 ) -> tuple[Frame, list[str]]:
-    """One row an item, all answers packed into few whole numbers: Σ (place + 1)·base^position."""
+    """One row per item, all answers packed into few whole numbers: Σ (place + 1)·base^position."""
     base, digits = len(labels) + 1, _digits(len(labels))
     digit = (_place("answer", labels, evidence) + 1).cast(nw.Int64)
     packs: dict[str, nw.Expr] = {}

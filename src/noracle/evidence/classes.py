@@ -612,7 +612,9 @@ def apart(
         rule = f"must be shared by answers and {second}"
         return [fault("item", rule, f"none in common: {shown}", remedy="Use the same ids in both.")]
     line = f"only {met[0]:,} of {met[1]:,} {about} items have answers ({shown})"
-    warnings.warn(f"{line}. Check that both name items alike.", EvidenceWarning, stacklevel=4)
+    warnings.warn(
+        f"{line}. Check that both use the same names for items.", EvidenceWarning, stacklevel=4
+    )
     return []
 
 

@@ -322,7 +322,7 @@ class Evidence:
         table
             Any table that :meth:`from_tables` takes.
         systems
-            The columns with answers, one a system.
+            The columns with answers, one per system.
         item
             The column that names items; by default one called so, else the row number, from 0.
         label, ruled_out

@@ -65,7 +65,7 @@ def read_known(known: object, *, name: str = "known") -> dict[Any, Any]:
     if twice:
         rule = "must name each item once, with one label for each item"
         where: dict[str, Any] = {"where": twice, "total": len(twice)}
-        remedy = "Keep one row an item."
+        remedy = "Keep one row per item."
         raise EvidenceError.of(name, rule, "some more often", **where, remedy=remedy)
     return dict(rows)
 

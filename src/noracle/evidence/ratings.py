@@ -69,7 +69,7 @@ VOTES = TableRules(name="votes", columns=_VOTED, key=("item", "label"))
 
 
 def wide_table(raters: Sequence[str]) -> TableRules:
-    """The rules of a table with one row an item and these columns of raters."""
+    """The rules of a table with one row per item and these columns of raters."""
     columns = [Column(name=name, kind="class", nullable=True) for name in raters]
     return TableRules(name="ratings", columns=(_ITEM, *columns), key=("item",))
 
@@ -367,7 +367,7 @@ class Ratings:
         labels: Sequence[Label] | None = None,
         first: int | None = None,
     ) -> Self:
-        """Ratings from a table with one row an item and one column a rater.
+        """Ratings from a table with one row per item and one column per rater.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class Ratings:
         item
             The column that names items; by default the row number, from 0.
         systems
-            Columns of the same table with answers, one a system; instead of ``answers``.
+            Columns of the same table with answers, one per system; instead of ``answers``.
         items
             As in :meth:`from_tables`; needs ``item``.
 

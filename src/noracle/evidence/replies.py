@@ -346,7 +346,7 @@ class _Reader:
         return None
 
     def claim(self, text: str) -> int | None:
-        """What stands after ``ANSWER:`` and the like."""
+        """What stands after ``ANSWER:`` and similar words."""
         text = text.strip()
         text = text.rstrip("}").strip() if text.count("}") > text.count("{") else text
         ways = (self.letter, self.option, self.begins, self.lead, self._many)

@@ -433,7 +433,7 @@ def analyse_labels(
     annotator, seconds
         Who gave each label and how long it took: the shape of ``ruled_out``, or one entry an item.
     features
-        Numbers that describe each item, one row an item, to test whether labels depend on the item
+        Numbers that describe each item, one row per item, to test whether labels depend on the item
         beyond its class.
     predicted
         Guessed classes, which take the place of ``truth`` in that test only. It then promises
@@ -456,7 +456,7 @@ def analyse_labels(
     -----
     Assumes independent items, and that the trusted ones are drawn like all others. Labels of one
     item may depend on each other: limits and tests take items, not labels, as the sample. With one
-    label an item the limits are Clopper-Pearson's, else betting limits on the shares of items; both
+    label per item the limits are Clopper-Pearson's, else betting limits on the shares of items; both
     hold at every n.
 
     η = P(ruled out = truth), T[y, k] = P(class k is ruled out | truth y); even labels have T[y, k]
@@ -641,7 +641,7 @@ def _described(found: Transition, detail: str, **more: Any) -> TransitionTable:
 
 def _anchors(table: LabelTable, chances: ArrayLike) -> TransitionTable:
     q, shape = np.asarray(chances, dtype=np.float64), (table.n_items, table.n_classes)
-    require(q.shape == shape, f"chances must have shape {shape}, a row an item; got {q.shape}.")
+    require(q.shape == shape, f"chances must have shape {shape}, a row per item; got {q.shape}.")
     if table.n_items < 2:
         return _no_matrix("anchors", "anchor points need two items or more")
     try:

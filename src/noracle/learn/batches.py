@@ -166,7 +166,7 @@ def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:
 # Items and labels in random order, wherever they lie.
 
 Items = Any
-"""A tensor, a numpy array, a memory-mapped file, or a scipy sparse matrix; one row an item."""
+"""A tensor, a numpy array, a memory-mapped file, or a scipy sparse matrix; one row per item."""
 
 RUN_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 28
@@ -179,12 +179,12 @@ class Batches:
     Parameters
     ----------
     items
-        Tensor, array, memory-mapped file or sparse matrix with one row an item.
+        Tensor, array, memory-mapped file or sparse matrix with one row per item.
     labels
         What the objective wants to know of each item: a mask of ruled-out classes, or the items'
         places for ``Consistency``.
     weight
-        One number an item, not negative.
+        One number per item, not negative.
     limit
         Bytes up to which items are copied to the device; by default half of what is free on a GPU,
         and 2 GiB of a memory-mapped file. Beyond it they are read by blocks. A tensor that is
@@ -213,7 +213,7 @@ class Batches:
         require_evidence(n, "items", "must have at least one row", "none")
         for name, values in (("labels", self.labels), ("weight", self.weight)):
             rows = n if values is None else len(values)
-            rule = f"must have one row an item ({n})"
+            rule = f"must have one row per item ({n})"
             require_evidence(rows == n, name, rule, f"{rows} rows")
         if self.weight is not None:
             good = torch.isfinite(self.weight) & (self.weight >= 0)

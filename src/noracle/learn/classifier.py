@@ -163,7 +163,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         The matrix that was used, and where it came from; the source says "oracle" if true labels
         were seen.
     history_
-        A :class:`noracle.learn.settings.History`, one row an epoch.
+        A :class:`noracle.learn.settings.History`, one row per epoch.
     held_out_
         Rows of X that were held out.
     model_, loss_, context_
@@ -248,7 +248,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             training, except for cpe_i, whose logits are the chances of the ruled-out class; there
             ce is -Σ_k T[y, k]·log q_k. What else is ruled out for an item with a label is not used.
         sample_weight
-            One number an item; 0 is as if the item were not there.
+            One number per item; 0 is as if the item were not there.
         y
             Another name of ``ruled_out``, for tools that pass it by name. It still says what an
             item is *not*.

@@ -273,7 +273,7 @@ def plan_validation(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Plan:
-    """Plan how many ruled-out labels, one an item, separate two models with probability ``power``.
+    """Plan how many ruled-out labels, one per item, separate two models with probability ``power``.
 
     Give guesses (``accuracy`` of the better model, ``difference``), or a ``pilot`` of predictions
     and labels.

@@ -238,7 +238,7 @@ def _annotators(raw: Raw, ruled_out: Numbers | None, ids: Ids) -> NDArray[np.str
     good = np.array([len(row) in (0, 1, n) for row, n in zip(names, said, strict=True)])
     first = int(np.argmin(good))
     came = f"{len(names[first])} names for {said[first]} labels"
-    rule = "must name one annotator an item, or one a label"
+    rule = "must name one annotator per item, or one per label"
     require_rows(good, "annotator", rule, came, ids=ids)
     wide = [row * width if len(row) == 1 else [*row, *[""] * (width - len(row))] for row in names]
     return np.where(ruled_out < 0, "", np.array(wide, dtype=np.str_))
@@ -473,7 +473,7 @@ def _stacked(values: list[Any]) -> NDArray[Any]:
 
 
 def as_classes(name: str, values: Any) -> Numbers | Names | None:
-    """Class numbers (-1 for none) or names, one or several an item, or a mask of classes."""
+    """Class numbers (-1 for none) or names, one or several per item, or a mask of classes."""
     if values is None:
         return None
     if isinstance(values, list) and values and isinstance(values[0], list):
@@ -483,7 +483,7 @@ def as_classes(name: str, values: Any) -> Numbers | Names | None:
     try:
         array = np.asarray(values)
     except ValueError:
-        rule = "must be classes, one row an item"
+        rule = "must be classes, one row per item"
         raise EvidenceError.of(name, rule, "rows of several shapes") from None
     rule = "must be one class an item, or several in a row"
     require_evidence(array.ndim in (1, 2), name, rule, f"shape {array.shape}")

@@ -111,7 +111,7 @@ def _checked_map(X: np.memmap[Any, Any]) -> np.memmap[Any, Any]:
 
 
 def check_weight(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None:
-    """One finite number an item, none negative, not all zero."""
+    """One finite number per item, none negative, not all zero."""
     if weight is None:
         return None
     found, n = np.asarray(weight, dtype=np.float64), X.shape[0]
@@ -643,7 +643,7 @@ def model_maker(
 
 
 def check_outputs(model: nn.Module, items: Items, prepare: nn.Module | None, k: int) -> None:
-    """Raise unless the model gives one number a class."""
+    """Raise unless the model gives one number per class."""
     first = as_tensor(items[:1])
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         was_training = model.training

@@ -68,7 +68,7 @@ def read_labels(
 ) -> LabelTable:
     """Check everything and lay it out label by label."""
     said = np.asarray(ruled_out)
-    rule, came = "ruled_out must have one row an item, and one or two axes", said.shape
+    rule, came = "ruled_out must have one row per item, and one or two axes", said.shape
     require(said.ndim in (1, 2), f"{rule}; got shape {came}.")
     names, notes = _names(said, truth, n_classes, classes)
     if said.dtype == bool:
@@ -191,7 +191,7 @@ def _truth(
 def _spread(
     name: str, values: NDArray[Any], shape: tuple[int, ...], item: Whole, slot: Whole
 ) -> NDArray[Any]:
-    """One value a label, from one an item or one a label."""
+    """One value per label, from one per item or one per label."""
     each = values.shape == shape[:1]
     rule = f"{name} must have the shape of ruled_out, {shape}, or one entry an item"
     require(each or values.shape == shape, f"{rule}; got {values.shape}.")
@@ -302,7 +302,7 @@ def measure_use(item: Whole, label: Whole, n_classes: int) -> Use | None:
     Under even use the classes of an item's labels may be renamed at random, item by item. Then the
     counts C_k have mean E = n/K and covariance φ·E·(I - J/K), φ = Σ_i (K·Σ_k m_ik² - m_i²)/((K -
     1)·n), with m_ik labels of item i on class k. So X² = Σ (C_k - E)²/(φ·E) tends to chi-square
-    with K - 1 degrees; φ is 1 with one label an item. Where E·φ or E/φ is below 5
+    with K - 1 degrees; φ is 1 with one label per item. Where E·φ or E/φ is below 5
     :func:`simulate_use` renames instead, which is valid at every n.
     """
     n = len(label)
@@ -430,7 +430,7 @@ def check_dependence(
         | {"expected": float(d.mean()), "p_value": p_of(s, d)}
         for p, s, d in zip(parts, seen, shuffled, strict=True)
     ]
-    finding = "all labels of a class are alike"
+    finding = "all labels of a class are the same"
     if null.mean() > 0:
         ratio = f"{statistic / null.mean():.2f} times those of shuffled labels"
         finding = f"differences between clusters are {ratio}"
@@ -444,7 +444,7 @@ def check_dependence(
 
 
 def _features(features: ArrayLike, n: int) -> NDArray[Any]:
-    """One row an item, in the type they came in."""
+    """One row per item, in the type they came in."""
     x = np.asarray(features)
     rule = f"features must have one row for each of the {n} items"
     require(x.ndim and len(x) == n, f"{rule}; got shape {x.shape}.")

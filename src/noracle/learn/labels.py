@@ -39,11 +39,11 @@ def draw_ruled_out(
     transition
         T: row j is the distribution of the label of an item of class j.
     chances
-        One row of K weights an item, which need not sum to 1: labels that depend on the item.
+        One row of K weights per item, which need not sum to 1: labels that depend on the item.
     n_classes
         K, for labels that are uniform over the wrong classes.
     n_labels
-        s labels an item; ``"random"`` draws s with P(s) = C(K - 1, s)/(2^(K-1) - 1), so that with a
+        s labels per item; ``"random"`` draws s with P(s) = C(K - 1, s)/(2^(K-1) - 1), so that with a
         uniform T every non-empty set of wrong classes is equally likely.
     replace
         Whether the s labels of an item are independent and may repeat. Else each next one is drawn
@@ -94,7 +94,7 @@ def draw_ruled_out(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AnnotatedLabels:
-    """Ruled-out classes and the annotators who said so, both (n, answers an item)."""
+    """Ruled-out classes and the annotators who said so, both (n, answers per item)."""
 
     ruled_out: Labels
     annotator: Labels
@@ -200,7 +200,7 @@ def feature_chances(
     Parameters
     ----------
     scores
-        Logits or log-probabilities of a teacher, one row an item.
+        Logits or log-probabilities of a teacher, one row per item.
     truth
         Where given, the true class is never ruled out; without it the labels are as noisy as the
         teacher.
@@ -212,7 +212,7 @@ def feature_chances(
     """
     z = -sharpness * np.asarray(scores, dtype=np.float64)
     ok = z.ndim == 2 and z.shape[1] > 1 and np.isfinite(z).all()
-    rule = "scores must be finite, one row an item and one column a class"
+    rule = "scores must be finite, one row per item and one column per class"
     require(ok, f"{rule}; got shape {z.shape}.")
     if truth is not None:
         y = _classes(truth)
@@ -271,7 +271,7 @@ def drop_wrong(
 def _classes(truth: ArrayLike) -> Labels:
     y = np.asarray(truth)
     ok = y.ndim == 1 and (not y.size or np.issubdtype(y.dtype, np.integer))
-    rule, came = "one whole number an item", f"{y.dtype} with shape {y.shape}"
+    rule, came = "one whole number per item", f"{y.dtype} with shape {y.shape}"
     require(ok, f"truth must be {rule}; got an array of {came}.")
     return y.astype(np.int64)
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 Weights = Tensor | None
-"""One number an item, or None: all count the same."""
+"""One number per item, or None: all count the same."""
 
 
 class Context(nn.Module):
@@ -573,7 +573,7 @@ def best_scel(logits: Tensor, ruled_out: Tensor, context: Context) -> tuple[floa
 
 
 def label_mask(ruled_out: Tensor, n_classes: int) -> Tensor:
-    """A mask (n, K) from classes (n,) or from several classes an item, padded with -1 (n, s).
+    """A mask (n, K) from classes (n,) or from several classes per item, padded with -1 (n, s).
 
     An item may have no label, but one for which all classes are ruled out contradicts itself.
 

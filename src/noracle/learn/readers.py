@@ -6,7 +6,7 @@
 | npz | an array ``images``, ``x``, ``features``; a sparse matrix; ``jpeg`` with ``offset`` | arrays |
 | npy | the array itself, memory-mapped | other npy files |
 | idx, also gz (MNIST) | images | the labels file beside it, others by name |
-| folder | npy or idx files, a table with a column ``file``, or one folder of images a class | as above; a class folder is a *true* label |
+| folder | npy or idx files, a table with a column ``file``, or a folder of images per class | as above; a class folder is a *true* label |
 | pkl (CLImage) | ``images`` | ``cl_labels``, ``ord_labels`` |
 
 Nothing is fetched from a network, and no code in a file is run.
@@ -38,7 +38,7 @@ _NUMBERS = {*_WHOLE, *(f"U{name}" for name in _WHOLE), "FLOAT", "DOUBLE", "BOOLE
 
 
 def read_table(path: Path, columns: dict[str, Sequence[str] | None]) -> Raw:
-    """One row an item; see :func:`noracle.learn.readers.read_items` for the columns."""
+    """One row per item; see :func:`noracle.learn.readers.read_items` for the columns."""
     table = _Table(path)
     several = [name for name in table.kinds if _MORE.fullmatch(name)]
     usual = ["ruled_out"] if "ruled_out" in table.kinds else several
@@ -230,7 +230,7 @@ def read_items(
         ``ruled_out_1``, ``ruled_out_2``, …
     label, annotator
         The same for true labels (``label``) and for who ruled the classes out (``annotator``): one
-        name an item, or one a label.
+        name per item, or one per label.
     classes
         All classes, in the order of their numbers. By default a table has the classes that occur in
         it, sorted, and an array has the classes 0 to the largest number; so a class that is never

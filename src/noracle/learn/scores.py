@@ -87,7 +87,7 @@ def read_ruled_out(ruled_out: Any, n_classes: int) -> RuledOut:
         require_evidence(ok, "ruled_out", rule, came)
         said = padded_classes(values)
         return RuledOut(said=said, n_classes=n_classes, masked=said.shape[1] > 1)
-    require_evidence(values.ndim in (1, 2), "ruled_out", "must have one row an item", came)
+    require_evidence(values.ndim in (1, 2), "ruled_out", "must have one row per item", came)
     width = -1 if values.size else max(1, values.shape[-1])
     said = _whole("ruled_out", values, n_classes).reshape(len(values), width)
     return RuledOut(said=said, n_classes=n_classes)
@@ -107,7 +107,7 @@ def read_labels_of(
 def read_logits(name: str, logits: Any, labels: RuledOut | None = None) -> Floats:
     """Finite numbers (n, K)."""
     values = as_array(logits)
-    rule = "must have one row an item and one column a class"
+    rule = "must have one row per item and one column per class"
     ok = values.ndim == 2 and values.shape[1] > 1
     require_evidence(ok, name, rule, f"shape {values.shape}")
     if labels is not None:
@@ -161,7 +161,7 @@ def item_scores(predicted: Ints, labels: RuledOut, transition: Transition) -> Fl
     rule = "ruled_out must have one column for each label where"
     other = "the transition matrix is not uniform, repeats kept"
     came = "a mask with several classes of an item"
-    remedy = "Pass class numbers padded with -1, or one label an item."
+    remedy = "Pass class numbers padded with -1, or one label per item."
     require(not labels.masked, f"{rule} {other}; got {came}. {remedy}")
     each = score_table(transition)[labels.said, predicted[:, None]]
     total = np.where(labels.said >= 0, each, 0.0).sum(axis=1)
@@ -244,7 +244,7 @@ def independent_draws(labels: RuledOut, transition: Transition) -> Check:
 
 
 def own_draws(guarantee: Guarantee, labels: RuledOut, transition: Transition) -> Guarantee:
-    """The promise for several labels an item, which falls where they refute independent draws."""
+    """The promise for several labels per item, which falls where they refute independent draws."""
     own = Assumption(name=_OWN, detail="with replacement")
     rests = dataclasses.replace(guarantee, assumptions=(*guarantee.assumptions, own))
     return rests.given(independent_draws(labels, transition))
@@ -302,9 +302,9 @@ def fit_temperature(logits: Any, ruled_out: Any, transition: TransitionLike = "u
     Parameters
     ----------
     logits
-        One row an item, one column a class.
+        One row per item, one column per class.
     ruled_out
-        Class numbers, one an item or several padded with -1, or a mask.
+        Class numbers, one per item or several padded with -1, or a mask.
     transition
         T[y, k] = P(class k is ruled out | true class y): a matrix, a ``Transition`` or
         ``"uniform"``.

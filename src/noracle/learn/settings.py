@@ -88,7 +88,7 @@ class Settings:
 
 @dataclasses.dataclass(slots=True)
 class History:
-    """One row an epoch: loss, validation score where there is one, learning rate, seconds.
+    """One row per epoch: loss, validation score where there is one, learning rate, seconds.
 
     Examples
     --------
@@ -99,5 +99,5 @@ class History:
     rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
     def column(self, name: str) -> list[float]:
-        """One number an epoch."""
+        """One number per epoch."""
         return [row[name] for row in self.rows if name in row]

@@ -236,7 +236,7 @@ def padded_classes(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def require_classes(name: str, values: NDArray[Any], n_classes: int, *, low: int = -1) -> None:
-    """Raise where class numbers, one row an item, are not from ``low`` to K - 1."""
+    """Raise where class numbers, one row per item, are not from ``low`` to K - 1."""
     good = (values >= low) & (values < n_classes)
     several = values.ndim == 2 and values.shape[1] > 1
     rule = f"must be in [{low}, {n_classes})"
@@ -355,7 +355,7 @@ def estimate_transition(
     Parameters
     ----------
     complementary_probabilities
-        q, one row an item: the chances of each class to be ruled out.
+        q, one row per item: the chances of each class to be ruled out.
     ruled_out
         One class for each of these items, or several padded with -1.
     quantile
@@ -417,7 +417,7 @@ def likeliest_transition(
     Parameters
     ----------
     class_probabilities
-        p, one row an item.
+        p, one row per item.
     ruled_out
         One class for each of these items, or several padded with -1.
     expected, belief
@@ -483,7 +483,7 @@ def _checked(
 def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(values)
     whole = found.ndim and (not found.size or np.issubdtype(found.dtype, np.integer))
-    rule, came = "whole numbers, one row an item", f"{found.dtype} with shape {found.shape}"
+    rule, came = "whole numbers, one row per item", f"{found.dtype} with shape {found.shape}"
     require(whole, f"{name} must be {rule}; got an array of {came}.")
     return found.astype(np.int64)
 

@@ -152,7 +152,7 @@ def estimate_model_accuracy(
     predicted
         Class number of each item; -1 is no answer, which counts as wrong.
     ruled_out
-        Class numbers (n,), several an item padded with -1 (n, s), or a mask (n, K). With uniform
+        Class numbers (n,), several per item padded with -1 (n, s), or a mask (n, K). With uniform
         labels several classes of an item are a set drawn without replacement. With another matrix
         each label must be drawn from T on its own, repeats kept; their scores are averaged item by
         item.
@@ -202,7 +202,7 @@ def from_counts(
     confidence: float,
     side: Side = "two-sided",
 ) -> Estimate:
-    """The same from counts by class, one label an item (or uniform sets)."""
+    """The same from counts by class, one label per item (or uniform sets)."""
     # The items are a sample of those that the model will meet.
     counts = dataclasses.replace(counts, whole=False)
     chosen = _chosen(interval, transition, exact=transition.is_even)
@@ -306,7 +306,7 @@ def _several(
     confidence: float,
     side: Side,
 ) -> Estimate:
-    """Several labels an item, each drawn from T on its own."""
+    """Several labels per item, each drawn from T on its own."""
     below, above = tails(confidence, side)
     scores = item_scores(predicted, labels, transition)
     answered, labelled = predicted >= 0, labels.sizes > 0
@@ -386,7 +386,7 @@ def estimate_scel(
     Parameters
     ----------
     logits
-        One row an item, one column a class; the logarithm of chances will do.
+        One row per item, one column per class; the logarithm of chances will do.
     ruled_out
         As in :func:`estimate_model_accuracy`. The loss of an item is the mean over its labels;
         items without one are left out.

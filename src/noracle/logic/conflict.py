@@ -86,7 +86,7 @@ def prove_conflict(
     A set C is minimal if the claims of C have no common answer key and those of C minus i have one,
     for every i ∈ C.
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    Assumptions as in :func:`prove_malfunction`: one true label per item, and what is known of the
     items is true. Nothing about how errors depend on each other.
 
     References
@@ -176,7 +176,7 @@ def range_violators(
     The least number is the size of a smallest set V with V ∩ C ≠ ∅ for every conflict C (a hitting
     set).
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    Assumptions as in :func:`prove_malfunction`: one true label per item, and what is known of the
     items is true. Nothing about how errors depend on each other.
 
     References

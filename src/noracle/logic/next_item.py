@@ -67,7 +67,7 @@ def range_checks(
     gain(label) = range now - range with the item known to have that label; for the alarm, the slack
     of the claims takes the place of the range.
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    Assumptions as in :func:`prove_malfunction`: one true label per item, and what is known of the
     items is true. Nothing about how errors depend on each other.
 
     References

@@ -225,7 +225,7 @@ def range_threshold(
     low = max {k/d : some answer key lets every accuracy be more than k/d}, high = min {k/d : none
     does}.
 
-    Assumptions as in :func:`prove_malfunction`: one true label an item, and what is known of the
+    Assumptions as in :func:`prove_malfunction`: one true label per item, and what is known of the
     items is true. Nothing about how errors depend on each other.
 
     References

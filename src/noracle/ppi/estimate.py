@@ -1,4 +1,4 @@
-"""Means of what is dear, with the help of raters who are cheap, biased and correlated."""
+"""Means of what is expensive, with the help of raters who are cheap, biased and correlated."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from noracle.results.estimate import Estimate
 class Rate:
     """How often something happened: ``hits`` of ``n`` labels on ``items`` items, with limits.
 
-    ``value`` is the mean over items of the share of an item's labels; with one label an item, or
+    ``value`` is the mean over items of the share of an item's labels; with one label per item, or
     equally many, that is ``hits / n``. ``expected`` is what fair labels would give, ``verdict``
     says on which side of it the limits lie.
     """

@@ -213,7 +213,7 @@ def _joint(name: str, group: Sequence[Check]) -> Assumption | None:
 
 
 def _worse(a: Assumption, b: Assumption) -> Assumption:
-    """The weaker status; of two alike the smaller p-value, and one without a p-value before both."""
+    """The weaker status; of two equal ones the smaller p-value, and one without a p-value before both."""
 
     def rank(x: Assumption) -> tuple[int, float]:
         return _STATUS_ORDER[x.status], -1.0 if x.p_value is None else x.p_value

@@ -1,5 +1,5 @@
 """The JSON Schemas (draft 2020-12) of everything that noracle writes: one file for each version,
-kept for ever.
+kept for good.
 
 A file ``estimate-1.json`` describes values whose ``"schema"`` is ``"estimate/1"``. They need
 nothing to be read, and refer to each other by ``urn:noracle:schema:estimate:1``.

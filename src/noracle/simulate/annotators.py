@@ -145,7 +145,7 @@ def simulate_raters(
         runner-up of a task, a drawn wrong class for a key.
     confusion
         Row y: weights of the wrong classes where the truth is y; the diagonal does not count.
-        Default: all wrong classes alike.
+        Default: all wrong classes equally likely.
     n_per_item
         Each item is rated by this many raters, drawn for each item; default: by all.
     missing

@@ -1,4 +1,4 @@
-"""One label an item out of the labels of several raters."""
+"""One label per item out of the labels of several raters."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AggregatedLabels:
 def aggregate_labels(
     ratings: Ratings, *, method: Method = "majority", ties: Ties = "random", seed: int = 0
 ) -> AggregatedLabels:
-    """Aggregate the labels of several raters into one label an item.
+    """Aggregate the labels of several raters into one label per item.
 
     Parameters
     ----------

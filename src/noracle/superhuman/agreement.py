@@ -330,7 +330,7 @@ def estimate_agreement(
     --------
     >>> counts = RatingCounts.from_votes([[3, 0]] * 60 + [[2, 1]] * 20 + [[0, 3]] * 20)
     >>> estimate_agreement(counts, statistic="fleiss", n_boot=500)
-    Estimate(Fleiss' kappa of '3 ratings an item': 0.6591 [0.5052, 0.7961] at 0.95, percentile bootstrap over items, asymptotic)
+    Estimate(Fleiss' kappa of '3 ratings per item': 0.6591 [0.5052, 0.7961] at 0.95, percentile bootstrap over items, asymptotic)
     """
     check_confidence(confidence)
     choose("statistic", statistic, STATISTICS)
@@ -377,7 +377,7 @@ def _of_votes(counts: RatingCounts, statistic: str, metric: Metric) -> _Measured
             notes.append(_order(counts))
         found = krippendorff(votes, n_items, values=values, ordinal=metric == "ordinal")
         method = f"{metric} differences"
-    return _Measured(found, f"{several} ratings an item", method, tuple(notes), reason)
+    return _Measured(found, f"{several} ratings per item", method, tuple(notes), reason)
 
 
 def _order(counts: RatingCounts) -> str:

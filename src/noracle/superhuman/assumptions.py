@@ -31,7 +31,7 @@ _SAMPLE = "the known items must be a random sample of the items"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnownItems:
-    """Codes of labels, one row an item; -1 is missing.
+    """Codes of labels, one row per item; -1 is missing.
 
     ``items`` are their names, or row numbers. ``ratings`` has a column for each of ``raters`` and
     none where they are unknown; ``votes`` a column for each of ``labels``.
@@ -185,7 +185,7 @@ def check_assumptions(
     Parameters
     ----------
     ratings
-        Ratings, with answers for (6); or a matrix of codes, one row an item and one column a rater,
+        Ratings, with answers for (6); or a matrix of codes, one row per item and one column per rater,
         -1 for missing.
     known
         A table with ``item`` and ``label``, or a mapping of items to labels, for some of the items;

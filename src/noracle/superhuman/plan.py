@@ -65,7 +65,7 @@ def plan_certificate(
     Returns
     -------
     Plan
-        ``buy`` has the total number of items and of ratings an item; ``predicted`` is the simulated
+        ``buy`` has the total number of items and of ratings per item; ``predicted`` is the simulated
         power. HEURISTIC: the rates are those of the pilot, taken as exact.
 
     Notes
@@ -161,7 +161,7 @@ def _pool(counts: RatingCounts, system: str) -> Pool:
 
 
 class _Goal(NamedTuple):
-    """A test, and how often it shall certify."""
+    """A test, and how often it should certify."""
 
     margin: float
     error: float

@@ -36,7 +36,7 @@ NOT_A_BOUND = Assumption(
 
 
 ONE_RATING = "every item has one rating, which says nothing about how often annotators are right"
-TWO_RATINGS = "with two ratings an item no system can match the vote more often than the ceiling; at least three are needed"
+TWO_RATINGS = "with two ratings per item no system can match the vote more often than the ceiling; at least three are needed"
 _NOT_STATED = (
     "trained_on_annotators is not stated: a system trained on these annotators repeats their errors and nothing here would show it; "
     "say 'yes' or 'no'"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from noracle.cli import doctor
 from tests.unit.cli.conftest import Run
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_healthy_machine_is_healthy(noracle: Run) -> None:
@@ -106,3 +105,71 @@ def test_torch_is_not_imported_unless_asked_for() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert ended.stderr == "False"
+
+
+# ----------------------------------------------------------------------------------------------------------------
+# --fix
+
+
+def test_fix_says_that_there_is_nothing_to_fix(noracle: Run) -> None:
+    ended = noracle("doctor", "--fix")
+    assert ended.code == 0
+    assert "no library is missing; there is nothing to fix" in ended.out
+    assert noracle("doctor", "--fix", "--json").json["repairs"] == []
+
+
+def test_what_is_missing_is_named_with_its_floor_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = doctor._version
+    old = {"narwhals": None, "scipy": "1.9.1", "httpx": None}
+    monkeypatch.setattr(doctor, "_version", lambda name: old.get(name, real(name)))
+    wanted = doctor.missing(doctor.examine(), ["search", "collect"])
+    assert sorted(wanted) == ["httpx>=0.27", "narwhals>=2.0", "scipy>=1.12"]
+
+
+def test_an_installation_that_fails_is_told_with_the_line_of_pip(
+    noracle: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip really runs, on a library that no index has."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(doctor, "missing", lambda *_: ["noracle-has-no-such-library>=3"])
+    ended = noracle("doctor", "--fix", "--json")
+    (repair,) = ended.json["repairs"]
+    assert not repair["worked"]
+    assert "-m pip install" in repair["command"]
+    assert "No matching distribution" in repair["said"]
+    assert ended.code == 0  # nothing that every verb needs is broken
+
+
+def test_an_installation_is_done_in_this_python(tmp_path: Path) -> None:
+    """A library that lies on this disk is installed into a folder of the test."""
+    source = tmp_path / "tiny"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "made"\nbackend-path = ["."]\n', "utf-8"
+    )
+    (source / "made.py").write_text(
+        "import zipfile\n"
+        "def build_wheel(folder, *_):\n"
+        "    name = 'tiny-1.0-py3-none-any.whl'\n"
+        "    with zipfile.ZipFile(f'{folder}/{name}', 'w') as wheel:\n"
+        "        info = 'tiny-1.0.dist-info'\n"
+        "        wheel.writestr(f'{info}/METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')\n"
+        "        wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        wheel.writestr(f'{info}/RECORD', '')\n"
+        "        wheel.writestr('tiny.py', 'x = 1\\n')\n"
+        "    return name\n",
+        "utf-8",
+    )
+    target = tmp_path / "target"
+    repair = doctor.install(["--no-index", f"--target={target}", str(source)])
+    assert repair.worked, repair.said
+    assert (target / "tiny.py").is_file()
+
+
+@pytest.mark.parametrize("line", [["--fix", "--extra", "nonsense"], ["--extra", "learn"]])
+def test_extras_must_be_known_and_go_with_fix(noracle: Run, line: list[str]) -> None:
+    ended = noracle("doctor", *line)
+    assert ended.code == 2
+    assert "--extra must" in ended.err

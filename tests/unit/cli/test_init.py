@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,99 @@ def test_every_command_of_its_readme_runs_and_the_report_holds_the_truth(
     assert found.keys() == world.accuracy.keys()
     for name, truth in world.accuracy.items():
         assert found[name]["low"] <= truth <= found[name]["high"]
+
+
+# ----------------------------------------------------------------------------------------------------------------
+# what the reader has
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files with names and columns of a reader, one row per question."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"q{i},{'AB'[i % 7 == 0]},{'AB'[i % 3 == 0]}" for i in range(90)]
+    Path("preds «v2».csv").write_text("\n".join(["question_id,gpt,llama", *rows]) + "\n", "utf-8")
+    rows = [f"q{i},gpt,{'wrong' if i % 7 == 0 else 'right'}" for i in range(30)]
+    Path("said.csv").write_text("\n".join(["question_id,system,verdict", *rows]) + "\n", "utf-8")
+    return tmp_path
+
+
+def test_files_are_named_where_they_lie_and_the_report_runs_on_them(
+    noracle: Run, mine: Path
+) -> None:
+    before = {p.name: p.read_bytes() for p in mine.iterdir()}
+    ended = noracle("init", "new", "--from", "preds*.csv", "--from", "said.csv", "--json")
+    assert (ended.code, ended.json["have"]) == (0, "files")
+    assert sorted(p.name for p in (mine / "new").iterdir()) == ["README.md", "noracle.toml"]
+    assert {p.name: p.read_bytes() for p in mine.iterdir() if p.is_file()} == before
+    readme = (mine / "new" / "README.md").read_text(encoding="utf-8")
+    assert "| answers | preds «v2».csv |" in readme
+    assert "| grades | said.csv |" in readme
+    assert noracle("report", "new", "--json").json["systems"][0]["system"] == "gpt"
+
+
+def test_what_is_no_evidence_is_the_error_of_the_reader(noracle: Run, mine: Path) -> None:
+    (mine / "notes.csv").write_text("", encoding="utf-8")
+    ended = noracle("init", "new", "--from", "notes.csv")
+    assert ended.code == 2
+    assert not (mine / "new").exists()
+    ended = noracle("init", "new", "--from", "nowhere.csv")
+    assert (ended.code, "nowhere.csv" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [["--have", "files"], ["--have", "logs"], ["--have", "nothing", "--from", "said.csv"]],
+)
+def test_from_goes_with_files_and_logs(noracle: Run, mine: Path, line: list[str]) -> None:
+    ended = noracle("init", "new", *line)
+    assert (ended.code, "--from must go with" in ended.err) == (2, True)
+    assert not (mine / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("answers", "have"),
+    [(["2", "'preds «v2».csv' said.csv"], "files"), (["4"], "nothing"), (["1"], "example")],
+)
+def test_on_a_terminal_it_asks(
+    noracle: Run,
+    mine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[str],
+    have: str,
+) -> None:
+    from noracle.cli import init
+
+    said = iter(answers)
+    monkeypatch.setattr(init, "_on_terminal", lambda: True)
+    monkeypatch.setattr(
+        init.typer,
+        "prompt",
+        lambda *_, type=str, **__: type(next(said)),  # noqa: A006
+    )
+    ended = noracle("init", "new")
+    assert (ended.code, ended.err) == (0, "")
+    assert "What do you have" not in ended.err
+    assert (mine / "new" / "README.md").is_file()
+    assert (mine / "new" / "project.toml").is_file() is (have == "nothing")
+    assert next(said, None) is None
+
+
+@pytest.mark.full
+def test_every_command_for_nothing_yet_runs(noracle: Run, mine: Path) -> None:
+    pytest.importorskip("fastapi")
+    assert noracle("init", "new", "--have", "nothing").code == 0
+    text = (mine / "new" / "README.md").read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines() if line.startswith("       noracle")]
+    assert len(lines) == 9
+    for line in lines[:6]:
+        more = ["--yes"] if " seal " in line else []
+        ended = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line), *more],
+            input="a long password\n",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, (line, ended.stderr)

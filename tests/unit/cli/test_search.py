@@ -379,7 +379,7 @@ def test_ctrl_c_leaves_a_whole_folder_and_the_same_command_goes_on(
 
 
 def test_the_help_names_every_part(noracle: Run) -> None:
-    text = re.sub(r"\s+", " ", noracle("search", "--help").out)
+    text = re.sub(r"\s+", " ", noracle("search", "--help-all").out)
     for words in ("--strategy", "--budget", "--designer", "--shares", "--answers", "Exit code 3"):
         assert words in text
 

@@ -163,7 +163,7 @@ def test_faults_are_named() -> None:
     x = torch.zeros(3, 2)
     with pytest.raises(EvidenceError, match="items must have at least one row; got none"):
         Batches(items=x[:0], labels=x[:0])
-    with pytest.raises(EvidenceError, match=r"labels must have one row an item \(3\); got 2 rows"):
+    with pytest.raises(EvidenceError, match=r"labels must have one row per item \(3\); got 2 rows"):
         Batches(items=x, labels=x[:2])
     with pytest.raises(
         EvidenceError, match=r"weight must be finite and not negative; got -1.0 at items 1, 2"
