@@ -9,7 +9,19 @@ from noracle.oversight.findings import by_subject, first_of, results_of
 from noracle.oversight.model import Finding, FolderSettings, NextStep, Step, SystemLine
 from noracle.report import words
 from noracle.report.assumptions import clause
-from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
+from noracle.report.content import content
+from noracle.results import (
+    Certificate,
+    Check,
+    Comparison,
+    Estimate,
+    Guarantee,
+    Kind,
+    Plan,
+    Proof,
+    Ranges,
+)
+from noracle.results.base import failed_checks
 
 _KINDS = {
     Kind.LOGICAL: "holds for every possible answer key",
@@ -30,6 +42,57 @@ def confidence_of(error_rate: float) -> str:
     """
     percent = 100 * (1 - error_rate)
     return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
+
+
+def answer(step: Step) -> str:
+    """One line that answers the question of a step."""
+    results = step.results
+    first = results[0] if results else None
+    estimates = [r for r in results if isinstance(r, Estimate)]
+    certificates = [r for r in results if isinstance(r, Certificate)]
+    if isinstance(first, Comparison):
+        open_ = sum(d.verdict == "not separable" for d in first.differences)
+        best = f"{first.leaders[0]} leads" if len(first.leaders) == 1 else "No single leader"
+        return f"{best}; {open_:,} of {len(first.differences):,} pairs cannot be told apart"
+    if isinstance(first, Check):
+        checks = [r for r in results if isinstance(r, Check)]
+        bad = [c.name for c in failed_checks(checks)]
+        return f"{len(checks):,} checks, " + (f"FAILED: {', '.join(bad)}" if bad else "none failed")
+    if certificates:
+        good = [c.subject for c in certificates if c.certified]
+        named = ", ".join(good[:3]) + (f" and {len(good) - 3:,} more" if len(good) > 3 else "")
+        return f"{len(good):,} of {len(certificates):,} certified" + (f": {named}" if good else "")
+    if isinstance(first, Ranges):
+        known = [r for x in results if isinstance(x, Ranges) for r in x.ranges]
+        open_ = sum(not (r.low <= 0 and r.high >= 1) for r in known)
+        return f"{open_:,} of {len(known):,} quantities can be narrowed down"
+    if isinstance(first, Proof):
+        said = "No alarm" if first.status == "consistent" else first.status.capitalize()
+        return f"{said}: {first.claim}"
+    if isinstance(first, Plan) and not first.buy:
+        return first.reason[:1].upper() + first.reason[1:] if first.reason else "Nothing to buy"
+    if isinstance(first, Plan):
+        cost = "" if math.isnan(first.cost) else f", for {first.cost:,.6g}"
+        return f"{words.bought(first.buy)}{cost}"
+    if estimates:
+        shown = sorted(estimates, key=lambda e: -e.value if math.isfinite(e.value) else 1.0)
+        if len(shown) > 3:
+            shown = [shown[0], shown[-1]]
+        return (" to " if len(estimates) > 3 else ", ").join(map(_estimated, shown))
+    said_ = content(first).headline if first is not None else ()
+    return " · ".join(said_[1:] or said_)
+
+
+def _estimated(e: Estimate) -> str:
+    named = e.subject if e.quantity == "accuracy" else e.quantity
+    ends = (v for v in (e.value, e.low, e.high) if math.isfinite(v))
+    if not all(0 <= v <= 1 for v in ends):
+        return f"{named} {words.scalar(e.value)}"
+    if e.side != "two-sided":
+        limit = e.low if e.side == "lower" else e.high
+        which = "at least" if e.side == "lower" else "at most"
+        return f"{named} {which} {words.percent(limit, '.1f')}"
+    return f"{named} {words.percent(e.value, '.1f')}"
 
 
 _STATUS = {
