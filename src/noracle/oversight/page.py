@@ -29,6 +29,7 @@ from noracle.results import (
     Check,
     Comparison,
     Estimate,
+    Guarantee,
     Kind,
     Proof,
     Ranges,
@@ -193,7 +194,7 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
             not_said_answer=", ".join(s.name for s in not_said) or "Every question could be asked",
             next_steps=[dataclasses.replace(n, statement=sentence(n.statement)) for n in following],
             next_answer=following[1].statement if len(following) > 1 else "",
-            prices=[price(n) for n in following],
+            prices=[price(n, oversight.inventory) for n in following],
             notes=oversight.notes,
             command=command,
             seed=oversight.seed,
@@ -208,10 +209,12 @@ def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def price(step: NextStep) -> str:
+def price(step: NextStep, inventory: Inventory) -> str:
     """What a next step costs, in the unit of the prices that were stated."""
-    known = step.cost is not None and math.isfinite(step.cost)
-    return f"{step.cost:,.6g}" if known else "not known"
+    if step.cost is None or not math.isfinite(step.cost):
+        return "not known"
+    stated = inventory.settings.prices or inventory.of("prices")
+    return f"{step.cost:,.6g}{'' if stated else ' (no price was stated: 1 per label)'}"
 
 
 def lead(oversight: Oversight) -> str:
@@ -266,7 +269,8 @@ def ranked(systems: Iterable[SystemLine]) -> list[SystemLine]:
     """The systems, the most accurate first; those without a value by their interval."""
 
     def place(line: SystemLine) -> tuple[float, ...]:
-        return tuple(-1.0 if math.isnan(v) else v for v in (line.value, line.low, line.high))
+        numbers = (line.value, line.low, line.high)
+        return tuple(-1.0 if math.isnan(v) else v for v in numbers)
 
     return sorted(systems, key=place, reverse=True)
 
@@ -308,9 +312,9 @@ def joint_sentence(oversight: Oversight) -> str:
         return "There is no joint promise: no statement here has one." if weak else nothing
     said = "This holds for every possible answer key, if what it rests on is true."
     if joint.error_rate > 0:
-        rate = max(joint.error_rate, 1 - oversight.confidence)
+        rate = min(1.0, max(joint.error_rate, 1 - oversight.confidence))
         confidence = plain.confidence_of(rate)
-        said = f"All intervals hold together with at least {confidence} confidence, if what they rest on is true."
+        said = f"With at least {confidence} confidence all intervals hold, if what they rest on is true."
     names = [name for name in weak if name in ("accuracy", "comparison", "ranges")]
     return f"{said} This leaves out {', '.join(names)}." if names else said
 
@@ -365,6 +369,7 @@ def _bar(name: str, low: float, high: float, value: float, **more: Any) -> Bar:
     exact = f"{name}: " + (words.percent(value, f".{d + 1}f") if dot else "no single value")
     if known:
         exact += f", from {100 * low:.{d + 1}f} to {words.percent(high, f'.{d + 1}f')}"
+    d = 0 if (low, high) == (0, 1) else d
     span = f"{100 * low:.{d}f}–{100 * high:.{d}f}".replace("-", "−") if known else "unknown"
     said = words.percent(value, f".{d}f").replace("-", "−") if dot else ""
     return Bar(
@@ -391,7 +396,8 @@ def _systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
     for i, s in enumerate(systems):
         rank, weak = places.get(s.system), s.guarantee
         place = "" if rank is None else f"place {rank.best} to {rank.worst}"
-        look = "hint" if broken or (weak is not None and weak.kind is Kind.HEURISTIC) else ""
+        empty = "open" if not s.high - s.low < 1 else ""
+        look = "hint" if broken or (weak is not None and weak.kind is Kind.HEURISTIC) else empty
         bracket = tuple(lane[i] for lane in lanes)
         rows.append(_bar(s.system, s.low, s.high, s.value, look=look, place=place, lanes=bracket))
     claim = oversight.inventory.settings.claim
@@ -562,19 +568,27 @@ def _assumptions(
     """Every assumption once with its weakest status: those of the first screen, and the others."""
     carries: dict[str, dict[str, None]] = {}
     every: dict[str, Assumption] = {}
-    for one in shown:
-        for g in [s.guarantee for s in one.sections if s.guarantee is not None]:
-            for a in g.assumptions:
-                carries.setdefault(a.name, {})[one.step.question.rstrip("?")] = None
-                if a.name not in every or _weaker(a, every[a.name]):
-                    every[a.name] = a
-    first = {a.name for s in oversight.systems if s.guarantee for a in s.guarantee.assumptions}
-    for one in shown:
-        if one.step.name == "comparison" or not oversight.systems:
-            first |= {a.name for s in one.sections if s.guarantee for a in s.guarantee.assumptions}
-    for s in oversight.systems:  # of a look that has no steps
-        for a in s.guarantee.assumptions if s.guarantee else ():
-            every.setdefault(a.name, a)
+    first: set[str] = set()
+
+    def take(guarantee: Guarantee | None, question: str = "", *, leads: bool = False) -> None:
+        for a in guarantee.assumptions if guarantee else ():
+            if question:
+                carries.setdefault(a.name, {})[question.rstrip("?")] = None
+            if leads:
+                first.add(a.name)
+            known = every.get(a.name)
+            if known is None or ((leads or a.name not in first) and _weaker(a, known)):
+                every[a.name] = a
+
+    for line in oversight.systems:
+        take(line.guarantee, leads=True)
+    # What is read out of labels under other assumptions, to see what then happens, is no news of
+    # these.
+    told_of = [one for one in shown if one.step.name != "checks"]
+    for one in sorted(told_of, key=lambda one: one.step.name != "comparison"):
+        leads = one.step.name == "comparison" or not oversight.systems
+        for s in one.sections:
+            take(s.guarantee, one.step.question, leads=leads)
     rows = sorted(every.values(), key=lambda a: [*_MARKS].index(a.status))
     told: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for a in rows:

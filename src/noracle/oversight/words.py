@@ -20,6 +20,7 @@ from noracle.results import (
     Plan,
     Proof,
     Ranges,
+    Routing,
 )
 from noracle.results.base import failed_checks
 
@@ -69,10 +70,12 @@ def answer(step: Step) -> str:
     if isinstance(first, Proof):
         said = "No alarm" if first.status == "consistent" else first.status.capitalize()
         return f"{said}: {first.claim}"
+    if isinstance(first, Routing):
+        return f"{len(first):,} questions are drawn"
     if isinstance(first, Plan) and not first.buy:
         return first.reason[:1].upper() + first.reason[1:] if first.reason else "Nothing to buy"
     if isinstance(first, Plan):
-        cost = "" if math.isnan(first.cost) else f", for {first.cost:,.6g}"
+        cost = "" if math.isnan(first.cost) else f", price {first.cost:,.6g}"
         return f"{words.bought(first.buy)}{cost}"
     if estimates:
         shown = sorted(estimates, key=lambda e: -e.value if math.isfinite(e.value) else 1.0)
@@ -190,20 +193,21 @@ def _next(
     if broken:
         return first or "Repair the contradiction."
     half = (estimate.high - estimate.low) / 2
+    aim = f"± {100 * wanted:.3g} points"
     if half <= wanted:
-        return f"No more labels are needed for ± {wanted:g}."
-    plan, now = first_of(of, "labels", Plan), f"the interval is ± {half:.3f}"
+        return f"No more labels are needed for {aim}."
+    plan, now = first_of(of, "labels", Plan), f"the interval is ± {100 * half:.1f} points"
     if plan is None:
-        return f"Label more items: {now}, wanted is ± {wanted:g}."
+        return f"Label more items: {now}, wanted is {aim}."
     own = plan.inputs.get("by_system", {}).get(estimate.subject)
     if own is None:
         buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
-        return f"Label more items: {now}; {buy} labels in all give about ± {wanted:g}."
+        return f"Label more items: {now}; {buy} labels in all give about {aim}."
     if not plan.buy:
         return f"Bring more items: {now}, and no item without a label is left."
     reached = wanted if own["predicted"] <= wanted * 1.001 else own["predicted"]
     more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
-    return f"Label more items: {now}; {own['n']:,} more {more} give about ± {reached:.3g}."
+    return f"Label more items: {now}; {own['n']:,} more {more} give about ± {100 * reached:.3g} points."
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:

@@ -390,7 +390,7 @@ class Bars:
     @property
     def wide(self) -> int:
         """Characters of the longest name, at most 30."""
-        return min(30, max((math.ceil(_wide(row.name, 1.6)) for row in self.rows), default=0))
+        return min(32, max((math.ceil(_wide(row.name, 1.8)) for row in self.rows), default=0))
 
 
 class _Axis:
