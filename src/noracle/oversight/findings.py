@@ -461,8 +461,8 @@ def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep
     n, half = int(best.counts.get("labelled", 0)), (d.high - d.low) / 2
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
-        reason=f"They cannot be told apart yet: their difference is {_points(d.value)} ({_points(d.low)} to {_points(d.high)}) "
-        f"on {n:,} labelled items.{_many_more(n, half, gap)}",
+        reason=f"They differ by {_points(d.value)} ({_points(d.low)[:-7]} to {_points(d.high)[:-7]}) on {n:,} labelled items."
+        f"{_many_more(n, half, gap)}",
         command=shlex.join(["noracle", *words]),
         cost=_about(plan, n, half, gap),
     )

@@ -31,6 +31,7 @@ from noracle.results import (
     Estimate,
     Guarantee,
     Kind,
+    Plan,
     Proof,
     Ranges,
 )
@@ -151,7 +152,7 @@ def write_oversight(
 
 def render_oversight(oversight: Oversight, *, command: str | None = None) -> str:
     """Return the text that :func:`write_oversight` writes."""
-    shown = _shown(oversight.steps)
+    shown = _shown(oversight.steps, first=bool(oversight.systems))
     not_said = [s for s in oversight.steps if s.status != "done"]
     following = oversight.next_steps
     unused = [(u.path, u.reason) for u in oversight.inventory.unused]
@@ -214,7 +215,7 @@ def price(step: NextStep, inventory: Inventory) -> str:
     if step.cost is None or not math.isfinite(step.cost):
         return "not known"
     stated = inventory.settings.prices or inventory.of("prices")
-    return f"{step.cost:,.6g}{'' if stated else ' (no price was stated: 1 per label)'}"
+    return f"{step.cost:,.6g}{'' if stated else ' at 1 per label'}"
 
 
 def lead(oversight: Oversight) -> str:
@@ -370,7 +371,8 @@ def _bar(name: str, low: float, high: float, value: float, **more: Any) -> Bar:
     if known:
         exact += f", from {100 * low:.{d + 1}f} to {words.percent(high, f'.{d + 1}f')}"
     d = 0 if (low, high) == (0, 1) else d
-    span = f"{100 * low:.{d}f}–{100 * high:.{d}f}".replace("-", "−") if known else "unknown"
+    span = f"{100 * low:.{d}f}{'–' if low >= 0 else ' to '}{100 * high:.{d}f}".replace("-", "−")
+    span = span if known else "unknown"
     said = words.percent(value, f".{d}f").replace("-", "−") if dot else ""
     return Bar(
         name=name, low=low, high=high, value=value, said=said, more=span, exact=exact, **more
@@ -451,18 +453,21 @@ def _facts(shown: Sequence[_Shown]) -> list[tuple[str, str]]:
     return [(at, f"{x.title}: {', '.join(x.headline[1:])}") for at, x in said[:6]]
 
 
-def _shown(steps: Sequence[Step]) -> list[_Shown]:
+def _shown(steps: Sequence[Step], *, first: bool) -> list[_Shown]:
     names, shown = Counter[str](), []
     for step in [step for step in steps if step.status == "done"]:
         names[step.name] += 1
         place = names[step.name]
-        shown.append(_show(step, f"{step.name}-{place}" if place > 1 else step.name))
+        told = f"{step.name}-{place}" if place > 1 else step.name
+        shown.append(_show(step, told, first=first))
     return shown
 
 
-def _show(step: Step, name: str) -> _Shown:
+def _show(step: Step, name: str, *, first: bool) -> _Shown:
     anchor = f"step-{name}"
-    bars, table = tuple(_multiples(anchor, step)), None
+    # The accuracies are the chart of the first screen.
+    bars = () if step.name == "accuracy" and first else tuple(_multiples(anchor, step))
+    table = None
     checks = [r for r in step.results if isinstance(r, Check)]
     if checks:
         table = _text_table("Checks", ("check", "of", "p", "outcome", "finding"), map(_row, checks))
@@ -471,6 +476,7 @@ def _show(step: Step, name: str) -> _Shown:
     for i, result in enumerate(step.results, start=1):
         figure = not isinstance(result, (Check, Certificate, Comparison, Estimate))
         figure = figure and not (isinstance(result, Ranges) and _plain(result))
+        figure = figure and not (isinstance(result, Plan) and not result.buy)
         drawn = figure and plots < _MOST_PLOTS
         plots, undrawn = plots + drawn, undrawn + (figure and not drawn)
         section = make_section(f"{anchor}-{i}", result, drawn=drawn)
@@ -509,7 +515,9 @@ def _multiples(anchor: str, step: Step) -> Iterator[Bars]:
     groups: dict[tuple[str, str], list[Bar]] = {}
     for r in step.results:
         if isinstance(r, Estimate):
-            rows = groups.setdefault((r.quantity, "estimate"), [])
+            rows = groups.setdefault(
+                (r.quantity, "estimate" if plain.is_share(r) else "number"), []
+            )
             look = "hint" if r.guarantee.kind is Kind.HEURISTIC else ""
             rows.append(_bar(r.subject, r.low, r.high, r.value, look=look))
         elif isinstance(r, Certificate):
@@ -517,17 +525,18 @@ def _multiples(anchor: str, step: Step) -> Iterator[Bars]:
             look = "" if r.certified else "open"
             rows.append(_bar(r.subject, r.low, max(r.value, r.low), r.value, look=look))
         elif isinstance(r, Ranges) and _plain(r):
-            rows = groups.setdefault((step.question.rstrip("?"), "range"), [])
-            rows += [_bar(x.name, x.low, x.high, math.nan) for x in r.ranges]
+            rows = groups.setdefault((r.subject or "possible values", "range"), [])
+            found = sorted(r.ranges, key=lambda x: not x.name.startswith("grade of"))
+            rows += [_bar(x.name, x.low, x.high, math.nan) for x in found]
         elif isinstance(r, Comparison):
             rows = groups.setdefault(("difference of accuracy", "zero"), [])
             for d in drawn_differences(r):
                 look = "open" if d.verdict == "not separable" else ""
                 name = f"{short_name(d.first, 20)} − {short_name(d.second, 20)}"
                 rows.append(_bar(name, d.low, d.high, d.value, look=look))
-    for i, ((title, form), rows) in enumerate(groups.items()):
+    for i, ((title, form), rows) in enumerate([*groups.items()][:_MOST_PLOTS]):
         seen = [v for b in rows for v in (b.low, b.high, b.value) if math.isfinite(v)]
-        unit = bool(seen) and min(seen) >= -1 and max(seen) <= 1
+        unit = form != "number" and bool(seen) and min(seen) >= -1 and max(seen) <= 1
         if not unit:
             rows = [_number_bar(row) for row in rows]
         yield Bars(
@@ -599,7 +608,7 @@ def _assumptions(
             "plain": known.plain or sentence(a.name[:1].upper() + a.name[1:]),
             "status": a.status,
             "mark": _MARKS[a.status],
-            "said": said + p,
+            "said": (said + p).replace(" ", "\u00a0"),
             "check": known.check,
             "detail": a.detail.rstrip("."),
             "remedy": " ".join(known.remedies),

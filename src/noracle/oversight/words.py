@@ -41,8 +41,7 @@ def confidence_of(error_rate: float) -> str:
     """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed
     than is true.
     """
-    percent = 100 * (1 - error_rate)
-    return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
+    return words.level(1 - error_rate)
 
 
 def answer(step: Step) -> str:
@@ -65,6 +64,10 @@ def answer(step: Step) -> str:
         return f"{len(good):,} of {len(certificates):,} certified" + (f": {named}" if good else "")
     if isinstance(first, Ranges):
         known = [r for x in results if isinstance(x, Ranges) for r in x.ranges]
+        grades = [r for r in known if r.name.startswith("grade of ") and r.high - r.low < 1]
+        if 0 < len(grades) <= 3:
+            spans = ((r.name[9:].strip("'"), 100 * r.low, 100 * r.high) for r in grades)
+            return ", ".join(f"{name} {low:.1f} to {high:.1f} %" for name, low, high in spans)
         open_ = sum(not (r.low <= 0 and r.high >= 1) for r in known)
         return f"{open_:,} of {len(known):,} quantities can be narrowed down"
     if isinstance(first, Proof):
@@ -73,7 +76,9 @@ def answer(step: Step) -> str:
     if isinstance(first, Routing):
         return f"{len(first):,} questions are drawn"
     if isinstance(first, Plan) and not first.buy:
-        return first.reason[:1].upper() + first.reason[1:] if first.reason else "Nothing to buy"
+        if not first.reason or first.goal != "half-width":
+            return "Nothing left to buy" if first.reason else "None: the goal is reached"
+        return f"No item without a label is left; the widest interval is ± {100 * first.predicted:.1f} points"
     if isinstance(first, Plan):
         cost = "" if math.isnan(first.cost) else f", price {first.cost:,.6g}"
         return f"{words.bought(first.buy)}{cost}"
@@ -81,21 +86,26 @@ def answer(step: Step) -> str:
         shown = sorted(estimates, key=lambda e: -e.value if math.isfinite(e.value) else 1.0)
         if len(shown) > 3:
             shown = [shown[0], shown[-1]]
-        return (" to " if len(estimates) > 3 else ", ").join(map(_estimated, shown))
+        said = [_estimated(e, alone=len(estimates) == 1) for e in shown]
+        return (" to " if len(estimates) > 3 else ", ").join(said)
     said_ = content(first).headline if first is not None else ()
     return " · ".join(said_[1:] or said_)
 
 
-def _estimated(e: Estimate) -> str:
-    named = e.subject if e.quantity == "accuracy" else e.quantity
-    ends = (v for v in (e.value, e.low, e.high) if math.isfinite(v))
-    if not all(0 <= v <= 1 for v in ends):
-        return f"{named} {words.scalar(e.value)}"
+def is_share(estimate: Estimate) -> bool:
+    """Is this a share of items, which people write in percent?"""
+    told = estimate.quantity.split()
+    return any(word in told for word in ("accuracy", "agreement", "ceiling", "rate", "share"))
+
+
+def _estimated(e: Estimate, *, alone: bool) -> str:
+    limit, which = e.value, ""
     if e.side != "two-sided":
-        limit = e.low if e.side == "lower" else e.high
-        which = "at least" if e.side == "lower" else "at most"
-        return f"{named} {which} {words.percent(limit, '.1f')}"
-    return f"{named} {words.percent(e.value, '.1f')}"
+        lower = e.side == "lower"
+        limit, which = (e.low, "at least ") if lower else (e.high, "at most ")
+    told = words.percent(limit, ".1f") if is_share(e) else words.number(limit)
+    named = e.subject if e.quantity == "accuracy" else "" if alone else e.quantity
+    return f"{named} {which}{told}".strip()
 
 
 _STATUS = {
