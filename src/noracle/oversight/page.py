@@ -156,7 +156,7 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
     not_said = [s for s in oversight.steps if s.status != "done"]
     following = oversight.next_steps
     unused = [(u.path, u.reason) for u in oversight.inventory.unused]
-    chart, tied = _systems_chart(oversight)
+    chart, tied = systems_chart(oversight)
     source = next((one for one in shown if one.step.name in ("accuracy", "ranges")), None)
     assumptions, others = _assumptions(oversight, shown)
     n_against = len(oversight.contradictions)
@@ -382,7 +382,7 @@ def _bar(name: str, low: float, high: float, value: float, **more: Any) -> Bar:
 _CLAIMED = re.compile(r"\s*(?:accuracy|grade)\s*>=?\s*([\d.]+(?:/\d+)?)\s*")
 
 
-def _systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
+def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
     """All systems, the best first, with a bracket around those that cannot be told apart."""
     systems, of = ranked(oversight.systems), {s.name: s for s in oversight.steps}
     if not systems:
