@@ -405,7 +405,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
     claim = oversight.inventory.settings.claim
     stated = _CLAIMED.fullmatch(claim)
     at = float(Fraction(stated[1])) if stated else math.nan
-    lines = [(at, f"claimed: above {words.percent(at)}")] if 0 <= at <= 1 else []
+    lines = [(at, f"claimed: above {100 * at:.3g} %")] if 0 <= at <= 1 else []
     tied = "cannot be told apart with these labels" if lanes else ""
     title = "Accuracy of each system"
     return Bars(anchor="systems", title=title, rows=rows, lines=lines, most=(0.0, 1.0)), tied
