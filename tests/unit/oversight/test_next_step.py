@@ -198,4 +198,4 @@ def test_questions_are_drawn_only_from_items_without_a_label() -> None:
     )
     words = shlex.split(only.command)
     assert words[words.index("--n") + 1] == "300"
-    assert "no item without a label is left" in only.reason
+    assert "out of reach" in only.reason

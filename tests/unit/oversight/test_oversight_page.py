@@ -14,6 +14,7 @@ import pytest
 
 from noracle.errors import ArgumentError
 from noracle.oversight import page as pages
+from noracle.oversight.findings import joint_guarantee
 from noracle.oversight.oversight import Oversight
 from noracle.oversight.page import render_oversight, write_oversight
 from noracle.oversight.words import confidence_of, promised
@@ -353,9 +354,16 @@ def numbers_of(value: object) -> Iterator[float]:
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_number_of_the_first_screen_is_in_the_json(name: str) -> None:
     made = REPORTS[name]()
+    made = dataclasses.replace(made, guarantee=joint_guarantee(made.steps))
     known = {abs(n) for n in numbers_of(made.to_dict())}
+    known |= {1 - n for n in known if n < 1}  # a confidence is one minus an error rate
     shares = {f"{100 * n:.{d}f}" for n in known for d in (0, 1, 2) if n <= 1}
-    whole_numbers = {f"{n:.6g}" for n in known} | {"0", "100", "95"}
+    shares |= {f"{100 * n:.4g}" for n in known if n <= 1}
+    whole_numbers = {form.format(n) for n in known for form in ("{:.6g}", "{:.3f}")} | {
+        "0",
+        "100",
+        "95",
+    }
     first = first_screen(made).split('<div class="rests"')[0]
     first = re.sub(r"(?s)<style>.*?</style>|<div class=\"axis\".*?</div>|<pre.*?</pre>", "", first)
     names = [s.system for s in made.systems]
