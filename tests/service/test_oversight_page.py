@@ -126,7 +126,7 @@ def test_verdict_chart_assumptions_and_next_step_are_on_the_first_screen(
         rows = page.locator("#glance .bars li")
         assert rows.count() == {"demo": 3, "twenty": 20, "answers": 5}[name]
         if name != "answers":
-            shown = [float(text.split()[0]) for text in rows.locator("b").all_inner_texts()]
+            shown = [float(text.split()[0]) for text in rows.locator("strong").all_inner_texts()]
             assert shown == sorted(shown, reverse=True)
             assert page.locator("#glance .ties .first").count() >= 1
         assert page.locator("#glance .assumptions li").count() >= 1
