@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from noracle.accuracy.check import bears_on_estimates
+from noracle.bounds.binomial import ndtri
 from noracle.oversight.model import Finding, Inventory, NextStep, Step
 from noracle.oversight.settings import NO_CLAIM
 from noracle.results import (
@@ -458,11 +459,15 @@ def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep
     words += ["--difference", repr(round(gap, 4))]
     for name, price in plan.inputs.get("costs", {}).items():
         words += ["--cost", f"{name}={price!r}"] if name in ("ordinary", "complementary") else []
-    n, half = int(best.counts.get("labelled", 0)), (d.high - d.low) / 2
+    # As many as find the difference in four of five cases: half a width that is less by ndtri(.8).
+    z = float(ndtri(1 - (1 - comparison.confidence) / 2 / len(comparison.differences)))
+    half = (d.high - d.low) / 2 * (1 + float(ndtri(0.8)) / z)
+    n = int(best.counts.get("labelled", 0))
+    told = f"They differ by {_points(d.value)} ({_points(d.low)[:-7]} to {_points(d.high)[:-7]}) on {n:,} labelled items."
+    told = told if math.isfinite(half) else "No labels that both share tell them apart."
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
-        reason=f"They differ by {_points(d.value)} ({_points(d.low)[:-7]} to {_points(d.high)[:-7]}) on {n:,} labelled items."
-        f"{_many_more(n, half, gap)}",
+        reason=told + _many_more(n, half, gap),
         command=shlex.join(["noracle", *words]),
         cost=_about(plan, n, half, gap),
     )
