@@ -322,12 +322,12 @@ def joint_sentence(oversight: Oversight) -> str:
 
 def _joint_note(oversight: Oversight) -> str:
     """How the error rate is shared, and which statements the joint promise leaves out."""
-    stated = [s for s in oversight.steps if s.error_rate > 0]
+    rates = [g.error_rate for s in oversight.steps for g in promises(s.results) if g.error_rate > 0]
     promise = joint_guarantee(oversight.steps)
     share = words.percent(oversight.confidence)
     said = "No statement on this page spends a probability of being wrong."
-    if stated and promise.error_rate > 0:
-        least = min(r.guarantee.error_rate for s in stated for r in s.results if _spends(r))
+    if rates and promise.error_rate > 0:
+        least = min(rates)
         said = f"{share} is the confidence of the page as a whole: the chance that any of its statements is wrong is shared among them, "
         said += f"so each is made at {plain.confidence_of(least)} or more, and all hold together, however they depend on each other. "
         said += "That is why an interval here is wider than that of a single estimate."
@@ -340,11 +340,6 @@ def _joint_note(oversight: Oversight) -> str:
         names = [name for name, weakest in weak.items() if weakest == kind]
         said += f" It leaves out {', '.join(names)}, {reason}." if names else ""
     return said
-
-
-def _spends(result: object) -> bool:
-    promise = getattr(result, "guarantee", None)
-    return promise is not None and promise.error_rate > 0
 
 
 def limits(line: SystemLine) -> tuple[str, str]:

@@ -86,10 +86,10 @@ def answer(step: Step) -> str:
         shown = sorted(estimates, key=lambda e: -e.value if math.isfinite(e.value) else 1.0)
         if len(shown) > 3:
             shown = [shown[0], shown[-1]]
-        said = [_estimated(e, alone=len(estimates) == 1) for e in shown]
-        return (" to " if len(estimates) > 3 else ", ").join(said)
-    said_ = content(first).headline if first is not None else ()
-    return " · ".join(said_[1:] or said_)
+        parts = [_estimated(e, alone=len(estimates) == 1) for e in shown]
+        return (" to " if len(estimates) > 3 else ", ").join(parts)
+    headline = content(first).headline if first is not None else ()
+    return " · ".join(headline[1:] or headline)
 
 
 def is_share(estimate: Estimate) -> bool:
