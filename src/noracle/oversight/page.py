@@ -252,8 +252,9 @@ def lead(oversight: Oversight) -> str:
         return f"The accuracy of {those} {plural} can be narrowed down, without an answer key."
     if systems:
         missing = {s.name: s for s in steps if s.status == "not possible"}
+        those = "the system is" if len(systems) == 1 else f"the {n} systems are"
         labels = "these labels are too few" if "accuracy" not in missing else "there are no labels"
-        return f"Nothing can be said yet about how accurate the {n} {plural} {'is' if len(systems) == 1 else 'are'}: {labels}."
+        return f"Nothing can be said yet about how accurate {those}: {labels}."
     done = sum(s.status == "done" for s in steps)
     return f"{done:,} of {len(steps):,} questions can be answered from this evidence, which judges no system."
 
@@ -327,9 +328,8 @@ def _joint_note(oversight: Oversight) -> str:
     share = words.percent(oversight.confidence)
     said = "No statement on this page spends a probability of being wrong."
     if rates and promise.error_rate > 0:
-        least = min(rates)
         said = f"{share} is the confidence of the page as a whole: the chance that any of its statements is wrong is shared among them, "
-        said += f"so each is made at {plain.confidence_of(least)} or more, and all hold together, however they depend on each other. "
+        said += f"so each is made at {plain.confidence_of(max(rates))} or more, and all hold together, however they depend on each other. "
         said += "That is why an interval here is wider than that of a single estimate."
     reasons = {
         Kind.ASYMPTOTIC: "whose confidence is about right only with many labels",
@@ -400,7 +400,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
     claim = oversight.inventory.settings.claim
     stated = _CLAIMED.fullmatch(claim)
     at = float(Fraction(stated[1])) if stated else math.nan
-    lines = [(at, f"claimed: above {100 * at:.3g} %")] if 0 <= at <= 1 else []
+    lines = [(at, f"claimed: above {words.percent(at, '.3g')}")] if 0 <= at <= 1 else []
     tied = "cannot be told apart with these labels" if lanes else ""
     title = "Accuracy of each system"
     return Bars(anchor="systems", title=title, rows=rows, lines=lines, most=(0.0, 1.0)), tied

@@ -66,8 +66,8 @@ def answer(step: Step) -> str:
         known = [r for x in results if isinstance(x, Ranges) for r in x.ranges]
         grades = [r for r in known if r.name.startswith("grade of ") and r.high - r.low < 1]
         if 0 < len(grades) <= 3:
-            spans = ((r.name[9:].strip("'"), 100 * r.low, 100 * r.high) for r in grades)
-            return ", ".join(f"{name} {low:.1f} to {high:.1f} %" for name, low, high in spans)
+            ends = [(r.name[9:].strip("'"), 100 * r.low, r.high) for r in grades]
+            return ", ".join(f"{who} {x:.1f} to {words.percent(y, '.1f')}" for who, x, y in ends)
         open_ = sum(not (r.low <= 0 and r.high >= 1) for r in known)
         return f"{open_:,} of {len(known):,} quantities can be narrowed down"
     if isinstance(first, Proof):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 import re
 from collections.abc import Iterator
@@ -373,3 +374,23 @@ def test_every_number_of_the_first_screen_is_in_the_json(name: str) -> None:
     for found in re.findall(r"\d[\d,]*\.?\d*", text):
         number = found.replace(",", "").rstrip(".")
         assert number in shares or number in whole_numbers, (found, text[:300])
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "said"),
+    [
+        (1.0, 1.0, 1.0, "agent-7 is right on 100.0 % of the items (100.0 to 100.0 %)."),
+        (0.5, 0.4999999, 0.5000001, "agent-7 is right on 50.000000 % of the items"),
+        (math.nan, 0.0, 1.0, "how accurate the system is: these labels are too few."),
+        (math.nan, 0.2, 0.8, "agent-7 is right on 20.0 to 80.0 % of the items."),
+        (math.nan, math.nan, math.nan, "how accurate the system is: these labels are too few."),
+    ],
+)
+def test_one_system_in_a_sentence_at_the_edges(
+    value: float, low: float, high: float, said: str
+) -> None:
+    made = whole()
+    line = dataclasses.replace(made.systems[0], value=value, low=low, high=high)
+    made = dataclasses.replace(made, systems=(line,), steps=made.steps[:1])
+    assert said in pages.lead(made)
+    assert "nan" not in Outline(first_screen(made)).said
