@@ -4,7 +4,7 @@
 ``pages`` takes every page of the collection service in every state, 320, 390 and 1440 pixels wide,
 light and dark, and checks each with axe: to be looked at, not for the documentation.
 
-``report`` is the first screen of the report of ``noracle demo``. ``collect`` are pages of the
+``report`` are the first screens of the report of ``noracle demo`` and of two others. ``collect`` are pages of the
 collection service: the project is the one of ``noracle collect demo``, part of the way through, on
 a real server; it needs the extra ``collect``. Both need Playwright and a Chromium on the path.
 Seeds, the clock and the simulated people are fixed, so that the numbers in the pictures stay the
@@ -17,6 +17,8 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import itertools
+import os
 import shutil
 import sys
 import tempfile
@@ -44,6 +46,7 @@ CLOCK = 1_781_082_000.0  # 10 June 2026, 9 o'clock UTC
 MOST_BYTES = 150_000
 PARTS = ("report", "collect")
 WIDTHS, SCHEMES = (320, 390, 1440), ("light", "dark")
+SCREENS = ((1440, 900), (390, 844))
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -66,7 +69,14 @@ def main(folder: Path, parts: tuple[str, ...] = PARTS) -> None:
 
 
 def report_pictures(folder: Path, chromium: str) -> None:
-    """The first screen of the report on the evidence of ``noracle demo``."""
+    """The first screens of reports: on the evidence of ``noracle demo``, and, where NORACLE_DATA
+    names the larger data sets, of 20 systems on MMLU-Pro and of answers alone; wide and narrow,
+    light and dark.
+    """
+    sys.path.insert(0, str(HERE.parent))
+    from tests.unit.oversight import mmlu_pro
+
+    data = os.environ.get("NORACLE_DATA", "")
     with (
         tempfile.TemporaryDirectory() as name,
         contextlib.chdir(name),
@@ -74,15 +84,30 @@ def report_pictures(folder: Path, chromium: str) -> None:
     ):
         if run(["-q", "demo", "--seed", "7"]) != 0:
             sys.exit("noracle demo must end well; it did not.")
-        page = Path("noracle-demo", "report.html").resolve().as_uri()
+        pages = {"oversight-report": Path("noracle-demo", "report.html")}
+        if data and Path(data, mmlu_pro.FILE).is_file():
+            mmlu_pro.write_judged(Path("twenty"), Path(data))
+            mmlu_pro.write_answers(Path("answers"), Path(data))
+            for kind in ("twenty", "answers"):
+                if run(["-q", "report", kind, "--out", f"{kind}.html"]) != 0:
+                    sys.exit(f"noracle report {kind} must end well; it did not.")
+                pages[f"report-{kind}"] = Path(f"{kind}.html")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            context = browser.new_context(
-                viewport={"width": 1200, "height": 900}, color_scheme="light", locale="en-GB"
-            )
-            shown = context.new_page()
-            shown.goto(page)
-            take(shown, folder / "oversight-report.png", 1200, until="#glance")
+            for title, page in pages.items():
+                for (width, height), scheme in itertools.product(SCREENS, SCHEMES):
+                    context = browser.new_context(
+                        viewport={"width": width, "height": height},
+                        color_scheme=scheme,
+                        locale="en-GB",
+                    )
+                    shown = context.new_page()
+                    shown.goto(page.resolve().as_uri())
+                    kind = (
+                        "" if (width, scheme) == (SCREENS[0][0], "light") else f"-{width}-{scheme}"
+                    )
+                    take(shown, folder / f"{title}{kind}.png", width, height=height)
+                    context.close()
             browser.close()
 
 
@@ -288,12 +313,15 @@ def shoot(
     context.close()
 
 
-def take(page: Page, file: Path, width: int, *, until: str) -> None:
-    """A picture of an open page, from its top to the end of the element ``until``."""
+def take(
+    page: Page, file: Path, width: int, *, until: str = "body", height: float | None = None
+) -> None:
+    """A picture of an open page, from its top to the end of the element ``until``, or so high."""
     end = page.locator(until).bounding_box()
     if end is None:
         sys.exit(f"{page.url} must show {until!r}; it does not.")
-    clip = {"x": 0, "y": 0, "width": width, "height": end["y"] + end["height"] + 16}
+    deep = end["y"] + end["height"] + 16 if height is None else height
+    clip = {"x": 0, "y": 0, "width": width, "height": deep}
     page.screenshot(path=file, full_page=True, clip=clip, animations="disabled", caret="hide")  # type: ignore[arg-type]
     with Image.open(
         file

@@ -404,11 +404,11 @@ class _Sample:
         lowest = {kind: _lowest(kind, self.most, self.most_answers) for kind in {*kinds}}
         if self.mixed or len(set(self.factor)) > 1:
             lowest = dict.fromkeys(lowest, min(lowest.values(), default=-1.0))
-        least = (self.heaviest * np.array([lowest[kind] for kind in kinds])).tolist()
-        values = (self.factor * self.scores.lower(i, j)).tolist()
-        ends = zip(values, least, strict=True)
-        found = added((end, int(n)) for end, n in zip(ends, self.n.tolist(), strict=True))
-        return tuple(Score(value, low, math.inf, n) for (value, low), n in found.items())
+        least = self.heaviest * np.array([lowest[kind] for kind in kinds])
+        values = self.factor * self.scores.lower(i, j)
+        ends, which = np.unique(values + 1j * least, return_inverse=True)
+        found = zip(ends.tolist(), np.bincount(which, weights=self.n).tolist(), strict=True)
+        return tuple(Score(end.real, end.imag, math.inf, int(n)) for end, n in found)
 
     def moments(self, values: Floats) -> tuple[float, float]:
         """Mean of scores with its standard error.

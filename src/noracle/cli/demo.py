@@ -10,7 +10,7 @@ import numpy as np
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Output, option, with_options
-from noracle.cli._output import say, template, working, write_table
+from noracle.cli._output import say, settings, template, working, write_table
 from noracle.cli.report import report
 from noracle.cli.simulate import write_world
 from noracle.simulate import simulate_raters, simulate_world
@@ -56,7 +56,7 @@ def command(own: _DemoOptions, output: Output) -> None:
     with working("simulating"):
         write_world(world, own.out)
         write_more(world, Path(own.out))
-    if not output.as_json:
+    if not output.as_json and not settings.quiet:
         told = f"{own.n_items:,} items with {_CLASSES} classes, three systems"
         say(f"simulated {told} and one question per item (seed {own.seed})\n")
     page = output.html or str(Path(own.out) / "report.html")

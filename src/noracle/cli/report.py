@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,13 +23,15 @@ from noracle.evidence.classes import Invalid
 if TYPE_CHECKING:
     from noracle.oversight.model import Inventory
     from noracle.oversight.oversight import Oversight
+    from noracle.report.chart import Bar, Bars
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle report evidence
 noracle report answers.csv judgements.csv --n-classes 10 --out review.html""")
 
 PAGE = "noracle-report.html"
-_MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED = 12, 3, 8
+_MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED, _LEAST_BAR = 40, 3, 8, 10
+_BRACKETS, _FLOOR = {"": " ", "first": "┐", "inner": "│", "last": "┘"}, "┊"
 _CHOSEN = ("conflicts", "repeats", "claim", "target", "trained_on_annotators", "invalid")
 
 _output, _reading = panel("Output"), panel("Reading the evidence")
@@ -149,7 +153,7 @@ def report(
         given = _given(chosen or {})
         read = None if settings_file is None else read_settings(settings_file)
         inventory = find_evidence(place, settings=read, chosen=given, grades=grades)
-        if not as_json:
+        if not as_json and not settings.quiet:
             for line in found_lines(inventory):
                 say(line)
         about: Any = {"confidence": confidence, "seed": seed, "store": store}
@@ -232,24 +236,31 @@ def _say_report(
     from noracle.oversight import page as words
     from noracle.oversight.load import STORE
 
+    warned = words.alerts(oversight.steps, oversight.findings)
+    if settings.quiet:
+        say(warned[0] if warned else words.lead(oversight), style="bold")
+        return
     for note in oversight.notes:
         if note.startswith(STORE):
             say(note)
     say("")
-    say(oversight.title, style="bold")
-    say(words.lead(oversight))
-    for alert in words.alerts(oversight.steps, oversight.findings):
+    say(oversight.title)
+    say(words.lead(oversight), style="bold")
+    for alert in warned:
         say(alert, style="bold red")
     say("")
-    for line in system_lines(oversight):
+    for line in card_lines(oversight) if settings.verbose else system_lines(oversight):
         say(line)
     say(words.joint_sentence(oversight))
+    for line in rests_lines(oversight) if oversight.systems else ():
+        say(line)
     asked = [s for s in oversight.steps if s.status != "done"]
     if asked:
         say(f"not said: {', '.join(s.name for s in asked)}; the report says why")
     if oversight.next_steps:
         best = oversight.next_steps[0]
-        say(f"next: {words.sentence(best.statement)} {best.reason}")
+        cost = words.price(best, oversight.inventory)
+        say(f"next: {words.sentence(best.statement)} {best.reason} Price: {cost}.")
         if best.command:
             say(f"      {best.command}")
     files = {"json": saved, "report": page}
@@ -258,30 +269,95 @@ def _say_report(
         say(line)
 
 
-def system_lines(oversight: Oversight) -> list[str]:
-    """The first screen as text: a few lines for each system, and one line each where there are
-    many.
+def system_lines(oversight: Oversight, width: int | None = None) -> list[str]:
+    """All systems, the best first, with their intervals as bars, in the width of the terminal; a
+    bracket holds those that cannot be told apart.
     """
-    from noracle.oversight import words as plain
-    from noracle.oversight.page import limits
+    from noracle.oversight.page import systems_chart
 
-    lines: list[str] = []
-    few = len(oversight.systems) <= _MOST_SYSTEMS // 2
-    for s in oversight.systems[:_MOST_SYSTEMS]:
-        value, interval = limits(s)
-        lines.append(f"{s.system}    accuracy {value}    interval {interval}")
-        if few:
-            promise = "nothing is promised" if s.guarantee is None else plain.promised(s.guarantee)
-            lines += [
-                f"  promised    {promise}",
-                f"  rests on    {s.rests_on}",
-                f"  next step   {s.next_step}",
-                "",
-            ]
-    left = len(oversight.systems) - _MOST_SYSTEMS
+    chart, tied = systems_chart(oversight)
+    if chart is None:
+        return []
+    width = max(40, width or shutil.get_terminal_size((100, 24)).columns)
+    rows = chart.rows[:_MOST_SYSTEMS]
+    more = [row.more if row.more == "unknown" else f"{row.more} %" for row in rows]
+    lanes = ["".join(_BRACKETS[lane] for lane in row.lanes) for row in rows]
+    ends = max(len(row.said) for row in rows) + max(map(len, more)) + max(map(len, lanes)) + 6
+    name = min(max(_cells(row.name) for row in rows), max(12, (width - ends) // 2))
+    room = width - ends - name - 2
+    lines = []
+    for row, told, ties in zip(rows, more, lanes, strict=True):
+        bar = _bar(chart, row, room) if room >= _LEAST_BAR else ""
+        value = row.said.rjust(max(len(r.said) for r in rows))
+        cells = (_cut(row.name, name), bar, value, told.rjust(max(map(len, more))), ties)
+        lines.append("  ".join(cell for cell in cells if cell).rstrip())
+    if room >= _LEAST_BAR:
+        (first, low), (last, high) = chart.ticks[0], chart.ticks[-1]
+        scale = [" "] * (room + 5)
+        for at, text in ((first, low), (last, high)):
+            start = max(0, round(float(at) / 100 * (room - 1)) - len(text) // 2)
+            scale[start : start + len(text)] = text
+        lines.append((" " * (name + 2) + "".join(scale)).rstrip())
+    left = len(chart.rows) - len(rows)
     if left > 0:
         lines.append(f"… and {left:,} more systems; the report has all of them")
-    return lines if few else [*lines, ""]
+    if tied:
+        lines.append("┐┘ " + tied.removesuffix(" with these labels"))
+    lines += [f"{_FLOOR} {said}" for _, said in chart.lines]
+    return [*lines, ""]
+
+
+def _bar(chart: Bars, row: Bar, room: int) -> str:
+    """An interval with its value on a line of so many characters."""
+
+    def at(value: float) -> int:
+        return round(float(chart.at(value)) / 100 * (room - 1))
+
+    cells = [" "] * room
+    for x, _ in chart.lines:
+        cells[at(x)] = _FLOOR
+    if row.low == row.low and row.high == row.high:
+        low, high = at(row.low), at(row.high)
+        cells[low : high + 1] = "─" * (high + 1 - low)
+    if row.value == row.value:
+        cells[at(row.value)] = "●"
+    return "".join(cells)
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _cut(text: str, cells: int) -> str:
+    """The text in so many columns, cut where it is longer."""
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    if _cells(text) > cells:
+        while _cells(text) >= cells:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (cells - _cells(text))
+
+
+def rests_lines(oversight: Oversight) -> list[str]:
+    """What the systems' numbers rest on, each once."""
+    found = (part for s in oversight.systems for part in s.rests_on.split("; ") if part)
+    lead = ("rests on  ", "          ")
+    return [lead[i > 0] + part for i, part in enumerate(dict.fromkeys(found))]
+
+
+def card_lines(oversight: Oversight) -> list[str]:
+    """A card for each system, the best first."""
+    from noracle.oversight import words as plain
+    from noracle.oversight.page import limits, ranked
+
+    lines: list[str] = []
+    for s in ranked(oversight.systems):
+        value, interval = limits(s)
+        promise = "nothing is promised" if s.guarantee is None else plain.promised(s.guarantee)
+        lines += [f"{s.system}    accuracy {value}    interval {interval}"]
+        lines += [f"  promised    {promise}", f"  next step   {s.next_step}", ""]
+    return lines
 
 
 @contextlib.contextmanager

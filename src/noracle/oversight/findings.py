@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from noracle.accuracy.check import bears_on_estimates
+from noracle.bounds.binomial import ndtri
 from noracle.oversight.model import Finding, Inventory, NextStep, Step
 from noracle.oversight.settings import NO_CLAIM
 from noracle.results import (
@@ -458,13 +459,42 @@ def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep
     words += ["--difference", repr(round(gap, 4))]
     for name, price in plan.inputs.get("costs", {}).items():
         words += ["--cost", f"{name}={price!r}"] if name in ("ordinary", "complementary") else []
+    # As many as find the difference in four of five cases: half a width that is less by ndtri(.8).
+    z = float(ndtri(1 - (1 - comparison.confidence) / 2 / len(comparison.differences)))
+    half = (d.high - d.low) / 2 * (1 + float(ndtri(0.8)) / z)
     n = int(best.counts.get("labelled", 0))
+    told = f"They differ by {_points(d.value)} ({_points(d.low)[:-7]} to {_points(d.high)[:-7]}) on {n:,} labelled items."
+    told = told if math.isfinite(half) else "No labels that both share tell them apart."
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
-        reason=f"They cannot be told apart yet: the difference is {d.value:.3f}, in {span(d.low, d.high)}. The command says how many "
-        f"labels find a difference of {gap:.3f} in all; {n:,} items are labelled already.",
+        reason=told + _many_more(n, half, gap),
         command=shlex.join(["noracle", *words]),
+        cost=_about(plan, n, half, gap),
     )
+
+
+def _points(share: float) -> str:
+    """A difference of shares in percentage points."""
+    return f"{100 * share:.1f} points".replace("-", "−")
+
+
+def _more(n: int, half: float, wanted: float) -> float:
+    """About how many more labels: a half-width falls with the square root of their number."""
+    return float(f"{n * max((half / wanted) ** 2 - 1, 0):.2g}") if wanted > 0 else math.nan
+
+
+def _many_more(n: int, half: float, wanted: float) -> str:
+    more = _more(n, half, wanted)
+    return f" It takes about {more:,.0f} more labels." if more >= 1 else ""
+
+
+def _about(plan: Plan, n: int, half: float, wanted: float) -> float | None:
+    """What so many labels of the kind in use cost, about."""
+    kinds = {**plan.inputs.get("have", {}), **plan.buy}
+    prices = [plan.inputs.get("costs", {}).get(kind) for kind in kinds if kind != "unsure"]
+    prices = [p for p in prices if p is not None]
+    more = _more(n, half, wanted)
+    return float(f"{more * min(prices):.2g}") if prices and math.isfinite(more) else None
 
 
 def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
@@ -474,12 +504,17 @@ def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
     if plan is None or not wide:
         return
     widest = max(wide, key=lambda e: (e.high - e.low, e.subject))
-    now = f"The widest, that of {widest.subject}, is ± {(widest.high - widest.low) / 2:.3f}."
+    half, aim = (widest.high - widest.low) / 2, _points(wanted).replace(".0 ", " ")
+    now = f"The widest interval, that of {widest.subject}, is ± {_points(half)}"
     if not plan.buy:
-        said = f"Bring more items: no label is left that could narrow an interval to ± {wanted:g}"
-        why, command = f"{now} {plan.reason[:1].upper()}{plan.reason[1:]}.", _command(of, "labels")
+        n = int(widest.counts.get("labelled", 0))
         if plan.reason:
-            yield NextStep(statement=said, reason=why, command=command)
+            yield NextStep(
+                statement=f"Bring more items, to know every accuracy to ± {aim}",
+                reason=f"{now}, and no item without a label is left.{_many_more(n, half, wanted)}",
+                command=_command(of, "labels"),
+                cost=_about(plan, n, half, wanted),
+            )
         return
     buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
     there = sum(plan.inputs.get("have", {}).values())
@@ -487,8 +522,8 @@ def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
     told = f"It takes {buy} more than the {there:,} that are there" if there else f"It takes {buy}"
     out = f"; {plan.reason}" if plan.reason else ""
     yield NextStep(
-        statement=f"Label until every interval is ± {wanted:g}",
-        reason=f"{now} {told}, of items that have none{out}.",
+        statement=f"Label until every accuracy is known to ± {aim}",
+        reason=f"{now}. {told}, of items that have none{out}.",
         command=_questions(of) or _command(of, "labels"),
         cost=plan.cost,
     )

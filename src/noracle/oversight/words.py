@@ -9,7 +9,20 @@ from noracle.oversight.findings import by_subject, first_of, results_of
 from noracle.oversight.model import Finding, FolderSettings, NextStep, Step, SystemLine
 from noracle.report import words
 from noracle.report.assumptions import clause
-from noracle.results import Certificate, Estimate, Guarantee, Kind, Plan, Ranges
+from noracle.report.content import content
+from noracle.results import (
+    Certificate,
+    Check,
+    Comparison,
+    Estimate,
+    Guarantee,
+    Kind,
+    Plan,
+    Proof,
+    Ranges,
+    Routing,
+)
+from noracle.results.base import failed_checks
 
 _KINDS = {
     Kind.LOGICAL: "holds for every possible answer key",
@@ -28,8 +41,71 @@ def confidence_of(error_rate: float) -> str:
     """Write one minus an error rate, rounded down to two decimals so that nothing more is claimed
     than is true.
     """
-    percent = 100 * (1 - error_rate)
-    return words.percent(math.floor(percent * 100 + 1e-6) / 10_000)
+    return words.level(1 - error_rate)
+
+
+def answer(step: Step) -> str:
+    """One line that answers the question of a step."""
+    results = step.results
+    first = results[0] if results else None
+    estimates = [r for r in results if isinstance(r, Estimate)]
+    certificates = [r for r in results if isinstance(r, Certificate)]
+    if isinstance(first, Comparison):
+        open_ = sum(d.verdict == "not separable" for d in first.differences)
+        best = f"{first.leaders[0]} leads" if len(first.leaders) == 1 else "No single leader"
+        return f"{best}; {open_:,} of {len(first.differences):,} pairs cannot be told apart"
+    if isinstance(first, Check):
+        checks = [r for r in results if isinstance(r, Check)]
+        bad = [c.name for c in failed_checks(checks)]
+        return f"{len(checks):,} checks, " + (f"FAILED: {', '.join(bad)}" if bad else "none failed")
+    if certificates:
+        good = [c.subject for c in certificates if c.certified]
+        named = ", ".join(good[:3]) + (f" and {len(good) - 3:,} more" if len(good) > 3 else "")
+        return f"{len(good):,} of {len(certificates):,} certified" + (f": {named}" if good else "")
+    if isinstance(first, Ranges):
+        known = [r for x in results if isinstance(x, Ranges) for r in x.ranges]
+        grades = [r for r in known if r.name.startswith("grade of ") and r.high - r.low < 1]
+        if 0 < len(grades) <= 3:
+            ends = [(r.name[9:].strip("'"), 100 * r.low, r.high) for r in grades]
+            return ", ".join(f"{who} {x:.1f} to {words.percent(y, '.1f')}" for who, x, y in ends)
+        open_ = sum(not (r.low <= 0 and r.high >= 1) for r in known)
+        return f"{open_:,} of {len(known):,} quantities can be narrowed down"
+    if isinstance(first, Proof):
+        said = "No alarm" if first.status == "consistent" else first.status.capitalize()
+        return f"{said}: {first.claim}"
+    if isinstance(first, Routing):
+        return f"{len(first):,} questions are drawn"
+    if isinstance(first, Plan) and not first.buy:
+        if not first.reason or first.goal != "half-width":
+            return "Nothing left to buy" if first.reason else "None: the goal is reached"
+        return f"No item without a label is left; the widest interval is ± {100 * first.predicted:.1f} points"
+    if isinstance(first, Plan):
+        cost = "" if math.isnan(first.cost) else f", price {first.cost:,.6g}"
+        return f"{words.bought(first.buy)}{cost}"
+    if estimates:
+        shown = sorted(estimates, key=lambda e: -e.value if math.isfinite(e.value) else 1.0)
+        if len(shown) > 3:
+            shown = [shown[0], shown[-1]]
+        parts = [_estimated(e, alone=len(estimates) == 1) for e in shown]
+        return (" to " if len(estimates) > 3 else ", ").join(parts)
+    headline = content(first).headline if first is not None else ()
+    return " · ".join(headline[1:] or headline)
+
+
+def is_share(estimate: Estimate) -> bool:
+    """Is this a share of items, which people write in percent?"""
+    told = estimate.quantity.split()
+    return any(word in told for word in ("accuracy", "agreement", "ceiling", "rate", "share"))
+
+
+def _estimated(e: Estimate, *, alone: bool) -> str:
+    limit, which = e.value, ""
+    if e.side != "two-sided":
+        lower = e.side == "lower"
+        limit, which = (e.low, "at least ") if lower else (e.high, "at most ")
+    told = words.percent(limit, ".1f") if is_share(e) else words.number(limit)
+    named = e.subject if e.quantity == "accuracy" else "" if alone else e.quantity
+    return f"{named} {which}{told}".strip()
 
 
 _STATUS = {
@@ -127,20 +203,21 @@ def _next(
     if broken:
         return first or "Repair the contradiction."
     half = (estimate.high - estimate.low) / 2
+    aim = f"± {100 * wanted:.3g} points"
     if half <= wanted:
-        return f"No more labels are needed for ± {wanted:g}."
-    plan, now = first_of(of, "labels", Plan), f"the interval is ± {half:.3f}"
+        return f"No more labels are needed for {aim}."
+    plan, now = first_of(of, "labels", Plan), f"the interval is ± {100 * half:.1f} points"
     if plan is None:
-        return f"Label more items: {now}, wanted is ± {wanted:g}."
+        return f"Label more items: {now}, wanted is {aim}."
     own = plan.inputs.get("by_system", {}).get(estimate.subject)
     if own is None:
         buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
-        return f"Label more items: {now}; {buy} labels in all give about ± {wanted:g}."
+        return f"Label more items: {now}; {buy} labels in all give about {aim}."
     if not plan.buy:
         return f"Bring more items: {now}, and no item without a label is left."
     reached = wanted if own["predicted"] <= wanted * 1.001 else own["predicted"]
     more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
-    return f"Label more items: {now}; {own['n']:,} more {more} give about ± {reached:.3g}."
+    return f"Label more items: {now}; {own['n']:,} more {more} give about ± {100 * reached:.3g} points."
 
 
 def _possible(name: str, of: Mapping[str, Step]) -> tuple[float, float, Guarantee] | None:

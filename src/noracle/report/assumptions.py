@@ -69,13 +69,63 @@ PLAIN: Mapping[str, str] = {
 """What each assumption asks of the world, in one sentence; ``#`` in a name is any number."""
 
 
+_DRAW = "Look up how it was drawn: a random draw that was written down ('noracle route' does both) settles it."
+_ASK_TWICE = "Let a second person judge some of the same items, and count how often they differ."
+_BEFORE = "Compare dates: the answers must have been fixed before the first label was seen."
+CHECKS: Mapping[str, str] = {
+    "iid items": "Compare these items with the work that comes in: sources, subjects, dates, difficulty.",
+    "independent items": "Look for items that share a document, a user or a template; name them in a column cluster.",
+    "right verdicts": _ASK_TWICE + " 'noracle check' says how many errors the statement survives.",
+    "uniform routing": _DRAW,
+    "recorded propensities": _DRAW,
+    "answers made without the verdicts": _BEFORE,
+    "fresh labels": _BEFORE,
+    "labels not used to select": _BEFORE,
+    "same label rate in all strata": "Count labels and items of each stratum.",
+    "number of questions fixed beforehand": "Ask who decided when to stop asking about an item, and when.",
+    "graded whatever the answer": "Ask how the answers to grade were picked; the list should be older than the first look.",
+    "judge blind to the people": "Look at what the judge was given: no label, comment or grade of a person.",
+    "labels drawn where the panel agrees": _DRAW,
+    "verdicts missing at random": "Let somebody settle some of the unsure items, and compare their accuracy with the rest.",
+    "questions aimed at this system": "Compare the answers that were asked about with those that are judged.",
+    "known transition matrix": "Estimate it on items whose true class is known.",
+    "known error rates": "Give the same people items whose answer is known.",
+    "items beyond these": "Decide whether the next items come from the same place as these.",
+    "one true label per item": "Read twenty items on which people disagree: is each side right?",
+    "each item has one true label among the labels": "Read twenty items: does exactly one of the classes fit?",
+    "the same pool of annotators": "Decide whether the people who matter are those who annotated here.",
+    "same number of annotations per item": "Count the ratings of every item.",
+    "who annotates an item does not depend on the item": "Ask whether people could skip or choose items.",
+    "the vote does not see the system": "Ask whether the raters saw answers of the system.",
+    "aggregate fixed without these items": "Ask on which items the joint label was tuned.",
+    "known answers and ruled-out labels are true": _ASK_TWICE,
+    "the trusted claims are true": "Give these raters items whose answer is known.",
+    "the prevalences are in their ranges": "Label a random sample, and count the classes.",
+    "errors independent given the true label": "Look at items whose answer is known: do raters err on the same ones?",
+    "tails light enough for t": "Draw the scores; a few far from all others are a warning.",
+    "missing completely at random": "Ask why scores are missing; compare rows with and without them.",
+    "rows in hand are missing completely at random": "Ask why scores are missing; compare rows with and without them.",
+    "known covariance": "Repeat the pilot on some of the new rows.",
+    "rates as in the pilot": "Repeat the pilot on some of the new items.",
+    "guessed accuracy": "Nothing to check: the interval that you get does not rest on it.",
+    "nothing but outcomes left the labels": "Ask who can read the file of labels, and whether the ledger holds every decision.",
+    "where the vote is wrong, the system is right at least as often as it repeats the vote (6)": (
+        "Take items on which people are known to be wrong: does the system repeat their error? Was it trained on their labels?"
+    ),
+}
+"""How a reader finds out whether an assumption is true, by identifier."""
+
+
 class RegisteredAssumption(NamedTuple):
-    """An assumption, in plain words where its name needs them, and what to do if it fails."""
+    """An assumption, in plain words where its name needs them, how to check it, and what to do if
+    it fails.
+    """
 
     identifier: str
     name: str
     plain: str
     remedies: tuple[str, ...]
+    check: str = ""
 
 
 def registered(name: str) -> RegisteredAssumption:
@@ -86,7 +136,9 @@ def registered(name: str) -> RegisteredAssumption:
 
     remedies = dict.fromkeys(rule.remedy for rule in POLICY.values() if name in rule.assumptions)
     identifier = _identifier(name)
-    return RegisteredAssumption(identifier, name, PLAIN.get(identifier, ""), tuple(remedies))
+    return RegisteredAssumption(
+        identifier, name, PLAIN.get(identifier, ""), tuple(remedies), CHECKS.get(identifier, "")
+    )
 
 
 def _identifier(name: str) -> str:

@@ -47,7 +47,7 @@ def budget_content(plan: Plan) -> Content:
         ("proved", _gap(plan)),
         ("next unit", _next_unit(said["prices"], said["variance"], plan.predicted)),
         ("covariance", pilot or "as given"),
-        ("confidence", words.percent(plan.confidence)),
+        ("confidence", words.level(plan.confidence)),
         tables=(_alternatives(plan), _allocation(plan), _budgets(plan)),
     )
     notes = (note for note in plan.notes if not note.startswith("one more unit of"))
@@ -279,7 +279,7 @@ def mean_tables(estimate: Estimate, digits: int) -> tuple[ContentTable, ...]:
             "—" if estimate.side == "lower" or math.isnan(high) else words.number(high, digits)
         )
         rows.append((name, words.number(value, digits), lowest, highest, words.number(se, digits)))
-    caption = f"mean of {estimate.subject!r}, {words.percent(estimate.confidence)}"
+    caption = f"mean of {estimate.subject!r}, {words.level(estimate.confidence)}"
     header = ("method", "estimate", "low", "high", "standard error")
     first = table(caption, header, rows, shown=())
     weights = estimate.diagnostics.get("weights") or {}

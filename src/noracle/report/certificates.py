@@ -33,11 +33,11 @@ CEILINGS = {
 
 def describe(result: Certificate) -> Content:
     """Describe a certificate: the verdict, why not, the figures and what they rest on."""
-    limit = f"{words.percent(result.confidence)} lower limit {signed(result.low)}"
+    limit = f"{words.level(result.confidence)} lower limit {signed(result.low)}"
     verdict = "CERTIFIED" if result.certified else "NOT certified"
     difference = f"difference {signed(result.value)}, {limit}"
     if result.test == "panel":
-        limit = f"{words.percent(result.confidence)} upper limit {words.number(1 - result.low, 4)}"
+        limit = f"{words.level(result.confidence)} upper limit {words.number(1 - result.low, 4)}"
         difference = f"unanimous and wrong {words.number(1 - result.value, 4)}, {limit}"
     p, attained = result.diagnostics.get("p_value"), ""
     if not math.isnan(result.attained):
@@ -85,7 +85,7 @@ def _figures(result: Certificate) -> ContentTable:
         rows.append((f"ceiling {name}", value, CEILINGS.get(name, "") + used))
     rows += [
         ("difference", result.value, ""),
-        ("its lower limit", result.low, words.percent(result.confidence)),
+        ("its lower limit", result.low, words.level(result.confidence)),
         ("margin", result.margin, ""),
     ]
     caption = "The system, the annotators' ceilings, and the difference"
@@ -107,7 +107,7 @@ def draw(result: Certificate, ax: Axes | None = None) -> Axes:
         mark(ax, (1 - result.value, 0), "o", INK, markersize=7)
         ax.axvline(1 - result.margin, color=INK, linestyle="--", linewidth=1)
         name_rows(ax, ["unanimous and wrong"])
-        ax.set_xlabel(f"share, bar to the {words.percent(result.confidence)} limit; dashed: claim")
+        ax.set_xlabel(f"share, bar to the {words.level(result.confidence)} limit; dashed: claim")
         return ax
     ceilings = _ceilings(result)
     used = next(iter(ceilings.values()))
@@ -127,7 +127,7 @@ def draw(result: Certificate, ax: Axes | None = None) -> Axes:
         else:
             ax.plot([0.5], [y], "x", color=ORANGE)
     name_rows(ax, ["system matches the vote", *(f"ceiling {name}" for name in ceilings)])
-    limit = f"{words.percent(result.confidence)} limit"
+    limit = f"{words.level(result.confidence)} limit"
     ax.set_xlabel(f"rate, bar from the {limit}; dashed: ceiling + margin")
     ax.margins(x=0.06)
     return ax

@@ -7,6 +7,7 @@ needs nothing else, takes its colours from the style of the page and keeps names
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -319,6 +320,77 @@ class Chart:
                 x += 30 + _wide(text, 8)
             else:
                 y += 14
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One row of :class:`Bars`: a name, an interval and what is written beside it."""
+
+    name: str
+    low: float
+    high: float
+    value: float = math.nan
+    said: str = ""
+    more: str = ""
+    exact: str = ""
+    look: str = ""
+    """``open``: not told apart from the line; ``hint``: no promise."""
+    place: str = ""
+    lanes: tuple[str, ...] = ()
+    """Of each bracket: ``first``, ``inner``, ``last`` or nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Rows with an interval each on one axis: names and numbers are text, bars are SVG in percent
+    of the width, so that a page of any width shows them sharp.
+    """
+
+    anchor: str
+    title: str
+    rows: Sequence[Bar]
+    lines: Sequence[tuple[float, str]] = ()
+    """Places of lines from top to bottom, with what is written on them."""
+    percent: bool = True
+    most: tuple[float, float] = (-math.inf, math.inf)
+    left_out: int = 0
+    _axis: _Axis = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Find the axis: the values with some air, within ``most``."""
+        axis = _Axis()
+        for row in self.rows:
+            axis.see(*(max(self.most[0], min(v, self.most[1])) for v in (row.low, row.high)))
+            axis.see(row.value)
+        axis.see(*(x for x, _ in self.lines))
+        low, high = axis.shown()
+        axis.limits = max(low, self.most[0]), min(high, self.most[1])
+        object.__setattr__(self, "_axis", axis)
+
+    def at(self, value: float) -> str:
+        """Where a value lies, in percent of the width."""
+        low, high = self._axis.shown()
+        return _n(100 * (min(max(value, low), high) - low) / (high - low))
+
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        """Places and names of the ticks."""
+        low, high = self._axis.shown()
+        if self.percent:
+            scaled = _Axis()
+            scaled.limits = 100 * low, 100 * high
+            return [(self.at(v / 100), f"{name} %") for v, name in scaled.ticks()]
+        return [(self.at(v), name) for v, name in self._axis.ticks()]
+
+    @property
+    def lanes(self) -> int:
+        """How many brackets lie beside each other."""
+        return max((len(row.lanes) for row in self.rows), default=0)
+
+    @property
+    def wide(self) -> int:
+        """Characters of the longest name, at most 30."""
+        return min(32, max((math.ceil(_wide(row.name, 1.8)) for row in self.rows), default=0))
 
 
 class _Axis:

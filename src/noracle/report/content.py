@@ -178,7 +178,7 @@ def _(result: Estimate) -> Content:
         limits = ("—" if result.side == "upper" else low, "—" if result.side == "lower" else high)
         header = ("system", "estimate", "low", "high", "standard error", "guarantee")
         row = (result.subject, value, *limits, se, words.kind(result.guarantee))
-        caption = f"{name}, {words.percent(result.confidence)}"
+        caption = f"{name}, {words.level(result.confidence)}"
         tables = (table(caption, header, [row], text=(0, -1), shown=()),)
     reason = "" if unknown else result.reason
     return guaranteed(result, (name, said, promised), *lines, tables=tables, reason=reason)
@@ -201,7 +201,7 @@ def _(result: Comparison) -> Content:
     ranks = table("Places that each system can hold", header, [r[: len(header)] for r in rows])
     measure = words.MEASURES.get(result.diagnostics.get("measure", ""), "accuracy")
     measure = ", ".join([measure, *_repeats(result)])
-    confidence = words.percent(result.confidence)
+    confidence = words.level(result.confidence)
     differences = table(
         f"Differences of {measure}, simultaneous at {confidence}",
         ("first", "second", "first − second", "low", "high", "labels", "better"),
@@ -278,7 +278,7 @@ def _(result: Plan) -> Content:
         ("method", words.how(result.method, result.interval)),
         ("supposing", words.pairs(supposed)),
         ("for each", "; ".join(needs)),
-        ("confidence", words.percent(result.confidence)),
+        ("confidence", words.level(result.confidence)),
         tables=(alternatives,),
         reason="" if unknown else None,
     )

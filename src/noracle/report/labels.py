@@ -102,7 +102,7 @@ def _classes_table(result: LabelAnalysis) -> ContentTable:
         verdict = _VERDICTS[compared.verdict] if fair else compared.verdict
         row += [words.number(compared.expected), verdict]
         rows.append((*row, *(_limits(result.noise_by_class[j]) if wrong else ())))
-    together = f"the limits of one kind hold together at {words.percent(result.confidence)}"
+    together = f"the limits of one kind hold together at {words.level(result.confidence)}"
     return table(f"Classes: how often each is ruled out; {together}", header, rows, text=texts)
 
 
@@ -124,7 +124,7 @@ def _annotators_table(result: LabelAnalysis) -> ContentTable:
         )[:n]
         for a in result.annotators
     )
-    together = f"the limits of the noise rates hold together at {words.percent(result.confidence)}"
+    together = f"the limits of the noise rates hold together at {words.level(result.confidence)}"
     return table(f"Annotators; {together}", header[:n], rows, text=(0, 8))
 
 
@@ -200,7 +200,7 @@ def shares_plot(result: LabelAnalysis, ax: Axes | None = None) -> Axes:
     if rates and not math.isnan(rates[0].expected):
         ax.axvline(rates[0].expected, color=INK, linestyle="--", linewidth=1)
     what = "share of right labels on other classes" if result.preferences else "share of labels"
-    together = f"{words.percent(result.confidence)} together"
+    together = f"{words.level(result.confidence)} together"
     some = _some(result, len(rates))
     ax.set_xlabel(f"{what}, {together}; dashed: fair; filled: differs{some}")
     return ax

@@ -64,7 +64,7 @@ def interval_plot(estimates: Sequence[Estimate], ax: Axes | None = None) -> Axes
     name_rows(ax, [e.subject for e in estimates])
     if estimates:
         first = estimates[0]
-        spread = {words.percent(e.confidence) for e in estimates}
+        spread = {words.level(e.confidence) for e in estimates}
         sides = {"interval" if e.side == "two-sided" else f"{e.side} bound" for e in estimates}
         shown = f"{' and '.join(sorted(spread))} {' or '.join(sorted(sides))}"
         ax.set_xlabel(f"{first.quantity}, {shown}")
@@ -113,7 +113,7 @@ def _(result: Comparison, ax: Axes | None = None) -> Axes:
     for y, d in enumerate(shown):
         _interval(ax, y, d, hollow=d.verdict == "not separable")
     name_rows(ax, [f"{short_name(d.first)} − {short_name(d.second)}" for d in shown])
-    ax.set_xlabel(f"difference of accuracy, {words.percent(result.confidence)} simultaneous")
+    ax.set_xlabel(f"difference of accuracy, {words.level(result.confidence)} simultaneous")
     _limits(ax, [0.0, *(v for d in shown for v in (d.low, d.high, d.value) if math.isfinite(v))])
     return ax
 

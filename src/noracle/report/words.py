@@ -117,6 +117,13 @@ def percent(share: float, form: str = "") -> str:
     return f"{100 * share:{form}} %" if form else f"{round(100 * share, 10):g} %"
 
 
+def level(confidence: float) -> str:
+    """Write a confidence in percent, rounded down to two decimals so that nothing more is claimed
+    than is true.
+    """
+    return percent(math.floor(1e4 * confidence + 1e-6) / 1e4)
+
+
 def interval(low: float, high: float, digits: int = 3) -> str:
     """Write an interval; the whole unit interval is named as saying nothing."""
     if math.isnan(low) or math.isnan(high):
@@ -146,7 +153,7 @@ def bound(
         said = f"interval {interval(low, high, digits)}"
     else:
         said = f"interval [{number(low, digits)}, {number(high, digits)}]"
-    return f"{percent(confidence)} {said}"
+    return f"{level(confidence)} {said}"
 
 
 def how(method: str, interval_name: str = "") -> str:

@@ -164,7 +164,7 @@ def test_the_limit_is_the_last_rejected_place_of_the_first_cell_that_is_kept() -
     ends = bets.log_wealth(cell * np.arange(place - 8, place + 2))
     assert np.all(ends[:-1] >= goal)
     assert ends[-1] < goal
-    inside = bets.log_wealth(cell * (place + np.arange(17) / 16), together=True)
+    inside = bets.log_wealth(cell * (place + np.arange(17) / 16), lead=len(ends) - 1)
     assert np.all(np.diff(inside) < 0)
     last = int(np.sum(inside[1:] >= goal))
     assert low == pytest.approx(cell * (place + last / 16), abs=1e-12)

@@ -83,7 +83,7 @@ def test_repair_comes_before_everything_else() -> None:
     assert found[0].command.endswith("--out questions.csv")
     assert found[1].command == "noracle checks"
     assert found[2].statement == "Make the systems comparable"
-    assert found[-1].statement.startswith("Label until every interval")
+    assert found[-1].statement.startswith("Label until every accuracy")
 
 
 def test_agreements_ask_for_nothing() -> None:
@@ -141,7 +141,7 @@ def test_leaders_that_cannot_be_told_apart_are_separated_before_intervals_are_na
     found = next_steps(INVENTORY, steps, [])
     assert found[0].statement == "Label more items to separate a and b"
     assert "--difference" in found[0].command
-    assert found[1].statement == "Label until every interval is ± 0.02"
+    assert found[1].statement == "Label until every accuracy is known to ± 2 points"
     assert found[1].cost is not None
 
 
