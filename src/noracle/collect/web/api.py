@@ -274,14 +274,14 @@ class Quick(APIRoute):
 async def next_question(slug: str, request: Request) -> JSONResponse:
     """The question that I hold, else the next one; ``null`` if there is none now."""
     ask = await caller(request)
-    return JSONResponse({"next": asked_json(await ask.web.next(ask.session, slug))})
+    return JSONResponse({"next": asked_json(await ask.next(slug))})
 
 
 async def answer(slug: str, request: Request) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
     ask = await caller(request)
     body = read_body(AnswerBody, _media(request), await request.body())
-    return JSONResponse(_answered(await ask.web.answer(ask.session, slug, **dict(body))))
+    return JSONResponse(_answered(await ask.answer(slug, **dict(body))))
 
 
 _quick: Any = {"methods": ["POST"], "route_class_override": Quick}
@@ -301,21 +301,21 @@ async def sign_in(body: SignIn, request: Request) -> Response:
 @router.delete("/session", status_code=204)
 async def sign_out(ask: Ask) -> Response:
     """End the session."""
-    await ask.web.sign_out(ask.session)
+    await ask.sign_out()
     return _ended(ask.web)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(ask: Ask) -> Response:
     """End all my sessions."""
-    await ask.web.sign_out_everywhere(ask.session)
+    await ask.sign_out(everywhere=True)
     return _ended(ask.web)
 
 
 @router.post("/password", status_code=204)
 async def change_password(body: NewPassword, ask: Ask) -> None:
     """Change my password; all other sessions end."""
-    await ask.web.change_password(ask.session, body.old, body.password)
+    await ask.change_password(body.old, body.password)
 
 
 @router.post("/resets/{token}")
@@ -345,7 +345,7 @@ async def join(token: str, body: Join, request: Request) -> Response:
     """
     web, newcomer = _visitor(request)
     if not body.email:
-        person = await web.signed_in((await caller(request)).session)
+        person = await (await caller(request)).signed_in()
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
     account = {**dict(body), "locale": language_of(request)}
@@ -356,7 +356,7 @@ async def join(token: str, body: Join, request: Request) -> Response:
 @router.get("/projects")
 async def my_projects(ask: Ask) -> Any:
     """My projects."""
-    me = (await ask.web.signed_in(ask.session)).id
+    me = (await ask.signed_in()).id
     rows = await ask.web.store.read(projects.projects_of, me)
     return {"projects": [dict(row) for row in rows]}
 
@@ -371,10 +371,9 @@ async def create_project(
     ask: Requester, *, slug: str, name: str, spec: ProjectSpec
 ) -> dict[str, Any]:
     """A draft of which the caller is the owner."""
-    ask.web.slow_down(ask.session)
+    now = ask.slow_down()
 
     def op(work: Work) -> dict[str, Any]:
-        now = time.time()
         if (person := access.who(work, ask.session, now=now)) is None:
             raise SignedOut
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
@@ -423,12 +422,8 @@ async def add_items(
 
 async def add_upload(ask: Requester, slug: str, upload: formats.Upload) -> int:
     """Bring items and their pictures into a draft; takes long."""
-    keep, shown = projects.import_in_steps, upload.pictures.values()
-    return await ask.web.long(
-        ask.session,
-        slug,
-        lambda store, m: keep(store, m.project, upload.items, shown, actor=m.alias),
-    )
+    shown = upload.pictures.values()
+    return await ask.long(slug, projects.import_in_steps, upload.items, shown)
 
 
 @router.delete("/projects/{slug}/imports/{batch}", status_code=204)
@@ -530,7 +525,7 @@ async def _published(slug: str, ask: Requester) -> Any:
 @router.post("/projects/{slug}/seal")
 async def seal(slug: str, ask: Ask) -> Any:
     """Draw everything random, and commit to it."""
-    await ask.web.seal(ask.session, slug)
+    await ask.long(slug, projects.seal_in_steps)
     return await _published(slug, ask)
 
 
@@ -585,25 +580,25 @@ def adding(
 @router.post("/projects/{slug}/answers/{answer}/amend")
 async def amend(slug: str, answer: Whole, body: Amend, ask: Ask) -> Any:
     """Write a change beside my last answer, which is final: the first final one counts."""
-    return _answered(await ask.web.amend(ask.session, slug, answer=answer, **dict(body)))
+    return _answered(await ask.amend(slug, answer=answer, **dict(body)))
 
 
 @router.post("/projects/{slug}/answers/{answer}/undo")
 async def undo(slug: str, answer: Whole, ask: Ask) -> Any:
     """Take my last answer back, within 60 seconds and before another; I hold its question again."""
-    return JSONResponse({"next": asked_json(await ask.web.undo(ask.session, slug, answer))})
+    return JSONResponse({"next": asked_json(await ask.undo(slug, answer))})
 
 
 @router.post("/projects/{slug}/leave", status_code=204)
 async def leave(slug: str, ask: Ask) -> None:
     """Make my last answer final now."""
-    await ask.web.leave(ask.session, slug)
+    await ask.leave(slug)
 
 
 @router.post("/projects/{slug}/comments", status_code=201)
 async def comment(slug: str, body: NewComment, ask: Ask) -> Any:
     """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
-    return {"comment": await ask.web.comment(ask.session, slug, **dict(body))}
+    return {"comment": await ask.comment(slug, **dict(body))}
 
 
 @router.get("/projects/{slug}/comments")

@@ -25,10 +25,9 @@ from starlette.staticfiles import StaticFiles
 from noracle._version import __version__
 from noracle.collect.errors import Later, SignedOut
 from noracle.collect.service import access, webhooks
-from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
-from noracle.collect.web.core import Web
+from noracle.collect.web.core import Requester, Web
 from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
@@ -110,7 +109,7 @@ class Guard:
             return settings.max_body
         try:
             request = Request(scope)
-            await self._web.member(self._web.session(request), match[2], MANAGERS)
+            await Requester(self._web, self._web.session(request)).member(match[2])
         except NoracleError:
             return settings.max_body
         return settings.max_json if match[1] else settings.max_upload

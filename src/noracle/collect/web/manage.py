@@ -163,7 +163,7 @@ async def change(page: Visit, slug: str) -> Response:
         if do == "spec":
             await page.change(slug, STEPS[do], spec_from(form))
         elif do == "seal":
-            await page.web.seal(page.session, slug)
+            await page.long(slug, projects.seal_in_steps)
         elif do == "close" and text(form, "sure") != "yes":
             return page.go(f"/p/{slug}/setup?preview=close")
         elif do in ("open", "close"):
@@ -197,7 +197,7 @@ async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Respon
     file = await page.web.store.read(projects.upload_of, member)
     if file is None:
         return page.go(f"/p/{slug}/setup")
-    page.web.slow_down(page.session)
+    page.slow_down()
     problem, upload, name, data = "", None, file["name"], bytes(file["bytes"])
     try:
         names = await page.web.parsed(formats.columns_of, data, name=name)

@@ -85,7 +85,7 @@ async def sign_in(page: Guest) -> Response:
 async def sign_out(page: Visit) -> Response:
     """End the session."""
     await page.form()
-    await page.web.sign_out(page.session)
+    await page.sign_out()
     response = page.go("/sign-in")
     security.clear_session(response, page.web.settings)
     return response
@@ -139,13 +139,13 @@ async def account(page: Visit) -> Response:
     """Change my password, or sign out everywhere."""
     form = await page.form()
     if text(form, "do") == "everywhere":
-        await page.web.sign_out_everywhere(page.session)
+        await page.sign_out(everywhere=True)
         response = page.go("/sign-in")
         security.clear_session(response, page.web.settings)
         return response
     old, new = (text(form, name, most=1000) for name in ("old", "password"))
     try:
-        await page.web.change_password(page.session, old, new)
+        await page.change_password(old, new)
     except SignedOut:
         raise
     except CollectError as error:

@@ -183,7 +183,7 @@ router = APIRouter(include_in_schema=False)
 async def work_page(page: Visit, slug: str) -> Response:
     """The question that I hold, or the next one. Loading the page again shows the same one."""
     member = await page.member(slug, ANNOTATORS)
-    asked = await page.web.next(page.session, slug) if member.state == "open" else None
+    asked = await page.next(slug) if member.state == "open" else None
     return await _question(page, member, asked, whole=True)
 
 
@@ -192,8 +192,7 @@ async def answer(page: Visit, slug: str) -> Response:
     """Keep my answer; on to the next question."""
     member = await page.member(slug, ANNOTATORS)
     form = await page.form()
-    kept = await page.web.answer(
-        page.session,
+    kept = await page.answer(
         slug,
         question=number(form.get("question"), "question"),
         key=text(form, "key", most=200),
@@ -246,7 +245,7 @@ async def undo(page: Visit, slug: str) -> Response:
     member = await page.member(slug, ANNOTATORS)
     which = number((await page.form()).get("answer"), "answer")
     try:
-        asked = await page.web.undo(page.session, slug, which)
+        asked = await page.undo(slug, which)
     except Conflict:
         headers = {"hx-redirect": f"/p/{slug}/last"}
         return Response(headers=headers) if page.partial else page.go(f"/p/{slug}/last")
@@ -260,7 +259,7 @@ async def leave(page: Visit, slug: str) -> Response:
     """I pause: my last answer is final. Also sent when the page is left."""
     await page.member(slug, ANNOTATORS)
     await page.form()
-    await page.web.leave(page.session, slug)
+    await page.leave(slug)
     return page.go("/")
 
 
@@ -271,7 +270,7 @@ async def comment(page: Visit, slug: str) -> Response:
     form = await page.form()
     question, broken = number(form.get("question"), "question"), "broken" in form
     said = text(form, "text", most=answers.LONGEST_COMMENT)
-    await page.web.comment(page.session, slug, question, text=said, broken=broken)
+    await page.comment(slug, question, text=said, broken=broken)
     return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
 
 
@@ -315,7 +314,7 @@ async def amend(page: Visit, slug: str) -> Response:
     await page.member(slug, ANNOTATORS)
     form = await page.form()
     which, key = number(form.get("answer"), "answer"), text(form, "key", most=200)
-    await page.web.amend(page.session, slug, answer=which, key=key, value=value_of(form))
+    await page.amend(slug, answer=which, key=key, value=value_of(form))
     return page.go(f"/p/{slug}/work")
 
 
