@@ -191,8 +191,7 @@ def without_questions(archive: ProjectArchive) -> ProjectArchive:
     """What may leave of a project that is not closed: nothing of any question, asked or to come.
 
     An item that two specialists were asked about would be known as one of the panel, a question
-    that was not put again after "not sure" as one of the gold. Such events keep their hash and
-    lose their payload, which is "" then.
+    that was not put again as gold. Such events keep their hash and lose their payload ("" then).
     """
 
     def told(event: Record) -> Record:
@@ -249,8 +248,6 @@ def judgements_of(
 def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[int | None, str]]:
     """The value of an answer as verdicts on classes.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="judge-all", classes=tuple(ClassSpec(name=c) for c in "abcd"), shown=2)
     >>> verdicts(spec, (3, 1), "no|yes")

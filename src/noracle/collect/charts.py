@@ -64,8 +64,6 @@ def estimate_chart(
 ) -> str:
     """The value and its interval over the number of answers in order; the last point is now.
 
-    Examples
-    --------
     >>> from noracle.collect.live.simulation import simulate_partitioned
     >>> import numpy as np
     >>> from noracle.collect.live import view_of

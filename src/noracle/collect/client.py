@@ -42,9 +42,7 @@ def options_of(base_url: str, timeout: float) -> dict[str, Any]:
 
 
 class Talk:
-    """What to send, when to send it again, and what a reply means; who waits for it, and how, is up
-    to others.
-    """
+    """What to send, when to send it again, and what a reply means; others wait for it."""
 
     def __init__(self, base_url: str, *, patience: float = 0.0, token: str | None = None) -> None:
         self.base_url, self._origin = base_url, str(httpx.URL(base_url)).rstrip("/")
@@ -54,9 +52,7 @@ class Talk:
     def talk(
         self, method: str, path: str, *, again: bool, **sent: Any
     ) -> Generator[dict[str, Any] | float, Any, httpx.Response | None]:
-        """Yields a request, for a reply, or seconds to wait; returns the reply that counts, None if
-        it is empty.
-        """
+        """Yields a request for a reply, or seconds to wait; returns the reply that counts, or None."""
         usual = {"accept": "application/json", "origin": self._origin, **self.session}
         headers = {**usual, **sent.pop("headers", {})}
         until = time.monotonic() + self._patience
@@ -179,9 +175,7 @@ class Client(Talk):
     def send(
         self, method: str, path: str, *, again: bool = False, **sent: Any
     ) -> httpx.Response | None:
-        """Send a request under ``/api/v1`` (``json``, ``content``, ``params`` as in httpx); raises
-        what is refused.
-        """
+        """Send a request under ``/api/v1`` (``json``, ``content``, ``params`` as in httpx)."""
         talk = self.talk(method, path, again=again or method == "GET", **sent)
         step = next(talk)
         while True:

@@ -75,15 +75,7 @@ def refused(
 
 
 class Later(CollectError):
-    """What may be asked again after ``wait`` seconds.
-
-    Parameters
-    ----------
-    message
-        What was tried too often, or does not answer.
-    wait
-        Seconds until it is worth trying again.
-    """
+    """What may be asked again after ``wait`` seconds."""
 
     usual: ClassVar[tuple[str, float]]
 

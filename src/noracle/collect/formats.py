@@ -219,8 +219,6 @@ def _sharded(shards: Iterable[IO[bytes]], readme: str) -> Iterator[Record]:
 def guess_columns(names: Iterable[str]) -> dict[str, str]:
     """Which column is taken for which part of an item; without one for its name, rows are numbered.
 
-    Examples
-    --------
     >>> guess_columns(["Id", "question", "label"])
     {'item': 'Id', 'text': 'question'}
     """
@@ -350,8 +348,6 @@ _READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}
 def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
     """A task of Label Studio as a row of the items table.
 
-    Examples
-    --------
     >>> spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": ["cat", "dog"]})
     >>> task = {"id": 7, "data": {"text": "Miaow"}, "annotations": [
     ...     {"ground_truth": True, "result": [{"type": "choices", "value": {"choices": ["cat"]}}]}]}
@@ -536,8 +532,6 @@ def _options(value: object, name: str) -> list[str]:
 def class_number(value: object, spec: ProjectSpec, name: str) -> int:
     """A class out of its name or its number.
 
-    Examples
-    --------
     >>> spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": ["cat", "dog"]})
     >>> class_number("dog", spec, "x"), class_number(0, spec, "x"), class_number("1", spec, "x")
     (1, 0, 1)
@@ -581,10 +575,7 @@ def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") 
 def read_answers(
     source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = ""
 ) -> dict[str, dict[str, int | str | None]]:
-    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``.
-
-    An empty answer is none.
-    """
+    """What systems answered: columns ``item``, ``answer`` (empty: none) and ``system`` unless given."""
     found: dict[str, dict[str, int | str | None]] = {}
     for title, number, item, row in _named_rows(source, name):
         who = system or str(row.get("system") or "").strip()

@@ -50,8 +50,6 @@ def new_seed() -> bytes:
 def commitment(seed: bytes) -> str:
     """What is published at sealing: the SHA-256 of the seed, in hexadecimal.
 
-    Examples
-    --------
     >>> commitment(bytes(32))[:16]
     '66687aadf862bd77'
     """
@@ -72,8 +70,6 @@ class Stream:
     def below(self, n: int) -> int:
         """A number from 0 to n - 1, each with chance 1/n.
 
-        Examples
-        --------
         >>> stream = Stream(bytes(32), "example")
         >>> [stream.below(6) for _ in range(8)] == [Stream(bytes(32), "example").below(6)] * 8
         False
@@ -119,8 +115,6 @@ class Stream:
 def permutation(seed: bytes, purpose: str | Sequence[Part], n: int) -> list[int]:
     """The numbers 0 … n - 1 in the random order of this purpose.
 
-    Examples
-    --------
     >>> sorted(permutation(bytes(32), "place", 5))
     [0, 1, 2, 3, 4]
     """
@@ -158,9 +152,7 @@ _MOST_SETS = 1500  # up to so many sets of places are listed
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A sealed draw. The seed stays secret until closing; ``payload`` belongs into the event
-    ``sealed``, to bind all that is exported.
-    """
+    """A sealed draw: the seed is secret until closing, ``payload`` belongs into the event ``sealed``."""
 
     seed: bytes
     commitment: str
@@ -179,8 +171,6 @@ def seal(
 ) -> Sealed:
     """Draw all questions from a fresh seed, and everything that must be published with them.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="partitioned", classes=(ClassSpec(name="cat"), ClassSpec(name="dog")))
     >>> sealed = seal(spec, [Item(name=str(i), content={"text": "…"}) for i in range(5)])
@@ -236,8 +226,6 @@ def draw_routes(
     n/(G·K), whether it is right or wrong, as among main questions, and nothing tells gold from
     others.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="judge-all", classes=tuple(ClassSpec(name=c) for c in "abcdef"), shown=4, draws=2)
     >>> routes, _ = draw_routes(spec, [Item(name="x", content={}), Item(name="y", content={})], bytes(32))
@@ -346,8 +334,6 @@ def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
     are chosen one by one, each with the pairs that were used least. Where there are too many
     possible sets, all are built one by one in this way.
 
-    Examples
-    --------
     >>> sorted(balanced_sets(4, 2, 6))
     [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
     """

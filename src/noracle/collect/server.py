@@ -34,8 +34,6 @@ _TOKEN_LETTERS = 16
 def database_url(text: str) -> str:
     """The address of a database; a plain path is a file of SQLite.
 
-    Examples
-    --------
     >>> database_url("labels.db"), database_url("postgresql://db.example.org/labels")
     ('sqlite:///labels.db', 'postgresql://db.example.org/labels')
     """
@@ -200,8 +198,6 @@ class ServerSettings:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address.
 
-    Examples
-    --------
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "192.168.0.4", "example.org")]
     [True, True, True, False, False, False]
     """
@@ -265,10 +261,7 @@ def application() -> Any:
 
 
 def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
-    """Serve until the process is told to stop (Ctrl-C, SIGTERM); open requests are finished first.
-
-    ``ready`` is called with the address when the server answers.
-    """
+    """Serve until the process is told to stop; ``ready`` gets the address when the server answers."""
     metrics_token()  # a bad one is found before anything starts
     if settings.workers == 1:
         with RunningServer(settings, in_thread=False) as running:

@@ -51,9 +51,7 @@ def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
 
 
 class CrowdClient(Talk):
-    """What an annotator's browser does, without the browser, beside others in one event loop; see
-    :class:`noracle.collect.client.Client`, which does everything and waits.
-    """
+    """An annotator's browser without the browser, many in one event loop; see ``client.Client``."""
 
     def __init__(self, base_url: str, *, timeout: float = 30.0, **session: Any) -> None:
         super().__init__(base_url, **session)
@@ -72,10 +70,7 @@ class CrowdClient(Talk):
     async def call(
         self, method: str, path: str, value: object = None, *, again: bool = False
     ) -> Any:
-        """Call the JSON interface; returns its JSON (None without a body), raises what it refuses.
-
-        ``again`` says that sending the request twice does no harm.
-        """
+        """Call the JSON interface; ``again`` says that sending the request twice does no harm."""
         talk = self.talk(method, path, json=value, again=again)
         step = next(talk)
         while True:
@@ -148,8 +143,6 @@ class Invited:
 def fingerprint(content: Mapping[str, Any]) -> str:
     """What an item looks like, as a key for a table.
 
-    Examples
-    --------
     >>> fingerprint({"text": "a", "image": "b"}) == fingerprint({"image": "b", "text": "a"})
     True
     """
@@ -164,8 +157,6 @@ def reply(
 
     Whoever picks a wrong class picks each one equally often.
 
-    Examples
-    --------
     >>> rng = random.Random(0)
     >>> [reply("partitioned", [k], 2, Habits(), rng) for k in range(4)]
     ['no', 'no', 'yes', 'no']
@@ -201,10 +192,7 @@ async def work(
     most: int | None = None,
     each: Callable[[], None] | None = None,
 ) -> list[int]:
-    """Answer one question after the other; returns the numbers of the answers.
-
-    It ends when there is none, or ``most`` are done. A server that says "too many" is obeyed.
-    """
+    """Answer question after question, until none or ``most``; returns the numbers of the answers."""
     done: list[int] = []
     asked = await _patiently(lambda: client.next(project))
     while asked is not None and (most is None or len(done) < most):
@@ -235,10 +223,9 @@ async def crowd(
     most: int | None = None,
     each: Callable[[], None] | None = None,
 ) -> list[int]:
-    """Let all these people join and answer at the same time; returns answers by person.
+    """Let all these people join and answer at once; returns answers by person.
 
-    ``key`` has the class of each item by :func:`fingerprint` of what is shown; each person stops
-    after ``most`` answers; ``each`` is called after every one.
+    ``key`` has the class of each item by :func:`fingerprint`; ``each`` is called after every answer.
     """
 
     async def one(place: int, person: Invited) -> int:

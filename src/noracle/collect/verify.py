@@ -264,9 +264,7 @@ class _ChainWalk:
 
 
 class _Order:
-    """Which earlier places of a pool are still without an answer. People of one pool hold a
-    question each, so a few may be.
-    """
+    """Which earlier places of a pool are without an answer: each of its people may hold one."""
 
     def __init__(self, routes: Sequence[Record]) -> None:
         self.places: dict[int, list[int]] = defaultdict(list)

@@ -34,18 +34,12 @@ _NOTES = {
 
 
 def live_view(work: Work, project: int, *, now: float) -> LiveView:
-    """What is known of a project now.
-
-    The interval of each system holds at every look together, so that nobody is punished for
-    looking. Every look should be logged all the same.
-    """
+    """What is known of a project now; each system's interval holds at every look together."""
     return view_of(records.read_project(work, project, now=now), now=now)
 
 
 def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
-    """The view of a project that has been read, or simulated; ``points`` of the past are computed
-    for the chart.
-    """
+    """The view of a project that was read or simulated, with ``points`` of the past for the chart."""
     main = project.rows.of(records.MAIN)
     found = checks.check_project(project)
     failed = [c for c in found if not c.passed]

@@ -189,10 +189,7 @@ def check_project(project: Project) -> tuple[Check, ...]:
 
 
 def outcome_chances(accuracy: Real, false_yes: float, false_no: float, n_classes: int) -> Real:
-    """K times the chances of yes about the answer, yes about another, and no about each.
-
-    One row per accuracy.
-    """
+    """K times the chances of yes about the answer, yes about another, no about each; by accuracy."""
     a, k = accuracy, n_classes
     hit = a * (1 - false_no) + (1 - a) * false_yes
     miss = (1 - a) * (1 - false_no) + (a + k - 2) * false_yes
@@ -220,10 +217,7 @@ def _alternatives(n_classes: int) -> Real:
 
 
 def likeliest_accuracy(counts: Real, n_classes: int) -> Real:
-    """The accuracy of largest likelihood under right verdicts, for rows of four counts.
-
-    It is the larger root of N·A² + β·A = (K-2)·(yes about the answer).
-    """
+    """The likeliest accuracy if verdicts are right: larger root of N·A² + β·A = (K-2)·(yes, own answer)."""
     right, wrong, avoided = counts[..., 0], counts[..., 1] + counts[..., 2], counts[..., 3]
     k, n = n_classes, right + wrong + avoided
     beta, gamma = (k - 3) * right - avoided + (k - 2) * wrong, -(k - 2) * right

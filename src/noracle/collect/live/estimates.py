@@ -38,10 +38,7 @@ _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
 class Hits(NamedTuple):
-    """The questions about a system's own answer, in the sealed order.
-
-    ``value`` is the verdict (or unsure). ``shares[k]`` is s_k, over the population.
-    """
+    """Questions about a system's own answer in the sealed order; ``value`` is a verdict, ``shares[k]`` s_k."""
 
     pool: Whole
     place: Whole
@@ -52,8 +49,6 @@ class Hits(NamedTuple):
 def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     """The hits of a partitioned project; the population are the items with a main question.
 
-    Examples
-    --------
     >>> rows = Rows(item=np.arange(4), place=np.arange(4), pool=np.array([0, 1, 0, 1]), kind=np.zeros(4, int), value=np.array([1, 0, 0, 1]),
     ...     unsure=np.zeros(4, bool), held=np.zeros(4, bool), expired=np.zeros(4, int))
     >>> hits = hits_of(rows, np.array([0, 0, 1, 1]), 2)
@@ -75,8 +70,6 @@ def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
 def set_error(error: float, n_classes: int, left_out: int) -> float:
     """The part of the error that belongs to one set which leaves so many classes out.
 
-    Examples
-    --------
     >>> K = 6
     >>> sum(math.comb(K, j) * set_error(0.05, K, j) for j in range(K)) <= 0.05
     True
@@ -88,8 +81,6 @@ def set_error(error: float, n_classes: int, left_out: int) -> float:
 def unsure_limits(yes: int, no: int, unsure: int, error: float) -> tuple[float, float]:
     """Limits for the rate of right answers at every look, whatever the unsure verdicts hide.
 
-    Examples
-    --------
     >>> unsure_limits(0, 0, 5, 0.05)[0], unsure_limits(80, 20, 0, 0.05)[1] < 0.95
     (0.0, True)
     """
@@ -350,8 +341,6 @@ def weighted_values(
 def running_counts(code: Whole, ends: Whole, size: int) -> Whole:
     """How often each code below ``size`` occurs among the first ``ends[i]`` rows; one row per end.
 
-    Examples
-    --------
     >>> running_counts(np.array([0, 1, 1, 0]), np.array([2, 4]), 2).tolist()
     [[1, 1], [2, 2]]
     """
@@ -378,8 +367,6 @@ def label_cells(
     ``false_yes`` and m = ``false_no``. At f = m = 0 both splits have the same likelihood, because
     the chance of a hit and the chance of a yes are 1/K whatever A is.
 
-    Examples
-    --------
     >>> exact, nearly = label_cells(30, 10, 9, 71, 3), label_cells(30, 10, 9, 71, 3, false_yes=1e-12)
     >>> abs(linear.maximum_likelihood(exact) - linear.maximum_likelihood(nearly)) < 1e-9
     True
@@ -440,10 +427,7 @@ def _exact(
     answered: tuple[tuple[Place, int], ...],
     confidence: float,
 ) -> Estimate:
-    """Remembered: it is the same at every later look.
-
-    With unsure verdicts and many labels the corners of the anytime interval stand for it.
-    """
+    """Remembered for later looks; with many labels and unsure ones the corners of the anytime interval."""
     counts = AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
     unsure = counts.total(verdict="unsure")
     if unsure and sum(counts.tallies.values()) > _MOST_SEARCHED:
@@ -509,10 +493,7 @@ def make_estimate(
     checks: Sequence[Check] = (),
     quantity: str = "accuracy",
 ) -> Estimate:
-    """A result of the live view, its promise and what it rests on.
-
-    ``checks`` are those that failed; any of them takes the promise away.
-    """
+    """A result of the live view; each failed one of ``checks`` takes the promise away."""
     routing = "recorded propensities" if recorded else "uniform routing"
     sealed = "drawn from the committed seed before opening"
     rests = (
@@ -638,10 +619,7 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
 
 
 def pick_wrong_view(project: Project, name: str) -> records.SystemView:
-    """A system where people rule out one of the shown classes: training data.
-
-    The estimate rests on an assumption that people rarely keep.
-    """
+    """A system where people rule out a shown class; rests on an assumption that people rarely keep."""
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used, law = _share(main, answers), _prefix(main), law_of("no", spec.n_classes)
     answered = answers[used.item] >= 0

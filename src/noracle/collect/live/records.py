@@ -80,9 +80,7 @@ class SystemView:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """A project now. ``alarms`` are the names of the checks that failed; all checks together cry
-    wolf in at most 5 % of projects.
-    """
+    """A project now. ``alarms`` name checks that failed: falsely in at most 5 % of projects."""
 
     project: str
     name: str
@@ -215,9 +213,7 @@ class Project:
 
 
 def read_project(work: Work, project: int, *, now: float = math.inf) -> Project:
-    """Read what the live view needs; nothing of people but how many there are. Answers that are not
-    final at the time ``now`` are as if they had not come.
-    """
+    """What the live view needs; answers that are not final at ``now`` are as if they had not come."""
     row = project_of(work, project)
     spec = read_spec(row["spec"])
     recent = math.inf if row["state"] == "closed" else now - UNDO_SECONDS

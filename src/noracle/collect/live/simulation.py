@@ -29,9 +29,7 @@ PICKINGS: tuple[Picking, ...] = get_args(Picking)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LabelWorld:
-    """Where items come from. ``near`` is the share of the system's errors that go to the next
-    class, ``slope`` how much rarer classes are harder.
-    """
+    """Where items come from: ``near`` is the share of errors in the next class, ``slope`` of hardness."""
 
     n_classes: int = 10
     accuracy: float = 0.805
@@ -262,8 +260,6 @@ def simulate_protocol_table(
 
     ``tick`` is called after each project.
 
-    Examples
-    --------
     >>> table = simulate_protocol_table(repetitions=2, n_items=400)
     >>> table[0].what, len(table)
     ('the protocol', 20)

@@ -60,14 +60,9 @@ def _hold(work: Work, member: Member) -> None:
 
 
 def undo(work: Work, member: Member, answer: int, *, now: float) -> None:
-    """Take the person's last answer back; they hold its question again. A repeat does nothing.
+    """Take the person's last answer back; they hold its question again, and what they hold now goes back.
 
-    The question that they hold now goes back to its place.
-
-    Raises
-    ------
-    Conflict
-        If the answer is final, or the project not open.
+    A repeat does nothing; Conflict if the answer is final or the project not open.
     """
     _hold(work, member)
     last = work.one(SQL.latest, project=member.project, person=member.person)

@@ -49,8 +49,6 @@ class ExportTable:
 def table_bytes(table: ExportTable, kind: str) -> bytes:
     """One table as the bytes of a CSV, JSONL or Parquet file.
 
-    Examples
-    --------
     >>> table_bytes(ExportTable(columns={"item": "text", "class": "whole"}, rows=[("a", 1), ("b", None)]), "csv").decode().split()
     ['item,class', 'a,1', 'b,']
     """

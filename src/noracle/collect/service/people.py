@@ -50,14 +50,7 @@ def _nobody() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Argon2id of a password of at least 10 characters; about 0.3 s, so never inside a write and
-    never on the event loop.
-
-    Raises
-    ------
-    Refused
-        If the password is too short or too long.
-    """
+    """Argon2id of a password, or Refused; 0.3 s, so never inside a write or on the event loop."""
     text = unicodedata.normalize("NFC", password)
     rule = f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
     Refused.unless(SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD, f"{rule}; got {len(text)}.")
@@ -143,17 +136,7 @@ def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
 def invite(
     work: Work, member: Member, *, role: Role, pool: int | None, days: float = 7, now: float
 ) -> str:
-    """Make an invitation and return its token, which is shown once and stored hashed.
-
-    Parameters
-    ----------
-    role
-        Managers may invite everybody but owners.
-    pool
-        For annotators: the class (partitioned) or the place (ordinary); elsewhere None.
-    days
-        From a minute to 90 days.
-    """
+    """Make an invitation (``pool`` for annotators only); returns its token, which is shown once."""
     allowed = role in _MAY_INVITE.get(member.role, ())
     Forbidden.unless(allowed, f"role must be one that a {member.role} may invite; got {role!r}.")
     Refused.unless(1 / 1440 <= days <= 90, f"days must be from a minute to 90 days; got {days!r}.")
@@ -227,8 +210,6 @@ def invitations_of(work: Work, member: Member, *, now: float) -> list[Row]:
 def normal_email(email: str) -> str:
     """An e-mail address as it is stored and looked up: NFKC, lower case, without space around it.
 
-    Examples
-    --------
     >>> normal_email("  Ann@Example.ORG ")
     'ann@example.org'
     """
@@ -300,10 +281,9 @@ def make_reset(work: Work, person: int, *, project: int | None, now: float) -> s
 
 
 def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
-    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail.
+    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail; it is logged.
 
-    Whoever has the link becomes that person: it is made only where the manager stands above them in
-    every project of theirs. The project's events tell of it.
+    Whoever has the link becomes that person: the manager must stand above them in all their projects.
     """
     target = _member_named(work, member, who)
     rows = work.all(SQL.roles_of, person=target["person"], actor=member.person)
@@ -344,9 +324,7 @@ def _member_named(work: Work, member: Member, who: str) -> Row:
 
 
 def remove_member(work: Work, member: Member, who: str, *, now: float) -> str:
-    """End a membership; returns the alias, under which the answers stay. What the person held goes
-    back, and links that they made end.
-    """
+    """End a membership, give back what is held, end links they made; returns the alias."""
     target = _member_named(work, member, who)
     role, person, alias = target["role"], int(target["person"]), str(target["alias"])
     allowed = member.role == "owner" or role in _BELOW[member.role]
@@ -420,8 +398,7 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
 def forget(work: Work, email: str, *, now: float) -> int:
     """Erase a person's address, name, password, sessions and pools; returns how many projects.
 
-    Their answers stay under the alias, which says nothing about the person any more; the question
-    that they hold goes back to its place.
+    Answers stay under the alias; the question that they hold goes back to its place.
     """
     person = find_person(work, email)
     if person is None:

@@ -51,13 +51,7 @@ Chances = Mapping[str, Sequence[float]] | None
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
-    """The row of a project in one of these states; it cannot change before the transaction ends.
-
-    Raises
-    ------
-    NotFound, Conflict
-        If there is no such project, or it is in another state.
-    """
+    """The row of a project in one of these states (else Conflict), locked until the transaction ends."""
     work.run(SQL.lock_project, project=project)  # locks the row on PostgreSQL
     row = project_of(work, project)
     if row["state"] not in states:
@@ -75,8 +69,8 @@ def hold(work: Work, project: int, *states: State) -> Row:
 class _Steps:
     """A long change of a draft in short transactions, so that others need not wait.
 
-    Nobody else changes the draft meanwhile. Nothing counts before the last step; what a process
-    that was killed left behind is cleared by whoever comes next (:func:`hold`).
+    Nobody else changes the draft meanwhile, and nothing counts before the last step; what a killed
+    process left is cleared by whoever comes next (:func:`hold`).
     """
 
     def __init__(self, store: Store, project: int) -> None:
@@ -171,10 +165,7 @@ def _check_text(text: object, key: str, longest: int, name: str) -> None:
 def import_items(
     work: Work, project: int, items: Iterable[Item], *, actor: str = "system", now: float
 ) -> int:
-    """Add items to a draft, all or none; returns how many.
-
-    Images must have been added with :func:`add_image` before.
-    """
+    """Add items to a draft, all or none, after their images (:func:`add_image`); returns how many."""
     hold(work, project, "draft")
     rows, gold, payload = _checked(work, project, items, set())
     batch = _new_import(work, project, now)
@@ -342,9 +333,7 @@ def _title(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SealPreview:
-    """What sealing would draw: how many questions, of which kind, for which pool; ``problem`` says
-    why it cannot be sealed.
-    """
+    """What sealing would draw; ``problem`` says why it cannot be sealed."""
 
     items: int
     gold: int
@@ -433,9 +422,9 @@ def seal_project(
     propensities: Chances = None,
     seed: bytes | None = None,
 ) -> str:
-    """Draw everything random from a new seed (or ``seed``, in tests) and commit to it; returns the
-    root of the routes. ``propensities`` are chances of each class by item, for targeted routing
-    (:func:`noracle.accuracy.route_items`); default uniform.
+    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root.
+
+    ``propensities`` are chances of each class by item (:func:`noracle.accuracy.route_items`).
     """
     hold(work, project, "draft")
     root, drawn, finish = _drawn(work, project, propensities, seed)
@@ -446,9 +435,7 @@ def seal_project(
 
 
 def seal_in_steps(store: Store, project: int, *, actor: str, propensities: Chances = None) -> str:
-    """As :func:`seal_project`, while others go on writing: the project is a draft until the last,
-    short step, whatever happens before.
-    """
+    """As :func:`seal_project`, in steps: the project is a draft until the last, short one."""
     with _Steps(store, project) as steps:
         root, drawn, finish = store.read_now(lambda w: _drawn(w, project, propensities, None))
         for sql, rows in drawn:
@@ -506,9 +493,7 @@ def _drawn(
 def _place_system(
     work: Work, project: int, system: int, name: str, answers: Answers, **about: Any
 ) -> None:
-    """Log what a system answered, with whatever else is known of it; it is late if it comes after
-    an answer.
-    """
+    """Log what a system answered; it is late if it comes after an answer."""
     actor, now, sha256 = about.pop("actor"), about.pop("now"), answers_hash(answers)
     payload = {"name": name, "sha256": sha256, "n": len(answers), **about}
     at = work.log(project, "system-added", payload, actor=actor, at=now)
@@ -532,9 +517,7 @@ def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
 
 
 def published(work: Work, slug: str) -> dict[str, Any]:
-    """State, commitment, root, and the head of the chain at closing (None before): what is to be
-    published. Read it through ``store.read_chained``.
-    """
+    """What is to be published: state, commitment, root, head at closing; by ``read_chained``."""
     row = project_row(work, slug)
     found = work.one(SQL.closed_head, project=row["id"]) or {"hash": None}
     keys = ("slug", "state", "commitment", "root")
@@ -549,9 +532,7 @@ def new_salt() -> str:
 def commit_system(
     work: Work, project: int, name: str, commitment: str, *, actor: str, now: float
 ) -> None:
-    """Commit to a system's answers (:func:`noracle.collect.chain.salted_hash`) before there is any
-    answer; :func:`add_system` reveals them at any time.
-    """
+    """Commit to answers (``chain.salted_hash``) before any; :func:`add_system` reveals them later."""
     spec = read_spec(hold(work, project, "sealed", "open")["spec"])
     late = spec.protocol == "grade"
     Conflict.unless(not late, "Answers that are graded must be there when the project is sealed.")
@@ -703,9 +684,7 @@ def _count(work: Work, sql: str, **values: object) -> int:
 
 
 def my_progress(work: Work, project: int, person: int, *, day: float) -> dict[str, int]:
-    """All that an annotator may know: own answers, those since the time ``day``, and the questions
-    left in their pools.
-    """
+    """All that an annotator may know: own answers, those since ``day``, questions left in their pools."""
     who = {"project": project, "person": person}
     given = work.one(SQL.answers_given, day=day, **who) or {"n": 0, "today": 0}
     left = _count(work, SQL.questions_left, **who)

@@ -70,8 +70,6 @@ def _trusted(parts: urllib.parse.SplitResult, trusted: Collection[str]) -> bool:
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the open network.
 
-    Examples
-    --------
     >>> [is_public(ip) for ip in ("8.8.8.8", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False]
     """
@@ -126,8 +124,6 @@ def sign(secret: str, body: bytes, *, at: int) -> str:
 def signature_fits(secret: str, header: str, body: bytes, *, now: float, late: float = 300) -> bool:
     """For who is called: whether a body came from us, not longer ago than ``late`` seconds.
 
-    Examples
-    --------
     >>> signature_fits("s", sign("s", b"{}", at=100), b"{}", now=130.0)
     True
     """

@@ -75,10 +75,7 @@ class Work(Protocol):
         """All statements of a file, inside this transaction."""
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
-        """Append an event; it is chained before anybody can export it.
-
-        Returns the time under which it stands: ``at``, unless the clock stepped back.
-        """
+        """Append an event; returns the time under which it stands: ``at``, unless the clock stepped back."""
 
 
 class Store(Protocol):
@@ -158,9 +155,7 @@ class Store(Protocol):
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.health_now)
 
     def health_now(self) -> str:
-        """What keeps the store from writing, in words; empty if nothing does. After a failure one
-        small write tries again.
-        """
+        """What keeps the store from writing, in words; after a failure one small write tries again."""
         self.read_now(lambda work: work.one("SELECT 1 AS one"))
         if self._trouble:
             with contextlib.suppress(Unavailable):
@@ -209,8 +204,6 @@ class Migration(NamedTuple):
 def migrations(dialect: Dialect, folder: Path = FOLDER) -> list[Migration]:
     """The migrations of a database, in order.
 
-    Examples
-    --------
     >>> [m.name for m in migrations("sqlite")][:1]
     ['first']
     """
@@ -242,10 +235,9 @@ def schema_version(work: Work) -> int:
 
 
 def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
-    """Bring the database to the newest version, or to version ``to``; returns it.
+    """Bring the database to the newest version, or to ``to``; returns it. A newer one is refused.
 
-    ``work`` must be a transaction that holds the lock of the database's writers. A database that is
-    newer than this code is refused.
+    ``work`` must hold the lock of the database's writers.
     """
     steps = migrations(work.dialect, folder)
     at = schema_version(work)

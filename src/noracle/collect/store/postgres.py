@@ -84,8 +84,6 @@ class _Number(Loader):
 def translate(sql: str) -> str:
     """``:name`` as psycopg writes it.
 
-    Examples
-    --------
     >>> translate("SELECT ':x', a::text FROM t WHERE b = :b AND c LIKE '5%'")
     "SELECT ':x', a::text FROM t WHERE b = %(b)s AND c LIKE '5%%'"
     """
@@ -153,9 +151,7 @@ def check_durable(connection: Connection) -> None:
 
 
 def chain(connection: Connection, project: int) -> None:
-    """Number and hash the events that are not chained yet, in the order in which they came; none
-    stands under an earlier time than the one before it.
-    """
+    """Number and hash loose events in the order in which they came; times never go back."""
     while True:
         with connection.transaction():
             connection.execute(_LOCK, (CHAIN_LOCK, project))
@@ -379,10 +375,8 @@ class PostgresStore(Store):
     def _retried(
         self, once: Callable[[Connection], Value], *, again: Callable[[], bool] = lambda: True
     ) -> Value:
-        """Run a transaction; again after a deadlock, and once where the connection was lost.
-
-        Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped,
-        and the second try opens a new one.
+        """Run a transaction; again after a deadlock, and once where the connection was lost: those that
+        waited unused are dead after a restart of PostgreSQL, and are dropped.
         """
         lost = False
         for left in reversed(range(_TRIES)):

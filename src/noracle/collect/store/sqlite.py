@@ -84,8 +84,7 @@ Cursors = dict[int, dict[int, int]]
 class SqliteWork(Work):
     """One transaction. Events are chained here; heads are written with the next statement.
 
-    ``cursors`` is the hot path's memory, by project and person: no open question below this place
-    is for the person. It only saves time.
+    ``cursors`` saves time: by project and person, no open question below this place is for them.
     """
 
     dialect: Dialect = "sqlite"

@@ -99,9 +99,7 @@ class Guard:
         return None
 
     async def _most(self, scope: Scope) -> int:
-        """Bytes that a request may have: many only of a file for a project that its sender manages,
-        which is looked up before anything is read.
-        """
+        """Bytes that a request may have: many only of a file from a manager, who is looked up first."""
         settings, match = self._settings, _UPLOADS.fullmatch(scope["path"])
         length = Headers(scope=scope).get("content-length", "")
         small = length.isdecimal() and int(length) <= settings.max_body
@@ -156,9 +154,7 @@ def _problem(scope: Scope, status: int, detail: str, headers: dict[str, str]) ->
 
 
 async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
-    """Send a refusal at once, then throw away for a moment what still comes: who is cut off while
-    sending does not read why.
-    """
+    """Send a refusal at once, then drop what still comes: who is cut off while sending does not read."""
     await send(
         {
             "type": "http.response.start",
@@ -276,7 +272,7 @@ async def _reply(
         return RedirectResponse("/sign-in", status_code=303)
     web = web_of(request)
     try:
-        page = await Page.visit(web, request, signed_in=False)
+        page = await Page.visit(request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)
         token, fresh = security.visitor(request, web.settings)
         session = access.token_hash(token)
@@ -285,7 +281,8 @@ async def _reply(
     title = _in_words(status, page)
     shown = request.scope.get("noracle.request", "") if status >= 500 else ""
     about = {"title": title, "detail": detail, "request_id": shown}
-    response = page.render("message.html", status=status, back=address, back_words=said, **about)
+    page.status = status
+    response = page.render("message.html", back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}
     response.headers.update({**headers, **swap})
     return response

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from noracle._version import __version__
-from noracle.collect.errors import CollectError, Forbidden, NotFound, Refused, SignedOut, Throttled
+from noracle.collect.errors import Forbidden, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
 from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
@@ -35,8 +35,6 @@ _MOST = 10_000
 class Buckets:
     """A bucket per key that fills at ``per_minute / 60`` a second and holds ``per_minute``.
 
-    Examples
-    --------
     >>> buckets = Buckets(per_minute=2)
     >>> buckets.take("a", now=0.0), buckets.take("a", now=0.0)
     (None, None)
@@ -74,11 +72,8 @@ _EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
-    """What one server process counted since it started. Routes are templates, so no name of a
-    project stands here.
+    """What one server process counted since it started, by template of the route, never by name.
 
-    Examples
-    --------
     >>> metrics = Metrics()
     >>> metrics.request("GET", "/healthz", 200, 0.002)
     >>> 'noracle_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics.text()
@@ -181,8 +176,7 @@ class Web:
     async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
         """Count an attempt before anything is looked up; returns what a success makes good again.
 
-        A device in which the person signed in before is counted alone: whoever guesses from
-        elsewhere slows the guesses from elsewhere, and not the person.
+        A known device of the person is counted alone, so that guesses from elsewhere slow only others.
         """
         limit, now = self.settings.sign_ins, time.time()
         name = people.email_key(account)
@@ -266,10 +260,7 @@ class Web:
     async def join(
         self, token: str, caller: Newcomer, *, password: str, **account: str
     ) -> tuple[Started, Member]:
-        """Join as a new person (``email``, ``name``, ``locale``), or with the account of this e-mail.
-
-        Returns a session too.
-        """
+        """Join as a new person (``email``, ``name``, ``locale``), or with this account; and a session."""
         await self.invitation(token)
         good = await self._attempt(account["email"], caller)
         found = await self.store.read(people.find_person, account["email"])
@@ -448,8 +439,3 @@ def number(text: object, name: str) -> int:
     if isinstance(text, str) and re.fullmatch(r"[0-9]{1,15}", text):
         return int(text)
     raise Refused(f"{name} must be a whole number.")
-
-
-def status_of(error: Exception) -> int:
-    """The HTTP status of something that was refused on purpose."""
-    return error.status if isinstance(error, CollectError) else 422

@@ -20,16 +20,9 @@ from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
 from noracle.collect.store.base import SQL, Row, Work
-from noracle.collect.web.api import (
-    ONLY_MANAGERS,
-    STEPS,
-    add_upload,
-    adding,
-    create_project,
-    everybody,
-    spec_of,
-)
-from noracle.collect.web.core import Web, number, status_of
+from noracle.collect.web import api
+from noracle.collect.web.api import ONLY_MANAGERS, STEPS
+from noracle.collect.web.core import Web, number
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -73,7 +66,7 @@ def spec_from(form: Fields) -> ProjectSpec:
         {"name": name.strip(), "guideline": guide.strip().replace("\\n", "\n")}
         for name, _, guide in (line.partition("|") for line in lines if line.strip())
     ]
-    return spec_of(values)
+    return api.spec_of(values)
 
 
 @router.get("/new")
@@ -91,12 +84,11 @@ async def new(page: Visit) -> Response:
     slug, name = text(form, "slug"), text(form, "name")
     try:
         spec = spec_from(form)
-        made = await create_project(page, slug=slug, name=name, spec=spec)
+        made = await api.create_project(page, slug=slug, name=name, spec=spec)
     except Forbidden:
         raise
     except CollectError as error:
-        status, fields = status_of(error), _sent(form)
-        return page.render("new.html", status=status, fields=fields, error=str(error))
+        return page.refused(error).render("new.html", fields=_sent(form))
     return page.go(f"/p/{made['slug']}/setup")
 
 
@@ -109,18 +101,6 @@ def _sent(form: Fields) -> dict[str, str]:
 @router.get("/p/{slug}/setup")
 async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
     """The state of the set-up; with ``?preview=seal`` (``close``) what sealing (closing) would do."""
-    return await _setup(page, slug, preview=preview)
-
-
-async def _setup(
-    page: Visit,
-    slug: str,
-    *,
-    preview: str = "",
-    status: int = 200,
-    error: str = "",
-    fields: dict[str, str] | None = None,
-) -> Response:
     member = await page.member(slug)
     project = member.project
 
@@ -137,12 +117,10 @@ async def _setup(
 
     return page.render(
         "setup.html",
-        status=status,
         member=member,
         groups=_group_names(page, member),
-        fields=fields or form_of(member.spec),
+        fields=form_of(member.spec),
         closing=preview == "close" and member.state == "open",
-        error=error,
         moment=moment,
         **await page.web.store.read(op),
     )
@@ -178,8 +156,8 @@ async def change(page: Visit, slug: str) -> Response:
         else:
             raise Refused("do must be spec, seal, open, close, undo, webhook or no-webhook.")
     except CollectError as error:
-        fields = _sent(form) if do == "spec" else None
-        return await _setup(page, slug, status=status_of(error), error=str(error), fields=fields)
+        written = {"fields": _sent(form)} if do == "spec" else {}
+        return await setup_page(page.refused(error, **written), slug)
     return page.go(f"/p/{slug}/setup")
 
 
@@ -189,11 +167,7 @@ _SHOWN = 5
 @router.get("/p/{slug}/items")
 async def items_page(page: Visit, slug: str) -> Response:
     """The columns of the file that waits, and its first items as they will be shown."""
-    return await _items(page, slug, dict(page.request.query_params))
-
-
-async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Response:
-    member = await page.member(slug)
+    member, wishes = await page.member(slug), page.request.query_params
     file = await page.web.store.read(projects.upload_of, member)
     if file is None:
         return page.go(f"/p/{slug}/setup")
@@ -262,7 +236,7 @@ async def items(page: Visit, slug: str) -> Response:
             raise Refused("file must be chosen.")
         columns = _columns(form)
         upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
-        await add_upload(page, slug, upload)
+        await api.add_upload(page, slug, upload)
     await page.change(slug, projects.keep_upload, None)
     return page.go(f"/p/{slug}/setup")
 
@@ -275,7 +249,7 @@ async def systems(page: Visit, slug: str) -> Response:
     name, file = text(form, "name", most=200), _file(form)
     about: Any = {"spec": spec, "name": file.name, "system": "system"}
     found = await page.web.parsed(formats.read_answers, file.data, **about)
-    await page.change(slug, adding, name, found.get("system", {}))
+    await page.change(slug, api.adding, name, found.get("system", {}))
     return page.go(f"/p/{slug}/setup")
 
 
@@ -358,30 +332,22 @@ def day(at: float) -> str:
 @router.get("/p/{slug}/people")
 async def people_page(page: Visit, slug: str) -> Response:
     """Members and open invitations."""
-    return await _people(page, slug)
-
-
-async def _people(
-    page: Visit, slug: str, *, status: int = 200, link: str = "", error: str = ""
-) -> Response:
     member = await page.member(slug)
 
     def op(work: Work) -> dict[str, Any]:
-        return {**everybody(work, member), "comments": comments_of(work, member.project)}
+        return {**api.everybody(work, member), "comments": comments_of(work, member.project)}
 
     found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
     return page.render(
         "people.html",
-        status=status,
         member=member,
         **found,
         number=_number,
         roles=roles,
         groups=_group_names(page, member),
-        link=link,
-        error=error,
         day=day,
+        link="",
     )
 
 
@@ -398,12 +364,14 @@ async def change_people(page: Visit, slug: str) -> Response:
             await page.change(slug, people.remove_member, alias)
         elif do == "reset":
             token = await page.change(slug, people.reset_link, alias)
-            return await _people(page, slug, link=page.web.link("reset", token))
+            page.told = {"link": page.web.link("reset", token)}
         else:
             token = await page.change(slug, people.invite, **_invitation(form))
-            return await _people(page, slug, link=page.web.link("join", token))
+            page.told = {"link": page.web.link("join", token)}
     except CollectError as error:
-        return await _people(page, slug, status=status_of(error), error=str(error))
+        page.refused(error)
+    if page.told:
+        return await people_page(page, slug)
     return page.go(f"/p/{slug}/people")
 
 

@@ -71,8 +71,6 @@ class WebSettings:
         Hosts (``name`` or ``name:port``) that webhooks may call although they are private or
         without TLS.
 
-    Examples
-    --------
     >>> WebSettings(base_url="http://127.0.0.1:8000", secure=False, key=bytes(range(32))).cookie
     'noracle'
     >>> sorted(WebSettings(base_url="https://labels.example.org", secure=True, key=bytes(range(32))).origins)
@@ -126,9 +124,7 @@ class WebSettings:
 
     @property
     def guest(self) -> str:
-        """Name of the cookie of somebody without a session. It is another one, because a link from
-        elsewhere brings no cookies and must not replace the session.
-        """
+        """Cookie of a visitor: another name, as links from elsewhere must not replace the session."""
         return f"{self.cookie}-guest"
 
     @property
@@ -250,8 +246,6 @@ def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str
     (which is "null" for forms under our own Referrer-Policy, so it decides alone only where the
     other is missing). A program that sends neither has no cookies to abuse.
 
-    Examples
-    --------
     >>> settings = WebSettings(base_url="http://127.0.0.1:8000", secure=False, key=bytes(range(32)))
     >>> refused_origin(settings, "POST", {"origin": "https://evil.example"})
     'The request came from another site.'

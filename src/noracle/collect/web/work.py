@@ -91,9 +91,7 @@ def show(
 
 
 def visible(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator may know of an item: neither whether it tests their attention, nor whose
-    answer it shows.
-    """
+    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
     keys = ("text", "markdown", "image", "options", "reply")
     return {key: content[key] for key in keys if key in content}
 
