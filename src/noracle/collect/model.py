@@ -247,7 +247,7 @@ class SealedRoute(NamedTuple):
     propensity: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class HeldQuestion:
     """A question as its person may see it; ``key`` makes a repeated answer harmless."""
 
@@ -272,6 +272,15 @@ class SentAnswer(TypedDict):
     shown_at: float
     client_ms: int | None
     want_next: bool
+
+
+class Amended(TypedDict):
+    """Another value for an answer."""
+
+    answer: int
+    key: str
+    value: str
+    now: float
 
 
 class Given(SentAnswer):

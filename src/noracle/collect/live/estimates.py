@@ -22,7 +22,18 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live import records
-from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Point, Project, Real, Rows, Whole
+from noracle.collect.live.records import (
+    MAIN,
+    NO,
+    UNSURE,
+    YES,
+    Point,
+    Project,
+    Real,
+    Rows,
+    SystemView,
+    Whole,
+)
 from noracle.collect.model import OTHER, ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -34,6 +45,7 @@ from noracle.superhuman import estimate_agreement
 _MOST_SETS = 40
 _LONGER = 1.4
 _ROUNDING = 1e-12
+Rates = tuple[Estimate, Estimate] | None
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
@@ -164,11 +176,9 @@ def tallies_of(
     return AccuracyCounts(tallies=dict(tallies), items={place: n}, answered={place: answered})
 
 
-def _tally(
-    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None
-) -> Tally:
+def _tally(place: Place, said: Verdict, answered: bool, hit: bool, chance: float | None) -> Tally:
     inverse = None if chance is None else hit / chance
-    return tally(place, verdict, hit=hit, answered=answered, inverse=inverse)
+    return tally(place, said, hit=hit, answered=answered, inverse=inverse)
 
 
 def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
@@ -191,9 +201,9 @@ def partitioned_view(
     name: str,
     *,
     checks: Sequence[Check] = (),
-    rates: tuple[Estimate, Estimate] | None = None,
+    rates: Rates = None,
     points: int = 16,
-) -> records.SystemView:
+) -> SystemView:
     """A system in a partitioned project, uniform or targeted, or in one of grades."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
     main = project.rows.of(MAIN)
@@ -216,18 +226,13 @@ def partitioned_view(
     rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
     ends = partitioned_limits(main, answers, spec, prefix)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
-    view = records.SystemView(
-        name=name, estimate=estimate, worst=worst, best=best, absent_share=absent
-    )
+    view = SystemView(name=name, estimate=estimate, worst=worst, best=best, absent_share=absent)
     if recorded or spec.draws > 1:
         return view
     error, share = (1 - spec.confidence) / 2, _share(main, answers)
-    return dataclasses.replace(
-        view,
-        fixed=_fixed(project, name, main, population),
-        corrected=corrected(name, main, answers, opened, spec, rates),
-        path=_path(whole, answers, k, share, error, estimate, points),
-    )
+    path = _path(whole, answers, k, share, error, estimate, points)
+    line, fixed = corrected(name, main, answers, opened, spec, rates), _fixed(project, name, main)
+    return dataclasses.replace(view, fixed=fixed, corrected=line, path=path)
 
 
 def asked_once(main: Rows, answers: Whole) -> Rows:
@@ -242,7 +247,7 @@ def asked_once(main: Rows, answers: Whole) -> Rows:
     return dataclasses.replace(main, pool=asked, value=verdict).where(first)
 
 
-def grade_view(project: Project, name: str, **how: Any) -> records.SystemView:
+def grade_view(project: Project, name: str, **how: Any) -> SystemView:
     """A system whose answers are graded; with all different answers asked about, a grade each.
 
     Where some are drawn, a grade weighs one over the chance of its question: items on which systems
@@ -409,24 +414,22 @@ def _path(
     return (*points, Point(n=n, value=now.value, low=now.low, high=now.high))
 
 
-def _fixed(project: Project, name: str, main: Rows, population: Whole) -> Estimate | None:
+def _fixed(project: Project, name: str, main: Rows) -> Estimate | None:
     """The fixed-n interval over the first ``planned_n`` questions, once all are answered."""
     spec, n = project.spec, project.spec.planned_n
     if n is None or n > len(main.item) or not main.done[:n].all():
         return None
     rows = main.where(np.arange(n))
-    counts = tallies_of(name, rows, project.answers[name], spec.n_classes, population)
+    counts = tallies_of(name, rows, project.answers[name], spec.n_classes, main.items)
     parts = (tuple(part.items()) for part in (counts.tallies, counts.items, counts.answered))
     return _exact(*parts, spec.confidence)
 
 
+Pairs = tuple[tuple[Any, int], ...]
+
+
 @functools.lru_cache(maxsize=256)
-def _exact(
-    tallies: tuple[tuple[Tally, int], ...],
-    items: tuple[tuple[Place, int], ...],
-    answered: tuple[tuple[Place, int], ...],
-    confidence: float,
-) -> Estimate:
+def _exact(tallies: Pairs, items: Pairs, answered: Pairs, confidence: float) -> Estimate:
     """Remembered for later looks; with many labels and unsure ones the corners of the anytime interval."""
     counts = AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
     unsure = counts.total(verdict="unsure")
@@ -448,7 +451,7 @@ def corrected(
     answers: Whole,
     opened: Whole,
     spec: ProjectSpec,
-    rates: tuple[Estimate, Estimate] | None,
+    rates: Rates,
 ) -> Estimate | None:
     """The value if verdicts are wrong at the rates seen on gold or panel items.
 
@@ -511,27 +514,18 @@ def make_estimate(
         kind = Kind.HEURISTIC
         promise &= Guarantee(kind=kind, error_rate=0.0, anytime=True, assumptions=failed)
     broken = ("no accuracy fits these answers: an assumption is broken",)
-    return Estimate(
-        quantity=quantity,
-        subject=name,
-        value=value,
-        low=ends.low,
-        high=ends.high,
-        confidence=spec.confidence,
-        reason=reason,
-        method=method,
-        interval="anytime",
-        guarantee=promise,
-        counts=counts.summary() if counts is not None else {},
-        notes=broken if ends.empty else (),
-    )
+    counted = counts.summary() if counts is not None else {}
+    about: Any = {"confidence": spec.confidence, "method": method, "interval": "anytime"}
+    about |= {"quantity": quantity, "subject": name, "reason": reason, "counts": counted}
+    about |= {"guarantee": promise, "notes": broken if ends.empty else ()}
+    return Estimate(value=value, low=ends.low, high=ends.high, **about)
 
 
 UNTOLD = "answers made without the verdicts"
 LATE = "uploaded after answers"
 
 
-def timed(view: records.SystemView, *, late: bool) -> records.SystemView:
+def timed(view: SystemView, *, late: bool) -> SystemView:
     """The view, with what is known of when the system came; a late one promises nothing."""
     told = "the events say that it came before the first answer, or was committed to"
     rest = Assumption(name=UNTOLD, status="by-design", detail=told)
@@ -574,7 +568,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 def judge_all_view(
     project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
-) -> records.SystemView:
+) -> SystemView:
     """A system where m random classes are shown and each is judged.
 
     A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
@@ -601,7 +595,7 @@ def judge_all_view(
     estimate = make_estimate(spec, name, now.value, ends, method, reason, **how)
     worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
     path = (*path, now) if len(first) > 1 and points > 1 else ()
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
 
 
 def shown_verdicts(rows: Rows, answers: Whole) -> tuple[Whole, Rows]:
@@ -618,7 +612,7 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
     return unsure_limits(yes, no, unsure, error)
 
 
-def pick_wrong_view(project: Project, name: str) -> records.SystemView:
+def pick_wrong_view(project: Project, name: str) -> SystemView:
     """A system where people rule out a shown class; rests on an assumption that people rarely keep."""
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used, law = _share(main, answers), _prefix(main), law_of("no", spec.n_classes)
@@ -641,7 +635,7 @@ def pick_wrong_view(project: Project, name: str) -> records.SystemView:
     method, value = "ruled-out classes, if picked uniformly", score(wrong, n)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
@@ -651,17 +645,15 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
     votes = np.zeros((len(items), k), dtype=np.int64)
     said = main.value >= 0
     np.add.at(votes, (place[said], main.value[said]), 1)
-    missing, unsure = (
-        np.bincount(place[main.value == v], minlength=len(items))
-        for v in (records.UNANSWERED, UNSURE)
-    )
+    parts, n = (main.value == records.UNANSWERED, main.value == UNSURE), len(items)
+    missing, unsure = (np.bincount(place[part], minlength=n) for part in parts)
     complete = missing == 0
     return votes[complete], items[complete], unsure[complete]
 
 
 def ordinary_view(
     project: Project, name: str, votes: Whole, items: Whole, unsure: Whole
-) -> records.SystemView:
+) -> SystemView:
     """How often a rating is the system's answer; certificates are made from the export."""
     given, spec = project.answers[name][items], project.spec
     answered = (given >= 0) & (given < votes.shape[1])
@@ -678,7 +670,7 @@ def ordinary_view(
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def agreement_of(votes: Whole, confidence: float) -> Estimate | None:

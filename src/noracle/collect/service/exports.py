@@ -29,7 +29,7 @@ from noracle.collect.archive import (
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import FORMULA, tasks_of
 from noracle.collect.model import OTHER, ProjectSpec, SealedRoute, read_spec
-from noracle.collect.service.access import Member, project_of
+from noracle.collect.service.access import project_of
 from noracle.collect.service.answers import final_answers, recent
 from noracle.collect.service.projects import Reply, item_of
 from noracle.collect.store.base import SQL, Work
@@ -389,8 +389,3 @@ def export_one(
         return name, "application/zip" if kind == "archive" else "application/json", data
     slug = str(project_of(work, project)["slug"])
     return f"{slug}-{kind}.zip", "application/zip", zip_bytes(files)
-
-
-def log_export(work: Work, member: Member, kind: str, *, now: float) -> None:
-    """Log that somebody took an export."""
-    work.log(member.project, "exported", {"format": kind}, actor=member.alias, at=now)

@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, Unpack
 
 from noracle.collect.errors import Unavailable
-from noracle.collect.model import Answered, Given, HeldQuestion
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion
 from noracle.errors import ArgumentError, require
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -88,9 +88,9 @@ class Store(Protocol):
     _answer: Callable[..., Answered]
     _amend: Callable[..., Answered]
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> Awaitable[Value]: ...
+    def _put(self, op: Callable[[Any], Value]) -> Future[Value]: ...
+
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]: ...
 
     async def write(
         self,
@@ -100,6 +100,7 @@ class Store(Protocol):
         **about: Sent.kwargs,
     ) -> Value:
         """``op(work, …)`` in a transaction that is on the disk when this returns."""
+        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
 
     async def read(
         self,
@@ -126,22 +127,17 @@ class Store(Protocol):
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
         """As ``read_chained``, for callers without an event loop."""
 
-    async def next_question(
-        self, token_hash: str, project: int, *, now: float
-    ) -> HeldQuestion | None:
+    async def next_question(self, token_hash: str, project: int, now: float) -> HeldQuestion | None:
         """The question that this session's person holds, else the next one of their pools."""
-        return await self._soon(self._next, token_hash, project, now=now)
+        return await asyncio.wrap_future(self._soon(self._next, token_hash, project, now=now))
 
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer to a question that the person holds; a key counts once."""
-        return await self._soon(self._answer, token_hash, project, **given)
+        return await asyncio.wrap_future(self._soon(self._answer, token_hash, project, **given))
 
-    async def amend(
-        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
-    ) -> Answered:
+    async def amend(self, token_hash: str, project: int, **given: Unpack[Amended]) -> Answered:
         """Append a revision of the person's own last answer."""
-        given = {"answer": answer, "key": key, "value": value, "now": now}
-        return await self._soon(self._amend, token_hash, project, **given)
+        return await asyncio.wrap_future(self._soon(self._amend, token_hash, project, **given))
 
     def chain(self, project: int) -> None:
         """Chain the events that are not chained yet."""

@@ -8,7 +8,6 @@ process is first; an export waits for that (:meth:`PostgresStore.read_chained`).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -21,16 +20,16 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Concatenate, Unpack
+from typing import Any, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import SKEW, STEPPED, ClockStep, event_hash
-from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import CLOSED, Dialect, Payload, Sent, Store, Value, Work
+from noracle.collect.store.base import CLOSED, Dialect, Payload, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
 from noracle.files import canonical
 
@@ -118,9 +117,8 @@ class PostgresWork(Work):
         """Append an event; answers that are on their way come before it, later ones after it."""
         self.connection.execute(_LOCK, (PROJECT_LOCK, project))
         last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
-        step = (
-            ClockStep(last, low) if low < last - SKEW else None
-        )  # it is told when that is chained
+        # It is told when that is chained.
+        step = ClockStep(last, low) if low < last - SKEW else None
         at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
             self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
@@ -318,16 +316,8 @@ class PostgresStore(Store):
             else:
                 self._free.put(connection)
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
-        """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        run = asyncio.get_running_loop().run_in_executor
-        return await run(self._writers, self.write_now, lambda work: op(work, *sent, **about))
+    def _put(self, op: Callable[[Any], Value]) -> Future[Value]:
+        return self._writers.submit(self.write_now, op)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
@@ -393,18 +383,15 @@ class PostgresStore(Store):
                 lost = True
         raise ArgumentError("op must end.")  # pragma: no cover - the loop returns or raises
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> asyncio.Future[Value]:
-        call = functools.partial(hot, *sent, **given)
-        return asyncio.get_running_loop().run_in_executor(self._hot, call)
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]:
+        return self._hot.submit(hot, *sent, **given)
 
     def _drop_idle(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
 
-    def _next(self, token_hash: str, project: int, *, now: float) -> HeldQuestion | None:
+    def _next(self, token_hash: str, project: int, now: float) -> HeldQuestion | None:
         hot.check_form("-", "", now)
         spec = self._spec(project)
         seconds = spec.lease_seconds if spec else 0.0
@@ -424,9 +411,8 @@ class PostgresStore(Store):
         kept = Answered(answer=number, question=question, revision=revision, again=again)
         return kept if row[0] is None else dataclasses.replace(kept, next=_asked(project, row))
 
-    def _amend(
-        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
-    ) -> Answered:
+    def _amend(self, token_hash: str, project: int, **given: Unpack[Amended]) -> Answered:
+        answer, key, value, now = given["answer"], given["key"], given["value"], given["now"]
         hot.check_form(key, value, now, question=answer)
         spec = self._spec(project)
         rules = (hot.form_of(spec), spec.trap) if spec else ("", False)

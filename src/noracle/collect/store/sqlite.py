@@ -7,7 +7,6 @@ Several writers on one file are slower than one, and their slowest calls far slo
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -22,39 +21,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
+from noracle.collect import errors, model
 from noracle.collect.chain import STEPPED, ClockStep, clamped, event_hash
-from noracle.collect.errors import (
-    Conflict,
-    Damaged,
-    Forbidden,
-    NotFound,
-    Refused,
-    SignedOut,
-    Unavailable,
-)
-from noracle.collect.model import (
-    UNDO_SECONDS,
-    Answered,
-    Given,
-    HeldQuestion,
-    ProjectSpec,
-    fits,
-    read_spec,
-    replies_in,
-)
-from noracle.collect.store.base import (
-    CLOSED,
-    SQL,
-    Dialect,
-    Payload,
-    Sent,
-    Store,
-    Value,
-    Work,
-    migrate,
-)
+from noracle.collect.errors import Conflict, Damaged, Forbidden, NotFound, Refused, Unavailable
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, fits
+from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
 from noracle.files import canonical
 
@@ -222,25 +195,15 @@ def new_key() -> str:
 
 def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -> HeldQuestion:
     """The row (question, item, shown, lease, content, options) as its person may see it."""
-    question, item, shown, lease, text, options = row[:6]
+    question, item, shown, lease, text, order = row[:6]
     content = json.loads(text)
     content.pop("attention", None)  # that an item tests their attention is not for their eyes
     if "answers" in content:  # nor whose answer it is
-        replies, number = replies_in(content), _numbers(shown)[0]
+        replies, number = model.replies_in(content), _numbers(shown)[0]
         content["reply"] = number if number in replies else replies[number]
         del content["answers"]
-    return HeldQuestion(
-        question=question,
-        project=project,
-        item=item,
-        content=content,
-        options=None if options is None else _numbers(options),
-        shown=_numbers(shown),
-        lease=lease,
-        lease_until=until,
-        done=done,
-        key=key,
-    )
+    options, classes = None if order is None else _numbers(order), _numbers(shown)
+    return HeldQuestion(question, project, item, content, options, classes, lease, until, done, key)
 
 
 def form_of(spec: ProjectSpec) -> str:
@@ -264,22 +227,20 @@ def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Aske
     """Who asks; refuses everybody who is no annotator of the project."""
     row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
     if row is None:
-        raise SignedOut
+        raise errors.SignedOut
     person, role, alias, state, spec = row
     NotFound.unless(role is not None, MESSAGES["project"])
     Forbidden.unless(role == "annotator", MESSAGES["role"])
-    return _Asker(person, alias, state, read_spec(spec), project)
+    return _Asker(person, alias, state, model.read_spec(spec), project)
 
 
 def _check_open(who: _Asker) -> None:
     Conflict.unless(who.state == "open", MESSAGES["state"])
 
 
-def next_question(
-    work: SqliteWork, token_hash: str, project: int, *, now: float
-) -> HeldQuestion | None:
+def next_question(work: SqliteWork, token: str, project: int, now: float) -> HeldQuestion | None:
     """The question that the person holds, else the next one."""
-    who = _enter(work, token_hash, project, now)
+    who = _enter(work, token, project, now)
     _check_open(who)
     return _serve(work, who, now)
 
@@ -375,14 +336,15 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         asked = (project, item, place, draw + REASK_STEP, pool, shown, propensity)
-        run(SQL.hot_reask, (*asked, now + UNDO_SECONDS))  # leased to nobody until this is final
+        run(
+            SQL.hot_reask, (*asked, now + model.UNDO_SECONDS)
+        )  # leased to nobody until this is final
     return kept
 
 
-def amend(
-    work: SqliteWork, token: str, project: int, *, answer: int, key: str, value: str, now: float
-) -> Answered:
+def amend(work: SqliteWork, token: str, project: int, **given: Unpack[Amended]) -> Answered:
     """Append a revision of the person's last answer."""
+    answer, key, value, now = given["answer"], given["key"], given["value"], given["now"]
     check_form(key, value, now, question=answer)
     who = _enter(work, token, project, now)
     run = work.connection.execute
@@ -533,16 +495,6 @@ class SqliteStore(Store):
         self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
         self._writer.start()
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
-        """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
-
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
         rule = "op must not call the store again; use the transaction that it was given."
@@ -553,10 +505,8 @@ class SqliteStore(Store):
     _answer = staticmethod(answer)
     _amend = staticmethod(amend)
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> asyncio.Future[Value]:
-        return asyncio.wrap_future(self._put(lambda work: hot(work, *sent, **given), hot=True))
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]:
+        return self._put(lambda work: hot(work, *sent, **given), hot=True)
 
     def _put(self, op: Callable[[Any], Value], *, hot: bool = False) -> Future[Value]:
         future: Future[Value] = Future()

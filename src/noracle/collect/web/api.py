@@ -20,7 +20,7 @@ from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
 from noracle.collect.service import access, people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
-from noracle.collect.store.base import Work
+from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Requester, Web
 from noracle.collect.web.page import export_response, language_of, web_of
@@ -445,7 +445,7 @@ async def project(slug: str, ask: Ask) -> Any:
             "spec": member.spec.to_dict(),
             "progress": projects.progress(work, member.project),
             "systems": projects.systems_of(work, member.project),
-            "imports": projects.imports_of(work, member.project),
+            "imports": work.all(SQL.imports, project=member.project),
         }
 
     return await ask.web.store.read_chained(member.project, op)

@@ -305,7 +305,7 @@ class Web:
         """The estimates and checks, at most two seconds old; the look is logged first."""
         from noracle.collect.live import live_view
 
-        await self.store.write(projects.log_look, member, now=time.time())
+        await self.store.write(projects.note, member, "look", now=time.time())
         self.metrics.event("look")
         async with self._live_locks.setdefault(member.project, asyncio.Lock()):
             then, view = self._live.get(member.project) or (0.0, None)

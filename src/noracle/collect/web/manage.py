@@ -107,7 +107,7 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
     def op(work: Work) -> dict[str, Any]:
         drawn = preview == "seal" and member.state == "draft"
         return {
-            "imports": projects.imports_of(work, project),
+            "imports": work.all(SQL.imports, project=project),
             "webhooks": webhooks.webhooks_of(work, project),
             "project": projects.project_row(work, slug),
             "progress": projects.progress(work, project),
@@ -168,7 +168,7 @@ _SHOWN = 5
 async def items_page(page: Visit, slug: str) -> Response:
     """The columns of the file that waits, and its first items as they will be shown."""
     member, wishes = await page.member(slug), page.request.query_params
-    file = await page.web.store.read(projects.upload_of, member)
+    file = await _uploaded(page, member)
     if file is None:
         return page.go(f"/p/{slug}/setup")
     page.slow_down()
@@ -198,6 +198,12 @@ async def items_page(page: Visit, slug: str) -> Response:
         gold=0 if upload is None else sum(item.truth is not None for item in upload.items),
         problem=problem,
     )
+
+
+async def _uploaded(page: Visit, member: Member) -> Row | None:
+    """``name, bytes`` of the member's file that waits until its columns are clear."""
+    who = {"project": member.project, "person": member.person}
+    return await page.web.store.read(lambda work: work.one(SQL.upload, **who))
 
 
 def _part_names(_: Say) -> dict[str, str]:
@@ -231,7 +237,7 @@ async def items(page: Visit, slug: str) -> Response:
         await page.change(slug, projects.keep_upload, (file.name, file.data))
         return page.go(f"/p/{slug}/items")
     if text(form, "do") == "add":
-        found = await page.web.store.read(projects.upload_of, member)
+        found = await _uploaded(page, member)
         if found is None:
             raise Refused("file must be chosen.")
         columns = _columns(form)

@@ -20,6 +20,7 @@ from noracle.collect.model import ProjectSpec
 from noracle.collect.service import access, exports
 from noracle.collect.service.access import MANAGERS, READERS, Person
 from noracle.collect.service.exports import FORMATS
+from noracle.collect.service.projects import note
 from noracle.collect.web import security
 from noracle.collect.web.core import Requester, Web
 
@@ -279,7 +280,7 @@ Visit = Annotated[Page, Depends(_signed_in)]
 async def export_response(ask: Requester, slug: str, kind: str) -> Response:
     """A project as a file to download; that it was taken is logged first."""
     NotFound.unless(kind in FORMATS, "There is no such format.")
-    await ask.change(slug, exports.log_export, kind, roles=READERS)
+    await ask.change(slug, note, "exported", roles=READERS, format=kind)
     project = (await ask.member(slug, READERS)).project
     op = functools.partial(exports.export_one, project=project, kind=kind)
     name, media, data = await ask.web.store.read_chained(project, op)
