@@ -46,14 +46,8 @@ AGAIN = 1000
 Record = dict[str, Any]
 Table = Literal["items", "routes", "answers", "events", "systems", "predictions", "judgements"]
 TABLES: tuple[Table, ...] = get_args(Table)
-KEYS: dict[Table, tuple[str, ...]] = {
-    "items": ("name",),
-    "routes": ("place",),
-    "answers": ("answer",),
-    "events": ("seq",),
-    "systems": ("system",),
-    "predictions": ("system", "item"),
-}
+_KEYS: tuple[tuple[str, ...], ...] = (("name",), ("place",), ("answer",), ("seq",), ("system",))
+KEYS = dict(zip(TABLES, (*_KEYS, ("system", "item")), strict=False))
 """What orders a file, and names a record in it; judgements follow the answers."""
 _MEMBERS = ("project.json", *(f"{name}.jsonl" for name in TABLES))
 _SHAPES = """
@@ -77,8 +71,8 @@ FIELDS: dict[str, dict[str, str]] = {
 """The fields of each file and their kinds; a question mark allows null, a plus is for fields that
 archives of the first format do not have.
 """
-_UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
-_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError, zlib.error)
+_UNREADABLE = (OSError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+_UNREADABLE_TOO = (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
 _BIGGEST = 4 * 2**30
 
 
@@ -160,16 +154,7 @@ def make_archive(
         "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
         "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
         "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
-        "systems": (
-            {
-                "system": name,
-                "sha256": answers_hash(said),
-                "uploaded_at": _float(when[name]["uploaded_at"]),
-                "late": bool(when[name]["late"]),
-                **{key: when[name].get(key) for key in ("commitment", "salt")},
-            }
-            for name, said in known.items()
-        ),
+        "systems": (_system_record(name, said, when[name]) for name, said in known.items()),
         "predictions": (
             {"system": name, "item": item, "answer": answer}
             for name, said in known.items()
@@ -204,6 +189,12 @@ def without_questions(archive: ProjectArchive) -> ProjectArchive:
 
 def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
+
+
+def _system_record(name: str, said: Mapping[str, int | None], row: Mapping[str, Any]) -> Record:
+    told = {"system": name, "sha256": answers_hash(said), "late": bool(row["late"])}
+    told |= {"uploaded_at": _float(row["uploaded_at"])}
+    return {**told, **{key: row.get(key) for key in ("commitment", "salt")}}
 
 
 def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, texts: bool) -> Record:

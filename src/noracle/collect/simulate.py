@@ -15,14 +15,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from noracle.collect.client import (
-    Talk,
-    Unreachable,
-    answer_to,
-    invitation_path,
-    options_of,
-    question_in,
-)
+from noracle.collect import client as sync
+from noracle.collect.client import Unreachable
 from noracle.collect.errors import Throttled
 from noracle.collect.model import Protocol
 from noracle.errors import MissingExtra, require
@@ -32,25 +26,18 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
-__all__ = [
-    "CrowdClient",
-    "Habits",
-    "Invited",
-    "Unreachable",
-    "connect",
-    "crowd",
-    "fingerprint",
-    "reply",
-    "work",
-]
+__all__ = ["CrowdClient", "Habits", "Invited", "Unreachable", "connect", "crowd", "fingerprint"]
+__all__ += ["reply", "work"]
+
+Each = Callable[[], None] | None
 
 
 def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
     """A connection to a server, opened when it is first needed and again when it was lost."""
-    return httpx.AsyncClient(**options_of(base_url, timeout))
+    return httpx.AsyncClient(**sync.options_of(base_url, timeout))
 
 
-class CrowdClient(Talk):
+class CrowdClient(sync.Talk):
     """An annotator's browser without the browser, many in one event loop; see ``client.Client``."""
 
     def __init__(self, base_url: str, *, timeout: float = 30.0, **session: Any) -> None:
@@ -99,19 +86,21 @@ class CrowdClient(Talk):
     async def join(self, invitation: str, *, name: str, email: str, password: str) -> Any:
         """Accept an invitation (its token, or the whole link) as a new person, and begin a session."""
         account = {"name": name, "email": email, "password": password}
-        return self.keep(await self.call("POST", invitation_path(invitation), account))
+        return self.keep(await self.call("POST", sync.invitation_path(invitation), account))
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""
-        return question_in(await self.call("POST", f"/projects/{project}/next", {}, again=True))
+        return sync.question_in(
+            await self.call("POST", f"/projects/{project}/next", {}, again=True)
+        )
 
     async def answer(
         self, project: str, asked: Mapping[str, Any], value: str, **more: Any
     ) -> tuple[int, dict[str, Any] | None]:
         """Answer a question; returns the number of the answer, and the next question if wanted."""
-        sent = answer_to(asked, value, **more)
+        sent = sync.answer_to(asked, value, **more)
         kept = await self.call("POST", f"/projects/{project}/answers", sent, again=True)
-        return int(kept["answer"]), question_in(kept)
+        return int(kept["answer"]), sync.question_in(kept)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,11 +179,11 @@ async def work(
     answer: Callable[[Mapping[str, Any]], str],
     *,
     most: int | None = None,
-    each: Callable[[], None] | None = None,
+    each: Each = None,
 ) -> list[int]:
     """Answer question after question, until none or ``most``; returns the numbers of the answers."""
     done: list[int] = []
-    asked = await _patiently(lambda: client.next(project))
+    asked = await _patiently(functools.partial(client.next, project))
     while asked is not None and (most is None or len(done) < most):
         send = functools.partial(client.answer, project, asked, answer(asked))
         number, asked = await _patiently(send)
@@ -221,7 +210,7 @@ async def crowd(
     protocol: Protocol,
     seed: int = 0,
     most: int | None = None,
-    each: Callable[[], None] | None = None,
+    each: Each = None,
 ) -> list[int]:
     """Let all these people join and answer at once; returns answers by person.
 

@@ -79,10 +79,6 @@ _ALIAS_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 _BELOW = {"owner": ("manager", "annotator", "auditor"), "manager": ("annotator", "auditor")}
 RESET_SECONDS = 86400.0
 _DEVICES = 20
-_MAY_INVITE: dict[str, tuple[Role, ...]] = {
-    "owner": ("owner", "manager", "annotator", "auditor"),
-    "manager": ("manager", "annotator", "auditor"),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,9 +104,7 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
         if work.one(SQL.join, **made) is not None:
             _end_resets(work, person)
             return alias
-        if any(
-            int(row["project_id"]) == project for row in work.all(SQL.memberships, person=person)
-        ):
+        if project in {int(row["project_id"]) for row in work.all(SQL.memberships, person=person)}:
             break
     raise Conflict("This person is or was a member of the project already, with another role.")
 
@@ -137,7 +131,8 @@ def invite(
     work: Work, member: Member, *, role: Role, pool: int | None, days: float = 7, now: float
 ) -> str:
     """Make an invitation (``pool`` for annotators only); returns its token, which is shown once."""
-    allowed = role in _MAY_INVITE.get(member.role, ())
+    allowed = role == member.role or role in _BELOW.get(member.role, ())
+    allowed = allowed and member.role in MANAGERS
     Forbidden.unless(allowed, f"role must be one that a {member.role} may invite; got {role!r}.")
     Refused.unless(1 / 1440 <= days <= 90, f"days must be from a minute to 90 days; got {days!r}.")
     late = role == "annotator" and member.state == "closed"
@@ -231,7 +226,7 @@ def email_key(email: str) -> str:
 
 
 def normal_name(name: str) -> str:
-    """A person's name in one line of 1 to 200 printable characters."""
+    """A name in one line of 1 to 200 printable characters."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
     fits = 1 <= len(text) <= 200 and text.isprintable()
     Refused.unless(fits, "name must have 1 to 200 printable characters.")
@@ -349,16 +344,6 @@ def keep_device(work: Work, person: int, token_hash: str, *, now: float) -> None
     work.run(SQL.drop_devices, person=person, keep=_DEVICES)
 
 
-def link_identity(work: Work, person: int, issuer: str, subject: str) -> None:
-    """Let an account at an OpenID Connect provider sign in as this person."""
-    work.run(SQL.add_identity, issuer=issuer, subject=subject, person=person)
-
-
-def set_locale(work: Work, person: int, locale: str) -> None:
-    """Remember the language that a person reads."""
-    work.run(SQL.set_locale, locale=locale[:20], person=person)
-
-
 def start_session(work: Work, person: int, token_hash: str, *, now: float) -> None:
     """A new session; also sweeps away sessions that have ended and attempts that are a day old."""
     # Also those that began while the clock was far ahead: they would never end.
@@ -382,17 +367,13 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
     for row in work.all(SQL.pool_members, project=member.project):
         pools.setdefault(int(row["person_id"]), []).append(int(row["pool"]))
     personal = member.role != "auditor"
-    return [
-        {
-            **{key: row[key] for key in ("alias", "role", "joined_at")},
-            "pools": tuple(pools.get(int(row["person_id"]), ())),
-            "done": int(row["done"]),
-            "forgotten": row["forgotten_at"] is not None,
-            "left": row["left_at"] is not None,
-            **{key: row[key] if personal else None for key in ("name", "email")},
-        }
-        for row in work.all(SQL.people, project=member.project)
-    ]
+    found = []
+    for row in work.all(SQL.people, project=member.project):
+        one = {key: row[key] for key in ("alias", "role", "joined_at")}
+        one |= {"pools": tuple(pools.get(int(row["person_id"]), ())), "done": int(row["done"])}
+        one |= {"forgotten": row["forgotten_at"] is not None, "left": row["left_at"] is not None}
+        found.append(one | {key: row[key] if personal else None for key in ("name", "email")})
+    return found
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
@@ -463,19 +444,16 @@ def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
     late = {row["actor"]: int(row["n"]) for row in work.all(SQL.expired_by, project=project)}
     told = Counter(str(row["rater"]) for row in comments_of(work, project))
     step = 1 if member.state == "closed" else 5
-    return [
-        {
-            "alias": alias,
-            "name": one["name"],
-            "answers": len(taken.get(alias, ())),
-            "seconds": statistics.median(taken[alias]) if alias in taken else None,
-            "expired": late.get(alias, 0),
-            "comments": told[alias],
-            "gold": _share(gold.get(alias, []), spec.confidence, step),
-            "panel": _share(whole.get(alias, []), spec.confidence, step),
-        }
-        for alias, one in people.items()
-    ]
+    raters = []
+    for alias, one in people.items():
+        seconds = taken.get(alias, [])
+        rater: dict[str, Any] = {"alias": alias, "name": one["name"], "answers": len(seconds)}
+        rater |= {"seconds": statistics.median(seconds) if seconds else None}
+        rater |= {"expired": late.get(alias, 0), "comments": told[alias]}
+        for name, of in (("gold", gold), ("panel", whole)):
+            rater[name] = _share(of.get(alias, []), spec.confidence, step)
+        raters.append(rater)
+    return raters
 
 
 def _share(right: list[bool], confidence: float, step: int) -> dict[str, Any] | None:

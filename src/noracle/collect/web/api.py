@@ -517,8 +517,9 @@ STEPS = {
 _add_system, _commit_system = _step(projects.add_system), _step(projects.commit_system)
 
 
-async def _published(slug: str, ask: Requester) -> Any:
-    project = (await ask.member(slug)).project
+async def published_of(slug: str, ask: Requester) -> Any:
+    """What is to be published of a project, once every event is chained."""
+    project = (await ask.member(slug, READERS)).project
     return await ask.web.store.read_chained(project, lambda work: projects.published(work, slug))
 
 
@@ -526,21 +527,21 @@ async def _published(slug: str, ask: Requester) -> Any:
 async def seal(slug: str, ask: Ask) -> Any:
     """Draw everything random, and commit to it."""
     await ask.long(slug, projects.seal_in_steps)
-    return await _published(slug, ask)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/open")
 async def open_(slug: str, ask: Ask) -> Any:
     """Begin to put questions."""
     await ask.change(slug, STEPS["open"])
-    return await _published(slug, ask)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/close")
 async def close(slug: str, ask: Ask) -> Any:
     """Stop asking, reveal the seed, and tell the head of the chain."""
     await ask.change(slug, STEPS["close"])
-    return await _published(slug, ask)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)

@@ -135,33 +135,22 @@ class Guard:
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
 _TITLES = {each.value: each.phrase for each in HTTPStatus}
 
 
 def _problem(scope: Scope, status: int, detail: str, headers: dict[str, str]) -> Response:
-    body = {
-        "type": "about:blank",
-        "title": _TITLES.get(status, "Error"),
-        "status": status,
-        # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
-        "detail": detail.encode("utf-8", "replace").decode(),
-        "instance": f"urn:request:{scope.get('noracle.request', '')}",
-    }
+    body = {"type": "about:blank", "title": _TITLES.get(status, "Error"), "status": status}
+    # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
+    body |= {"detail": detail.encode("utf-8", "replace").decode()}
+    body |= {"instance": f"urn:request:{scope.get('noracle.request', '')}"}
     media = "application/problem+json"
     return JSONResponse(body, status_code=status, headers=headers, media_type=media)
 
 
 async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
     """Send a refusal at once, then drop what still comes: who is cut off while sending does not read."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": response.status_code,
-            "headers": response.raw_headers,
-        }
-    )
+    status, headers = response.status_code, response.raw_headers
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
@@ -171,7 +160,7 @@ async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
 
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
-_QUIET: dict[str, Any] = {}
+_QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None}
 if "telemetry" in inspect.signature(FastAPI).parameters:
     _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
 """Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
@@ -221,8 +210,6 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         title="noracle collect",
         version=__version__,
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
         **_QUIET,
@@ -278,9 +265,8 @@ async def _reply(
         session = access.token_hash(token)
         page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
-    title = _in_words(status, page)
     shown = request.scope.get("noracle.request", "") if status >= 500 else ""
-    about = {"title": title, "detail": detail, "request_id": shown}
+    about = {"title": _in_words(status, page), "detail": detail, "request_id": shown}
     page.status = status
     response = page.render("message.html", back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}

@@ -115,14 +115,10 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
             "preview": projects.preview_seal(work, project) if drawn else None,
         }
 
+    closing, found = preview == "close" and member.state == "open", await page.web.store.read(op)
+    about: Any = {"groups": _group_names(page, member), "fields": form_of(member.spec)}
     return page.render(
-        "setup.html",
-        member=member,
-        groups=_group_names(page, member),
-        fields=form_of(member.spec),
-        closing=preview == "close" and member.state == "open",
-        moment=moment,
-        **await page.web.store.read(op),
+        "setup.html", member=member, closing=closing, moment=moment, **found, **about
     )
 
 
@@ -183,21 +179,12 @@ async def items_page(page: Visit, slug: str) -> Response:
             upload = await _read(page.web, data, name, member, names and chosen)
         except CollectError as error:
             problem = str(error)
-    shown = [] if upload is None else upload.items[:_SHOWN]
-    return page.render(
-        "items.html",
-        member=member,
-        file=name,
-        columns=names,
-        chosen=chosen,
-        parts=_part_names(page.say),
-        shown=shown,
-        visible=visible,
-        classes=[c.name for c in member.spec.classes],
-        n=0 if upload is None else len(upload.items),
-        gold=0 if upload is None else sum(item.truth is not None for item in upload.items),
-        problem=problem,
-    )
+    items = [] if upload is None else upload.items
+    read: Any = {"columns": names, "chosen": chosen, "parts": _part_names(page.say), "file": name}
+    read |= {"problem": problem, "shown": items[:_SHOWN], "n": len(items), "visible": visible}
+    read |= {"gold": sum(item.truth is not None for item in items)}
+    classes = [c.name for c in member.spec.classes]
+    return page.render("items.html", member=member, classes=classes, **read)
 
 
 async def _uploaded(page: Visit, member: Member) -> Row | None:
@@ -276,23 +263,12 @@ async def dashboard(page: Visit, slug: str) -> Response:
     view = await page.web.live(member)
     head = None
     if member.state == "closed" and not page.partial:
-        told = await page.web.store.read_chained(
-            member.project, lambda work: projects.published(work, slug)
-        )
-        head = str(told["head"])
-    return page.render(
-        "live.html" if page.partial else "dashboard.html",
-        head=head,
-        qr=head and _qr(head),
-        drawings=_drawings(view, page.say),
-        member=member,
-        view=view,
-        number=_number,
-        percent=_percent,
-        moment=moment,
-        outcome=outcome_of,
-        finals={s.name: final_of(view.state, s) for s in view.systems},
-    )
+        head = str((await api.published_of(slug, page))["head"])
+    finals = {s.name: final_of(view.state, s) for s in view.systems}
+    about: Any = {"head": head, "qr": head and _qr(head), "finals": finals, "outcome": outcome_of}
+    about |= {"number": _number, "percent": _percent, "moment": moment}
+    template, drawn = "live.html" if page.partial else "dashboard.html", _drawings(view, page.say)
+    return page.render(template, member=member, view=view, drawings=drawn, **about)
 
 
 def _qr(text: str) -> Markup:
@@ -345,16 +321,13 @@ async def people_page(page: Visit, slug: str) -> Response:
 
     found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
-    return page.render(
-        "people.html",
-        member=member,
-        **found,
-        number=_number,
-        roles=roles,
-        groups=_group_names(page, member),
-        day=day,
-        link="",
-    )
+    about: Any = {
+        "groups": _group_names(page, member),
+        "roles": roles,
+        "number": _number,
+        "day": day,
+    }
+    return page.render("people.html", member=member, link="", **found, **about)
 
 
 @router.post("/p/{slug}/people")
@@ -405,16 +378,10 @@ async def audit(page: Visit, slug: str) -> Response:
     _ = page.say
     words = (_("Made"), _("Sealed"), _("Opened"), _("Closed"))
     steps = zip(words, ("created", "sealed", "opened", "closed"), strict=True)
-    return page.render(
-        "audit.html",
-        member=member,
-        project=row,
-        seed=bytes(row["seed"]).hex() if row["seed"] is not None else "",
-        looks=sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look"),
-        kinds=kinds,
-        moment=moment,
-        times=[(said, row[f"{step}_at"]) for said, step in steps],
-    )
+    about: Any = {"times": [(said, row[f"{step}_at"]) for said, step in steps], "moment": moment}
+    about |= {"seed": bytes(row["seed"]).hex() if row["seed"] is not None else ""}
+    looks = sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look")
+    return page.render("audit.html", member=member, project=row, kinds=kinds, looks=looks, **about)
 
 
 @router.get("/p/{slug}/export")

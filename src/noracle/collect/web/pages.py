@@ -195,9 +195,8 @@ async def projects(page: Guest) -> Response:
     if page.person is None:
         return page.go("/sign-in")
     me = page.person.id
-    rows, may = await page.web.store.read(
-        lambda work: (projects_of(work, me), may_create(work, me))
-    )
+    read = page.web.store.read
+    rows, may = await read(lambda work: (projects_of(work, me), may_create(work, me)))
     return page.render("projects.html", projects=rows, may_create=may)
 
 
@@ -216,7 +215,7 @@ async def language(page: Guest) -> Response:
         raise Refused(f"language must be one of {', '.join(LANGUAGES)}.")
     if page.person is not None:
         me = page.person.id
-        await page.web.store.write(lambda work: people.set_locale(work, me, wish))
+        await page.web.store.write(lambda work: work.run(SQL.set_locale, locale=wish, person=me))
     back = urllib.parse.urlsplit(text(form, "back"))
     ours = not back.netloc and not back.scheme and not back.path.startswith(("//", "/\\"))
     safe = back.path.startswith("/") and ours

@@ -22,7 +22,7 @@ from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import SQL, Row, Work
-from noracle.collect.web.core import number
+from noracle.collect.web.core import Known, number
 from noracle.collect.web.page import Page, Visit, Words, text
 
 _MOST_KEYS = 9
@@ -190,15 +190,10 @@ async def answer(page: Visit, slug: str) -> Response:
     """Keep my answer; on to the next question."""
     member = await page.member(slug, ANNOTATORS)
     form = await page.form()
-    kept = await page.answer(
-        slug,
-        question=number(form.get("question"), "question"),
-        key=text(form, "key", most=200),
-        value=value_of(form),
-        shown_at=_shown_at(form.get("shown_at")),
-        client_ms=None,
-        want_next=page.partial,
-    )
+    which, key = number(form.get("question"), "question"), text(form, "key", most=200)
+    sent: Any = {"question": which, "key": key, "value": value_of(form), "client_ms": None}
+    shown_at = _shown_at(form.get("shown_at"))
+    kept = await page.answer(slug, **sent, shown_at=shown_at, want_next=page.partial)
     if page.partial:
         return await _question(page, member, kept.next, whole=False)
     return page.go(f"/p/{slug}/work")
@@ -211,30 +206,38 @@ async def _question(
     here = dt.datetime.fromtimestamp(now, tz=dt.UTC).astimezone()
     day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
-    def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None, ShownQuestion | None]:
+    def op(work: Work) -> tuple[dict[str, int], Lasts, ShownQuestion | None]:
         about: Any = {"slug": slug, "words": page.words, "now": now}
         shown = None if asked is None else show(asked, known.spec, **about)
         progress = my_progress(work, member.project, member.person, day=day)
-        return progress, my_last(work, member), answers.provisional(work, member, now=now), shown
+        return progress, lasts_of(work, member, now), shown
 
-    progress, last, undoable, shown = await page.web.store.read(op)  # laid out in a thread too
+    progress, (last, undoable), shown = await page.web.store.read(op)  # laid out in a thread too
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
     nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
-    return page.render(
-        "work.html" if whole else "question.html",
-        member=member,
-        project_name=known.name,
-        slug=slug,
-        action=f"/p/{slug}/work",
-        question=shown,
-        item_lang=known.spec.language,
-        nothing=nothing or _("There is no question for you now. Thank you."),
-        progress=progress,
-        amendable=last is not None and member.state == "open",
-        undoable=undoable if member.state == "open" else None,
-        seconds=0 if undoable is None else round(UNDO_SECONDS - (now - undoable["received_at"]), 1),
-    )
+    is_open, left = member.state == "open", UNDO_SECONDS - now
+    about: Any = {"progress": progress, "undoable": undoable if is_open else None}
+    about |= {"amendable": last is not None and is_open}
+    about |= {"seconds": 0 if undoable is None else round(left + undoable["received_at"], 1)}
+    about |= {"nothing": nothing or _("There is no question for you now. Thank you.")}
+    template = "work.html" if whole else "question.html"
+    return page.render(template, **_place(member, known, "work"), question=shown, **about)
+
+
+def _place(member: Member, known: Known, part: str) -> dict[str, Any]:
+    """What both pages say about the project."""
+    here = {"member": member, "slug": member.slug, "action": f"/p/{member.slug}/{part}"}
+    return {**here, "project_name": known.name, "item_lang": known.spec.language}
+
+
+Lasts = tuple[Row | None, Row | None]
+
+
+def lasts_of(work: Work, /, member: Member, now: float) -> Lasts:
+    """My last answered question, with what I said as last amended, and my answer to be undone."""
+    last = work.one(SQL.last_answer, project=member.project, person=member.person)
+    return last, answers.provisional(work, member, now=now)
 
 
 @router.post("/p/{slug}/undo")
@@ -272,38 +275,22 @@ async def comment(page: Visit, slug: str) -> Response:
     return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
 
 
-def my_last(work: Work, member: Member) -> Row | None:
-    """My last answered question and what I said, as last amended."""
-    return work.one(SQL.last_answer, project=member.project, person=member.person)
-
-
 @router.get("/p/{slug}/last")
 async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
     member = await page.member(slug, ANNOTATORS)
-    row, undoable = await page.web.store.read(
-        lambda work: (my_last(work, member), answers.provisional(work, member, now=time.time()))
-    )
+    row, undoable = await page.web.store.read(lasts_of, member, time.time())
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
     about = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
     asked = hot.asked(member.project, about, 0.0, "", 0)
     now, before = time.time(), row["value"]
     question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
-    known = await page.web.known(slug)
-    return page.render(
-        "last.html",
-        member=member,
-        project_name=known.name,
-        slug=slug,
-        action=f"/p/{slug}/last",
-        question=question,
-        item_lang=member.spec.language,
-        answer=int(row["answer"]),
-        said=next((c.words for c in question.choices if c.value == before), ""),
-        undoable=undoable,
-        key=secrets.token_urlsafe(16),
-    )
+    place = _place(member, await page.web.known(slug), "last")
+    said = next((c.words for c in question.choices if c.value == before), "")
+    kept, key = int(row["answer"]), secrets.token_urlsafe(16)
+    shown: Any = {"answer": kept, "key": key, "undoable": undoable, "said": said}
+    return page.render("last.html", **place, question=question, **shown)
 
 
 @router.post("/p/{slug}/last")
