@@ -57,9 +57,10 @@ class ClockStep(NamedTuple):
     to: float
 
 
-def clamped(
-    at: float, last: float, step: ClockStep | None = None
-) -> tuple[float, dict[str, float] | None]:
+Clamped = tuple[float, dict[str, float] | None]
+
+
+def clamped(at: float, last: float, step: ClockStep | None = None) -> Clamped:
     """The time under which an event is logged, never before that of the ``last`` one; and what to
     log before it where the clock stepped back. ``step`` is the latest that was logged: while times
     stand still, it is not told again.

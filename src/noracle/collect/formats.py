@@ -281,14 +281,11 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
             if len(cells) != len(names):
                 rule, line = f"must have {len(names)} cells in every row", reader.line_num + 1
                 raise Refused(f"{title} {rule}; line {line} has {len(cells)}.")
-            yield {n: _unquoted(cell) for n, cell in zip(names, cells, strict=True)}
+            plain = (c[1:] if c[:1] == "'" and FORMULA.match(c) else c for c in cells)
+            yield dict(zip(names, plain, strict=True))
     except csv.Error as error:
         line = reader.line_num + 1
         raise Refused(f"{title} must be a regular CSV file; line {line}: {error}.") from None
-
-
-def _unquoted(cell: str) -> str:
-    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
 
 
 def _parquet(file: IO[bytes], labels: dict[str, list[str]] | None = None) -> Iterator[Record]:
@@ -412,12 +409,8 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
 
 
 def _choice(field: str, said: str, about: str = "") -> Record:
-    choice = {
-        "from_name": field,
-        "to_name": "item",
-        "type": "choices",
-        "value": {"choices": [said]},
-    }
+    choice: Record = {"from_name": field, "to_name": "item", "type": "choices"}
+    choice["value"] = {"choices": [said]}
     return {**choice, "meta": {"class": about}} if about else choice
 
 

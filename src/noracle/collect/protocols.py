@@ -140,6 +140,8 @@ def _check_seed(seed: bytes) -> bytes:
 
 
 Chances = Mapping[str, Sequence[float]]
+Hidden = tuple[int | None, Sequence[float] | None]
+Items = Sequence[Item]
 Options = dict[str, tuple[int, ...]]
 Routes = Iterator[SealedRoute]
 _route = functools.partial(SealedRoute, -1)  # places are drawn after all questions
@@ -195,19 +197,17 @@ def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
     return digest([[name, sha256, order and list(order)] for name, sha256, order in shown])
 
 
-def hidden_digest(
-    seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]
-) -> str:
+def hidden_digest(seed: bytes, items: Mapping[str, Hidden]) -> str:
     """What is committed to but not shown before closing: truths of gold and recorded chances."""
+    hidden = ((name, truth, chances) for name, (truth, chances) in sorted(items.items()))
     rows = [
-        [name, truth, None if chances is None else [float(c) for c in chances]]
-        for name, (truth, chances) in sorted(items.items())
+        [name, truth, None if c is None else [float(x) for x in c]] for name, truth, c in hidden
     ]
     return keyed_digest(seed, "hidden", rows)
 
 
 def draw_routes(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
+    spec: ProjectSpec, items: Items, seed: bytes, *, propensities: Chances | None = None
 ) -> tuple[list[SealedRoute], Options]:
     """Draw every question of a project by its place, and the class at each place of the page for
     items with shuffled options. The draws depend on the names of the items, not on their order.
@@ -267,9 +267,7 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
     return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
 
 
-def _asked(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
-) -> Routes:
+def _asked(spec: ProjectSpec, items: Items, seed: bytes, chances: Chances | None) -> Routes:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)

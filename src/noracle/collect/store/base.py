@@ -110,8 +110,8 @@ class Store(Protocol):
         **about: Sent.kwargs,
     ) -> Value:
         """``op(work, …)`` on one consistent state."""
-        run = asyncio.get_running_loop().run_in_executor
-        return await run(self._readers, self.read_now, lambda work: op(work, *sent, **about))
+        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **about))
+        return await asyncio.wrap_future(done)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
@@ -125,7 +125,11 @@ class Store(Protocol):
         return await run(self._readers, self.read_chained_now, project, op)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_chained``, for callers without an event loop."""
+        """As ``read_chained``, for callers without an event loop; as ``read_now`` where events are
+        chained when they are written.
+        """
+        del project
+        return self.read_now(op)
 
     async def next_question(self, token_hash: str, project: int, now: float) -> HeldQuestion | None:
         """The question that this session's person holds, else the next one of their pools."""
@@ -140,7 +144,8 @@ class Store(Protocol):
         return await asyncio.wrap_future(self._soon(self._amend, token_hash, project, **given))
 
     def chain(self, project: int) -> None:
-        """Chain the events that are not chained yet."""
+        """Chain the events that are not chained yet, if they are not chained when written."""
+        return
 
     def check(self) -> None:
         """Refuse a database that is damaged, where that can be found out."""

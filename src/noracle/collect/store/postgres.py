@@ -273,10 +273,6 @@ _STATUS = {f"NR{kind.status}": kind for kind in _REFUSALS}
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _logger = logging.getLogger("noracle")
 
-_ANSWER = "SELECT * FROM noracle_answer(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-_AMEND = "SELECT * FROM noracle_amend(%s, %s, %s, %s, %s, %s, %s, %s)"
-_NEXT = "SELECT * FROM noracle_next(%s, %s, %s, %s, %s)"
-
 
 class PostgresStore(Store):
     """A PostgreSQL database. See :class:`noracle.collect.store.base.Store`."""
@@ -395,7 +391,7 @@ class PostgresStore(Store):
         hot.check_form("-", "", now)
         spec = self._spec(project)
         seconds = spec.lease_seconds if spec else 0.0
-        rows = self._call(_NEXT, token_hash, project, float(now), seconds, hot.new_key())
+        rows = self._call("next", token_hash, project, float(now), seconds, hot.new_key())
         return _asked(project, rows[0]) if rows else None
 
     def _answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
@@ -407,7 +403,7 @@ class PostgresStore(Store):
         known = spec and (hot.form_of(spec), spec.trap, spec.reasks, spec.lease_seconds)
         sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
         rules = (*(known or ("", False, 0, 0.0)), hot.new_key())
-        number, revision, again, *row = self._call(_ANSWER, *sent, *rules)[0]
+        number, revision, again, *row = self._call("answer", *sent, *rules)[0]
         kept = Answered(answer=number, question=question, revision=revision, again=again)
         return kept if row[0] is None else dataclasses.replace(kept, next=_asked(project, row))
 
@@ -417,11 +413,12 @@ class PostgresStore(Store):
         spec = self._spec(project)
         rules = (hot.form_of(spec), spec.trap) if spec else ("", False)
         sent = (token_hash, project, answer, key, value, float(now))
-        number, question, revision, again = self._call(_AMEND, *sent, *rules)[0]
+        number, question, revision, again = self._call("amend", *sent, *rules)[0]
         return Answered(answer=number, question=question, revision=revision, again=again)
 
-    def _call(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    def _call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         """One function; safe to call again: a key is kept once and a lease is given once."""
+        sql = f"SELECT * FROM noracle_{name}({', '.join(['%s'] * len(values))})"  # noqa: S608 (ours)
         try:
             return self._retried(lambda c: c.execute(sql, values, prepare=True).fetchall())
         except psycopg.errors.UniqueViolation:

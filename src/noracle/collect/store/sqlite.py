@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from noracle.collect import errors, model
-from noracle.collect.chain import STEPPED, ClockStep, clamped, event_hash
+from noracle.collect.chain import STEPPED, Clamped, ClockStep, clamped, event_hash
 from noracle.collect.errors import Conflict, Damaged, Forbidden, NotFound, Refused, Unavailable
 from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, fits
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
@@ -51,6 +51,7 @@ _SAFE = ("full", "extra")
 # Of each connection; what is deleted, such as a name to be forgotten, is overwritten.
 _ON = ("fullfsync", "checkpoint_fullfsync", "foreign_keys", "secure_delete")
 _SETTINGS = (*(f"{name} = 1" for name in _ON), "trusted_schema = 0", "cache_size = -16000")
+Connection = sqlite3.Connection
 Cursors = dict[int, dict[int, int]]
 
 
@@ -140,7 +141,7 @@ class SqliteWork(Work):
 
 def clamp(
     work: Work, project: int, at: float, last: float, step: ClockStep | None = None
-) -> tuple[float, dict[str, float] | None]:
+) -> Clamped:
     """:func:`clamped` in a project; a step that was chained is looked up where it matters."""
     found = clamped(at, last, step)
     if found[1] is None or (row := work.one(SQL.last_step, project=project)) is None:
@@ -148,9 +149,7 @@ def clamp(
     return clamped(at, last, ClockStep(row["at"], json.loads(row["payload"])["to"]))
 
 
-def connect(
-    path: Path, *, synchronous: str = "full", read_only: bool = False
-) -> sqlite3.Connection:
+def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -> Connection:
     """A connection with the settings that the promises rest on."""
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
@@ -234,14 +233,10 @@ def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Aske
     return _Asker(person, alias, state, model.read_spec(spec), project)
 
 
-def _check_open(who: _Asker) -> None:
-    Conflict.unless(who.state == "open", MESSAGES["state"])
-
-
 def next_question(work: SqliteWork, token: str, project: int, now: float) -> HeldQuestion | None:
     """The question that the person holds, else the next one."""
     who = _enter(work, token, project, now)
-    _check_open(who)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     return _serve(work, who, now)
 
 
@@ -321,7 +316,7 @@ def _again(work: SqliteWork, who: _Asker, key: str, value: str, question: int) -
 
 def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     run, project, now = work.connection.execute, who.project, given["now"]
-    _check_open(who)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     row = run(SQL.hot_question, (given["question"], project)).fetchone()
     if row is None:
         raise NotFound(MESSAGES["question"])
@@ -354,7 +349,7 @@ def amend(work: SqliteWork, token: str, project: int, **given: Unpack[Amended]) 
     before = _again(work, who, key, value, mine[0])
     if before is not None:
         return before
-    _check_open(who)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     last = run(SQL.hot_last, (project, who.person)).fetchone()
     if last is None or last[0] != mine[0]:
         raise Conflict(MESSAGES["last"])
@@ -538,7 +533,11 @@ class SqliteStore(Store):
         done: list[tuple[Any, BaseException | None]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            work = SqliteWork(self._connection, self._remembered())
+            version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._version:  # another process has written: cursors say nothing
+                self._cursors.clear()
+                self._version = version
+            work = SqliteWork(self._connection, self._cursors)
             done.extend(self._run(work, task) for task in tasks)
             work.flush()
             self._connection.execute("COMMIT")
@@ -549,14 +548,6 @@ class SqliteStore(Store):
             done += [(None, error)] * (len(tasks) - len(done))
             return [(None, own or error) for _, own in done]
         return done
-
-    def _remembered(self) -> Cursors:
-        """Where searches begin; nowhere in particular after another process has written."""
-        version = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
-            self._cursors.clear()
-            self._version = version
-        return self._cursors
 
     @staticmethod
     def _run(work: SqliteWork, task: _Task) -> tuple[Any, BaseException | None]:
@@ -588,14 +579,6 @@ class SqliteStore(Store):
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
         require(not self._closed, CLOSED)
-        try:
-            return self._read_now(op)
-        except sqlite3.Error as error:
-            if (plain := told(error, self.path)) is not error:
-                raise plain from error
-            raise
-
-    def _read_now(self, op: Callable[[Work], Value]) -> Value:
         connection = self._free.get()
         try:
             connection = connection or connect(self.path, read_only=True)
@@ -604,16 +587,12 @@ class SqliteStore(Store):
                 return op(SqliteWork(connection))
             finally:
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if (plain := told(error, self.path)) is not error:
+                raise plain from error
+            raise
         finally:
             self._free.put(connection)
-
-    def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_now``: every event is chained when it is written."""
-        del project
-        return self.read_now(op)
-
-    def chain(self, project: int) -> None:
-        """Nothing to do: events are chained when they are written."""
 
     def backup(self, path: Path) -> None:
         """A copy of the database in one file, checked, while work goes on."""

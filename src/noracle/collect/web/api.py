@@ -49,6 +49,8 @@ def _clean_json(value: Any, depth: int = 0) -> Any:
     return [_clean_json(v, depth + 1) for v in value] if isinstance(value, list) else value
 
 
+FileName = Annotated[str, Query(max_length=200)]
+Format = Annotated[str, Query(max_length=20)]
 Whole = Annotated[int, Field(ge=0, le=2**53)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_clean)]
 Email = Annotated[str, Field(max_length=254), AfterValidator(_clean)]
@@ -165,15 +167,10 @@ class NewSystem(Strict):
     salt: Line | None = None
 
 
-_PROBLEM = {
-    "description": "Refused (RFC 9457)",
-    "content": {"application/problem+json": {"schema": {"type": "object"}}},
-}
-router = APIRouter(
-    prefix="/api/v1",
-    responses=dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM),
-    default_response_class=JSONResponse,
-)
+_CONTENT = {"application/problem+json": {"schema": {"type": "object"}}}
+_PROBLEM = {"description": "Refused (RFC 9457)", "content": _CONTENT}
+_REFUSED: Any = dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM)
+router = APIRouter(prefix="/api/v1", responses=_REFUSED, default_response_class=JSONResponse)
 
 Body = TypeVar("Body", bound=BaseModel)
 ONLY_MANAGERS = "Only people who own or manage a project, or are in none yet, begin one."
@@ -207,9 +204,7 @@ def _answered(kept: Answered) -> dict[str, Any]:
     return {**plain, "next": asked_json(kept.next)}
 
 
-def _begin(
-    web: Web, started: security.Started, *, bearer: bool = False, **values: object
-) -> Response:
+def _begin(web: Web, started: security.Started, bearer: bool = False, **values: object) -> Response:
     """The reply that begins a session."""
     if bearer:
         return JSONResponse({**values, "token": started.token})
@@ -260,17 +255,10 @@ class Quick(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request."""
-
-        async def handle(request: Request) -> Response:
-            found: Response = await self.endpoint(request=request, **request.path_params)
-            return found
-
-        return handle
+        return lambda request: self.endpoint(request=request, **request.path_params)
 
 
 # the two calls of every click; first, because routes are tried in order
-
-
 async def next_question(slug: str, request: Request) -> JSONResponse:
     """The question that I hold, else the next one; ``null`` if there is none now."""
     ask = await caller(request)
@@ -367,18 +355,16 @@ async def create(body: NewProject, ask: Ask) -> Any:
     return await create_project(ask, slug=body.slug, name=body.name, spec=spec_of(body.spec))
 
 
-async def create_project(
-    ask: Requester, *, slug: str, name: str, spec: ProjectSpec
-) -> dict[str, Any]:
-    """A draft of which the caller is the owner."""
+async def create_project(ask: Requester, **draft: Any) -> dict[str, Any]:
+    """A draft (``slug, name, spec``) of which the caller is the owner."""
     now = ask.slow_down()
 
     def op(work: Work) -> dict[str, Any]:
         if (person := access.who(work, ask.session, now=now)) is None:
             raise SignedOut
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
-        projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
-        return {"slug": slug, "state": "draft"}
+        projects.create_project(work, owner=person.id, now=now, **draft)
+        return {"slug": draft["slug"], "state": "draft"}
 
     return await ask.web.store.write(op)
 
@@ -394,17 +380,12 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
         raise Refused(f"{rule}; {type(error).__name__}.") from error
 
 
-_ITEMS = {
-    **NewItems.model_json_schema(),
-    "properties": {"items": {"type": "array", "items": NewItem.model_json_schema()}},
-    "$defs": {},
-}
+_ITEMS = {**NewItems.model_json_schema(), "$defs": {}}
+_ITEMS["properties"] = {"items": {"type": "array", "items": NewItem.model_json_schema()}}
 
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_ITEMS))
-async def add_items(
-    slug: str, request: Request, ask: Ask, file: Annotated[str, Query(max_length=200)] = ""
-) -> Any:
+async def add_items(slug: str, request: Request, ask: Ask, file: FileName = "") -> Any:
     """Add items to a draft: as JSON, or a whole file (``application/octet-stream``) whose name is
     ``file``; ``item=…``, ``text=…`` and so on name its columns.
     """
@@ -438,17 +419,19 @@ async def project(slug: str, ask: Ask) -> Any:
     member = await ask.member(slug, READERS)
 
     def op(work: Work) -> dict[str, Any]:
-        row = projects.project_row(work, slug)
+        row, number = projects.project_row(work, slug), member.project
         plain = ("slug", "name", "state", "commitment", "root", "last_seq", "head")
-        return {
-            **{key: row[key] for key in plain},
-            "spec": member.spec.to_dict(),
-            "progress": projects.progress(work, member.project),
-            "systems": projects.systems_of(work, member.project),
-            "imports": work.all(SQL.imports, project=member.project),
-        }
+        told = {**{key: row[key] for key in plain}, "spec": member.spec.to_dict()}
+        return told | state_of(work, number)
 
     return await ask.web.store.read_chained(member.project, op)
+
+
+def state_of(work: Work, project: int) -> dict[str, Any]:
+    """How far a project is, its systems and its imports."""
+    progress, systems = projects.progress(work, project), projects.systems_of(work, project)
+    imports = work.all(SQL.imports, project=project)
+    return {"progress": progress, "systems": systems, "imports": imports}
 
 
 @router.put("/projects/{slug}/spec", status_code=204)
@@ -500,11 +483,9 @@ async def drop_webhook(slug: str, webhook: Whole, ask: Ask) -> None:
 
 def _step(change: Callable[..., Any]) -> Callable[..., Any]:
     """A change of a project, as one by a member of it."""
-
-    def step(work: Work, member: Member, *sent: object, **about: object) -> Any:
-        return change(work, member.project, *sent, actor=member.alias, **about)
-
-    return step
+    return lambda work, member, *sent, **about: change(
+        work, member.project, *sent, actor=member.alias, **about
+    )
 
 
 STEPS = {
@@ -569,11 +550,9 @@ async def add_system(slug: str, request: Request, ask: Ask) -> Any:
     return {"name": body.name, "commitment": body.commitment}
 
 
-def adding(
-    work: Work, member: Member, name: str, answers: projects.Answers, **about: object
-) -> bool:
-    """Add a system to a project; says whether it is late."""
-    system = _add_system(work, member, name, answers, **about)
+def adding(work: Work, member: Member, *sent: object, **about: object) -> bool:
+    """Add a system (name, answers) to a project; says whether it is late."""
+    system = _add_system(work, member, *sent, **about)
     rows = projects.systems_of(work, member.project)
     return any(row["late"] for row in rows if row["id"] == system)
 
@@ -615,10 +594,6 @@ async def live(slug: str, ask: Ask) -> Any:
 
 
 @router.get("/projects/{slug}/export", response_class=Response)
-async def export(
-    slug: str,
-    ask: Ask,
-    format: Annotated[str, Query(max_length=20)] = "archive",  # noqa: A002
-) -> Response:
+async def export(slug: str, ask: Ask, format: Format = "archive") -> Response:  # noqa: A002
     """The project as a file: archive, jsonl, csv, parquet or label-studio."""
     return await export_response(ask, slug, format)

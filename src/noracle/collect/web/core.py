@@ -251,9 +251,8 @@ class Web:
 
     async def _accept(self, token: str, person: Callable[[Work], int]) -> Member:
         about: Any = {"token_hash": access.token_hash(token), "now": time.time()}
-        joined = await self.store.write(
-            lambda work: people.accept_invitation(work, person=person(work), **about)
-        )
+        accept = people.accept_invitation
+        joined = await self.store.write(lambda work: accept(work, person=person(work), **about))
         self.metrics.event("join")
         return joined
 

@@ -19,6 +19,7 @@ from noracle.collect.model import ClassSpec, ProjectSpec, Role
 from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
+from noracle.collect.service.exports import FORMATS
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web import api
 from noracle.collect.web.api import ONLY_MANAGERS, STEPS
@@ -106,14 +107,9 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
 
     def op(work: Work) -> dict[str, Any]:
         drawn = preview == "seal" and member.state == "draft"
-        return {
-            "imports": work.all(SQL.imports, project=project),
-            "webhooks": webhooks.webhooks_of(work, project),
-            "project": projects.project_row(work, slug),
-            "progress": projects.progress(work, project),
-            "systems": projects.systems_of(work, project),
-            "preview": projects.preview_seal(work, project) if drawn else None,
-        }
+        found = api.state_of(work, project) | {"webhooks": webhooks.webhooks_of(work, project)}
+        found |= {"preview": projects.preview_seal(work, project) if drawn else None}
+        return found | {"project": projects.project_row(work, slug)}
 
     closing, found = preview == "close" and member.state == "open", await page.web.store.read(op)
     about: Any = {"groups": _group_names(page, member), "fields": form_of(member.spec)}
@@ -298,17 +294,7 @@ def _percent(value: float | None) -> str:
 
 def moment(at: float | None) -> str:
     """A time, in UTC."""
-    if at is None:
-        return "–"
-    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def day(at: float) -> str:
-    """A day, in UTC."""
-    return moment(at)[:10]
-
-
-# people
+    return "–" if at is None else f"{dt.datetime.fromtimestamp(at, dt.UTC):%Y-%m-%d %H:%M UTC}"
 
 
 @router.get("/p/{slug}/people")
@@ -321,12 +307,8 @@ async def people_page(page: Visit, slug: str) -> Response:
 
     found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
-    about: Any = {
-        "groups": _group_names(page, member),
-        "roles": roles,
-        "number": _number,
-        "day": day,
-    }
+    about: Any = {"groups": _group_names(page, member), "roles": roles, "number": _number}
+    about |= {"day": lambda at: moment(at)[:10]}
     return page.render("people.html", member=member, link="", **found, **about)
 
 
@@ -362,9 +344,6 @@ def _invitation(form: Fields) -> dict[str, Any]:
     return {"role": role, "pool": pool, "days": days}
 
 
-# audit and exports
-
-
 @router.get("/p/{slug}/audit")
 async def audit(page: Visit, slug: str) -> Response:
     """What is committed to, and how to check it."""
@@ -389,14 +368,10 @@ async def export_page(page: Visit, slug: str) -> Response:
     """The files that can be had."""
     member = await page.member(slug, READERS)
     _ = page.say
-    names = {
-        "archive": _("Archive for the audit (zip)"),
-        "jsonl": _("Evidence tables, JSONL (zip)"),
-        "csv": _("Evidence tables, CSV (zip)"),
-        "parquet": _("Evidence tables, Parquet (zip)"),
-        "label-studio": _("Label Studio JSON"),
-    }
-    return page.render("export.html", member=member, formats=list(names.items()))
+    tables = (_("Evidence tables, JSONL (zip)"), _("Evidence tables, CSV (zip)"))
+    others = (_("Evidence tables, Parquet (zip)"), _("Label Studio JSON"))
+    names = (_("Archive for the audit (zip)"), *tables, *others)
+    return page.render("export.html", member=member, formats=list(zip(FORMATS, names, strict=True)))
 
 
 @router.get("/p/{slug}/export/{format}")

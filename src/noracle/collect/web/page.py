@@ -260,8 +260,7 @@ def text(form: Fields, name: str, *, most: int = 2000) -> str:
 
 def web_of(request: Request) -> Web:
     """The server's state."""
-    web: Web = request.app.state.web
-    return web
+    return request.app.state.web  # type: ignore[no-any-return]
 
 
 async def _visitor(request: Request) -> Page:

@@ -4,6 +4,7 @@ with htmx only the question is swapped.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import secrets
@@ -317,10 +318,8 @@ async def image(page: Visit, slug: str, sha256: str) -> Response:
 
 
 def _shown_at(sent: object) -> float:
-    """When the question was shown; the past if it cannot be read."""
-    try:
-        value = float(sent) if isinstance(sent, str) else math.nan
-    except ValueError:
-        value = math.nan
-    Refused.unless(math.isfinite(value), "shown_at must be a time in seconds.")
-    return value
+    """When the question was shown, in seconds."""
+    with contextlib.suppress(ValueError):
+        if isinstance(sent, str) and math.isfinite(value := float(sent)):
+            return value
+    raise Refused("shown_at must be a time in seconds.")
