@@ -255,7 +255,12 @@ class Quick(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request."""
-        return lambda request: self.endpoint(request=request, **request.path_params)
+
+        async def handle(request: Request) -> Response:
+            found: Response = await self.endpoint(request=request, **request.path_params)
+            return found
+
+        return handle
 
 
 # the two calls of every click; first, because routes are tried in order
