@@ -217,23 +217,17 @@ def judgements_of(
     "yes"; where no class was named the verdict is "unsure", or "none" for the trap. The kind is
     "reask" for a question that was asked again.
     """
-    by_place = {route["place"]: route for route in routes}
-    return [
-        {
-            "item": route["item"],
-            "class": asked,
-            "verdict": verdict,
-            "rater": answer["rater"],
-            "propensity": route["propensity"],
-            "at": answer["received_at"],
-            "kind": "reask" if answer["draw"] >= AGAIN else route["kind"],
-            "draw": answer["draw"],
-            "question": answer["question"],
-        }
-        for answer in answers
-        if (route := by_place.get(answer["place"])) is not None
-        for asked, verdict in verdicts(spec, route["shown"], answer["value"])
-    ]
+    by_place, rows = {route["place"]: route for route in routes}, []
+    for answer in answers:
+        if (route := by_place.get(answer["place"])) is None:
+            continue
+        kind, draw = "reask" if answer["draw"] >= AGAIN else route["kind"], answer["draw"]
+        about = {"rater": answer["rater"], "propensity": route["propensity"]}
+        about |= {"at": answer["received_at"], "kind": kind, "draw": draw}
+        for asked, verdict in verdicts(spec, route["shown"], answer["value"]):
+            row = {"item": route["item"], "class": asked, "verdict": verdict, **about}
+            rows.append({**row, "question": answer["question"]})
+    return rows
 
 
 def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[int | None, str]]:

@@ -92,16 +92,12 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
         f"{k}_rate": np.divide(table[k], all_, out=np.zeros(n), where=all_ > 0).tolist()
         for k, all_ in (("unsure", answered), ("expired", seen))
     }
-    return tuple(
-        ClassProgress(
-            pool=i,
-            name=names[i],
-            people=project.members.get(i, 0),
-            **{k: int(column[i]) for k, column in table.items()},
-            **{k: column[i] for k, column in rates.items()},
-        )
-        for i in range(n)
-    )
+    found = []
+    for i, name in enumerate(names):
+        about: Any = {k: int(column[i]) for k, column in table.items()}
+        about |= {k: column[i] for k, column in rates.items()}
+        found.append(ClassProgress(pool=i, name=name, people=project.members.get(i, 0), **about))
+    return tuple(found)
 
 
 def _notes(project: Project) -> tuple[str, ...]:

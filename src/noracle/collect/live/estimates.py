@@ -149,9 +149,6 @@ def class_limits(yes: Whole, n: Whole, unsure: Whole, *, error: float) -> tuple[
     return low, high
 
 
-# The accuracy of one system in a running project.
-
-
 _VERDICTS: dict[int, Verdict] = {YES: "yes", NO: "no", UNSURE: "unsure"}
 _SCALE = 1_000_000
 _MOST_SEARCHED = 2000
@@ -472,13 +469,10 @@ def corrected(
     rests, error = (one_rate, *rates[0].guarantee.assumptions), 1 - spec.confidence
     method = "maximum likelihood, weighted by completion, with the rates of wrong verdicts seen"
     found = make_estimate(spec, name, value, linear.Limits(0.0, 1.0), method, "")
-    return dataclasses.replace(
-        found,
-        interval="none",
-        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests),
-        diagnostics={"false_no": no, "false_yes": yes},
-        notes=("a sensitivity line: no interval is claimed",),
-    )
+    promise = Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests)
+    about: Any = {"guarantee": promise, "diagnostics": {"false_no": no, "false_yes": yes}}
+    about |= {"notes": ("a sensitivity line: no interval is claimed",), "interval": "none"}
+    return dataclasses.replace(found, **about)
 
 
 def make_estimate(
@@ -499,11 +493,9 @@ def make_estimate(
     """A result of the live view; each failed one of ``checks`` takes the promise away."""
     routing = "recorded propensities" if recorded else "uniform routing"
     sealed = "drawn from the committed seed before opening"
-    rests = (
-        Assumption(name="iid items", detail="the items of the project are a random sample"),
-        Assumption(name=routing, status="by-design", detail=sealed),
-        Assumption(name="right verdicts"),
-    )
+    sample = Assumption(name="iid items", detail="the items of the project are a random sample")
+    drawn = Assumption(name=routing, status="by-design", detail=sealed)
+    rests = (sample, drawn, Assumption(name="right verdicts"))
     others, error = tuple(Assumption(name=each) for each in assumptions), 1 - spec.confidence
     promise = Guarantee(kind=kind, error_rate=error, anytime=True, assumptions=others or rests)
     if checks:  # each failed at a threshold of its own, by which false alarms are shared out
@@ -545,10 +537,6 @@ def timed(view: SystemView, *, late: bool) -> SystemView:
             about: Any = {"guarantee": known, "notes": (*found.notes, *notes)}
             parts[name] = dataclasses.replace(found, **about)
     return dataclasses.replace(view, late=late, **parts)
-
-
-# The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
-# the class itself is said (ordinary).
 
 
 def _prefix(rows: Rows) -> Rows:

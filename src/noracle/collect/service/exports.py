@@ -321,15 +321,11 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
         for hidden in ("attention", "answers"):
             content.pop(hidden, None)
         items.append({"name": row["name"], "content": content})
-    answers = [
-        {
-            **{key: row[key] for key in ("answer", "item", "value", "rater", "kind")},
-            "shown": json.loads(row["shown"]),
-            "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
-        }
-        for row in final_answers(work, found)
-        if found["state"] == "closed"
-    ]
+    answers = []
+    for row in final_answers(work, found) if found["state"] == "closed" else ():
+        answer = {key: row[key] for key in ("answer", "item", "value", "rater", "kind")}
+        seconds = round(float(row["received_at"]) - float(row["shown_at"]), 3)
+        answers.append({**answer, "shown": json.loads(row["shown"]), "seconds": seconds})
     tasks = tasks_of(read_spec(found["spec"]), items, answers)
     return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 

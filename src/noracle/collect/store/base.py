@@ -145,7 +145,7 @@ class Store(Protocol):
 
     def chain(self, project: int) -> None:
         """Chain the events that are not chained yet, if they are not chained when written."""
-        return
+        del project
 
     def check(self) -> None:
         """Refuse a database that is damaged, where that can be found out."""

@@ -291,10 +291,8 @@ def _in_words(status: int, page: Page) -> str:
         401: _("Sign in first"),
         403: _("This is not allowed"),
         404: _("There is no such page"),
-        409: _("This cannot be done now"),
-        413: _("The file is too large"),
-        422: _("Something does not fit"),
-        429: _("Too many attempts; wait a little"),
-        503: _("The service does not answer now; try again in a moment"),
     }
+    known |= {409: _("This cannot be done now"), 413: _("The file is too large")}
+    known |= {422: _("Something does not fit"), 429: _("Too many attempts; wait a little")}
+    known |= {503: _("The service does not answer now; try again in a moment")}
     return known.get(status, _("Something went wrong"))
