@@ -29,7 +29,7 @@ from noracle.collect.chain import SKEW, STEPPED, ClockStep, event_hash
 from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import CLOSED, Dialect, Payload, Store, Value, Work
+from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
 from noracle.files import canonical
 
@@ -47,28 +47,6 @@ _TOKENS = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)|%")
 # Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the
 # chain of one project.
 WRITERS_LOCK, PROJECT_LOCK, CHAIN_LOCK = 28270, 28271, 28272
-_LOCK = "SELECT pg_advisory_xact_lock(%s, %s::integer)"
-_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_EVENT = "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)"
-_LOOSE = """
-SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s"""
-_LINK = """
-UPDATE event SET at = l.at, seq = l.seq, prev = l.prev, hash = l.hash
-FROM unnest(%s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::text[]) AS l (id, at, seq, prev, hash) WHERE event.id = l.id"""
-_HEAD = """
-SELECT p.last_seq, p.head, COALESCE(e.at, 0) FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq
-WHERE p.id = %s FOR NO KEY UPDATE OF p"""
-# The latest time of a project, and the earliest clock of what is not chained yet.
-_LATEST = """
-SELECT COALESCE(GREATEST(e.at, l.high), 0) AS at, COALESCE(l.low, 1e15) AS low FROM project p
-LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq CROSS JOIN LATERAL (
-    SELECT MAX(at) AS high, MIN(CASE kind WHEN 'clock-stepped' THEN (payload::jsonb->>'to')::float8 ELSE at END) AS low
-    FROM event WHERE project_id = p.id AND seq IS NULL) l WHERE p.id = :project"""
-_NAMES = """
-SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"""
-_COLUMNS = """
-SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table
-ORDER BY ordinal_position"""
 
 
 class _Number(Loader):
@@ -115,14 +93,16 @@ class PostgresWork(Work):
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self.connection.execute(_LOCK, (PROJECT_LOCK, project))
-        last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
+        self.connection.execute(SQL.pg_lock, (PROJECT_LOCK, project))
+        last, low = (self.one(SQL.pg_latest, project=project) or {"at": 0.0, "low": 1e15}).values()
         # It is told when that is chained.
         step = ClockStep(last, low) if low < last - SKEW else None
         at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
-            self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
-        self.connection.execute(_EVENT, (project, at, actor, kind, canonical(payload)))
+            self.connection.execute(
+                SQL.pg_event, (project, at, "system", STEPPED, canonical(stepped))
+            )
+        self.connection.execute(SQL.pg_event, (project, at, actor, kind, canonical(payload)))
         return at
 
 
@@ -152,11 +132,11 @@ def chain(connection: Connection, project: int) -> None:
     """Number and hash loose events in the order in which they came; times never go back."""
     while True:
         with connection.transaction():
-            connection.execute(_LOCK, (CHAIN_LOCK, project))
-            loose = connection.execute(_LOOSE, (project, _CHUNK)).fetchall()
+            connection.execute(SQL.pg_lock, (CHAIN_LOCK, project))
+            loose = connection.execute(SQL.pg_loose, (project, _CHUNK)).fetchall()
             if not loose:
                 return
-            found = connection.execute(_HEAD, (project,)).fetchone()
+            found = connection.execute(SQL.pg_head, (project,)).fetchone()
             seq, head, last = found if found is not None else (0, "", 0.0)
             links, work, known = [], PostgresWork(connection), None
             for number, at, actor, kind, payload in loose:
@@ -166,13 +146,15 @@ def chain(connection: Connection, project: int) -> None:
                 rows = [(number, actor, kind, payload)]
                 if stepped is not None:
                     step = ("system", STEPPED, canonical(stepped))
-                    made = connection.execute(f"{_EVENT} RETURNING id", (project, last, *step))
+                    made = connection.execute(
+                        f"{SQL.pg_event} RETURNING id", (project, last, *step)
+                    )
                     rows.insert(0, (made.fetchone()[0], *step))  # type: ignore[index]
                 for one, who, what, text in rows:
                     prev, seq = head, seq + 1
                     head = event_hash(prev, seq=seq, at=last, actor=who, kind=what, payload=text)
                     links.append((one, last, seq, prev, head))
-            connection.execute(_LINK, [list(column) for column in zip(*links, strict=True)])
+            connection.execute(SQL.pg_link, [list(column) for column in zip(*links, strict=True)])
             update = "UPDATE project SET last_seq = %s, head = %s WHERE id = %s"
             connection.execute(update, (seq, head, project))
 
@@ -192,7 +174,7 @@ def write_backup(connection: Connection, path: Path) -> None:
     with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
         zipped = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
         with zipped as archive, connection.transaction(), connection.cursor() as cursor:
-            connection.execute(_SNAPSHOT)
+            connection.execute(SQL.pg_snapshot)
             work = PostgresWork(connection)
             tables: dict[str, Any] = {}
             for table in _tables(work):
@@ -257,12 +239,12 @@ def _checked(path: Path) -> Path:
 
 def _tables(work: PostgresWork) -> list[str]:
     """The tables that there are, in the order of those that we know."""
-    found = {row["table_name"] for row in work.all(_NAMES)} - {"schema_version"}
+    found = {row["table_name"] for row in work.all(SQL.pg_tables)} - {"schema_version"}
     return [table for table in TABLES if table in found]
 
 
 def _columns(work: PostgresWork, table: str) -> list[str]:
-    return [row["column_name"] for row in work.all(_COLUMNS, table=table)]
+    return [row["column_name"] for row in work.all(SQL.pg_columns, table=table)]
 
 
 _HOT, _WRITERS, _READERS = 8, 2, 4
@@ -340,7 +322,7 @@ class PostgresStore(Store):
 
         def once(connection: Connection) -> Value:
             with connection.transaction():
-                connection.execute(_SNAPSHOT)
+                connection.execute(SQL.pg_snapshot)
                 return op(PostgresWork(connection))
 
         return self._retried(once)
@@ -353,7 +335,7 @@ class PostgresStore(Store):
                 connection.execute("SELECT pg_advisory_lock(%s, %s::integer)", (lock, number))
             chain(connection, project)
             with connection.transaction():
-                connection.execute(_SNAPSHOT)
+                connection.execute(SQL.pg_snapshot)
                 connection.execute("SELECT id FROM project LIMIT 1")
                 connection.execute("SELECT pg_advisory_unlock_all()")
                 return op(PostgresWork(connection))
