@@ -138,7 +138,7 @@ def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
         wait = min(last, now) + min(most, 2.0 ** min(n - free + 2, 20)) - now
         if wait > 0:
             raise Throttled(wait=wait)
-    work.run(_TRIED, key=token_hash(key), now=now)
+    work.run(SQL.tried, key=token_hash(key), now=now)
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
@@ -150,11 +150,7 @@ def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> No
     n, first, _ = _tries(work, key, now - seconds)
     if n >= limit:
         raise Throttled(wait=max(1.0, first + seconds - now))
-    work.run(_TRIED, key=token_hash(key), now=now)
-
-
-_TRIED = "INSERT INTO throttle (key, at) VALUES (:key, :now)"
-_TRIES = "SELECT COUNT(*) AS n, MIN(at) AS first, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old"
+    work.run(SQL.tried, key=token_hash(key), now=now)
 
 
 def _tries(work: Work, key: str, since: float) -> tuple[int, float, float]:
@@ -162,5 +158,5 @@ def _tries(work: Work, key: str, since: float) -> tuple[int, float, float]:
     hashed = token_hash(key)
     if work.dialect == "postgresql":
         work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
-    row = work.one(_TRIES, key=hashed, old=since) or {"n": 0, "first": None, "last": None}
+    row = work.one(SQL.tries, key=hashed, old=since) or {"n": 0, "first": None, "last": None}
     return int(row["n"]), float(row["first"] or 0), float(row["last"] or 0)

@@ -93,16 +93,15 @@ class PostgresWork(Work):
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self.connection.execute(SQL.pg_lock, (PROJECT_LOCK, project))
+        run = self.connection.execute
+        run(SQL.pg_lock, (PROJECT_LOCK, project))
         last, low = (self.one(SQL.pg_latest, project=project) or {"at": 0.0, "low": 1e15}).values()
         # It is told when that is chained.
         step = ClockStep(last, low) if low < last - SKEW else None
         at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
-            self.connection.execute(
-                SQL.pg_event, (project, at, "system", STEPPED, canonical(stepped))
-            )
-        self.connection.execute(SQL.pg_event, (project, at, actor, kind, canonical(payload)))
+            run(SQL.pg_event, (project, at, "system", STEPPED, canonical(stepped)))
+        run(SQL.pg_event, (project, at, actor, kind, canonical(payload)))
         return at
 
 
@@ -130,13 +129,14 @@ def check_durable(connection: Connection) -> None:
 
 def chain(connection: Connection, project: int) -> None:
     """Number and hash loose events in the order in which they came; times never go back."""
+    run = connection.execute
     while True:
         with connection.transaction():
-            connection.execute(SQL.pg_lock, (CHAIN_LOCK, project))
-            loose = connection.execute(SQL.pg_loose, (project, _CHUNK)).fetchall()
+            run(SQL.pg_lock, (CHAIN_LOCK, project))
+            loose = run(SQL.pg_loose, (project, _CHUNK)).fetchall()
             if not loose:
                 return
-            found = connection.execute(SQL.pg_head, (project,)).fetchone()
+            found = run(SQL.pg_head, (project,)).fetchone()
             seq, head, last = found if found is not None else (0, "", 0.0)
             links, work, known = [], PostgresWork(connection), None
             for number, at, actor, kind, payload in loose:
@@ -146,17 +146,14 @@ def chain(connection: Connection, project: int) -> None:
                 rows = [(number, actor, kind, payload)]
                 if stepped is not None:
                     step = ("system", STEPPED, canonical(stepped))
-                    made = connection.execute(
-                        f"{SQL.pg_event} RETURNING id", (project, last, *step)
-                    )
+                    made = run(f"{SQL.pg_event} RETURNING id", (project, last, *step))
                     rows.insert(0, (made.fetchone()[0], *step))  # type: ignore[index]
                 for one, who, what, text in rows:
                     prev, seq = head, seq + 1
                     head = event_hash(prev, seq=seq, at=last, actor=who, kind=what, payload=text)
                     links.append((one, last, seq, prev, head))
-            connection.execute(SQL.pg_link, [list(column) for column in zip(*links, strict=True)])
-            update = "UPDATE project SET last_seq = %s, head = %s WHERE id = %s"
-            connection.execute(update, (seq, head, project))
+            run(SQL.pg_link, [list(column) for column in zip(*links, strict=True)])
+            run("UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project))
 
 
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.

@@ -295,6 +295,10 @@ SELECT p.id, p.email, p.name FROM identity i JOIN person p ON p.id = i.person_id
 WHERE i.issuer = :issuer AND i.subject = :subject AND p.active = 1
 -- name: add_identity
 INSERT INTO identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person)
+-- name: tried
+INSERT INTO throttle (key, at) VALUES (:key, :now)
+-- name: tries
+SELECT COUNT(*) AS n, MIN(at) AS first, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old
 -- name: setting
 SELECT value FROM setting WHERE name = :name
 -- name: set_setting

@@ -140,8 +140,6 @@ class Web:
         self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
 
-    # who asks
-
     def session(self, request: Request) -> str:
         """The hash of the request's session token."""
         token, _ = token_of(request, self.settings)
@@ -170,8 +168,6 @@ class Web:
         except TimeoutError:
             rule = f"file must be readable in {_PARSE_SECONDS:.0f} seconds"
             raise Refused(f"{rule}; this one is not. Send it in parts.") from None
-
-    # signing in and joining
 
     async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
         """Count an attempt before anything is looked up; returns what a success makes good again.
@@ -284,8 +280,6 @@ class Web:
 
         return await self.start(await self.store.write(op), caller, email=account["email"])
 
-    # asking and answering
-
     async def known(self, slug: str) -> Known:
         """Number, name and specification of a project, whoever asks; remembered once it is sealed."""
         found = self._known.get(slug)
@@ -371,7 +365,8 @@ class Requester:
         def op(work: Work) -> None:
             answers.leave_all(work, self.session, now=time.time())
             people.end_session(work, self.session)
-            work.run(SQL.drop_other_sessions, person=person, keep="")
+            if everywhere:
+                work.run(SQL.drop_other_sessions, person=person, keep="")
 
         await self.web.store.write(op)
 
