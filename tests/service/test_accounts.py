@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect.service import access, people
+from noracle.collect.store.base import SQL
 from noracle.collect.web import core
 from noracle.errors import NoracleError
 from tests.service.web_site import PASSWORD, Site, Visitor, running, texts
@@ -371,7 +372,9 @@ def test_forgetting_takes_devices_identities_and_links_too(site: Site) -> None:
     who = team(site)
     site.visitor().sign_in("annotator@example.org")
     link_of(site.as_(who["manager"]), alias(site, who["project"], who["annotator"]))
-    site.store.write_now(lambda w: people.link_identity(w, who["annotator"], "https://i", "s"))
+    site.store.write_now(
+        lambda w: w.run(SQL.add_identity, issuer="https://i", subject="s", person=who["annotator"])
+    )
     assert (site.count("device"), site.count("reset"), site.count("identity")) == (1, 1, 1)
     site.store.write_now(lambda w: people.forget(w, "annotator@example.org", now=time.time()))
     assert (site.count("device"), site.count("reset"), site.count("identity")) == (0, 0, 0)

@@ -23,6 +23,7 @@ from noracle.collect import content, formats, protocols
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.service import people, projects
+from noracle.collect.store.base import SQL
 from tests.service.web_site import CLASSES, Visitor, running, texts
 
 SPEC = ProjectSpec(protocol="partitioned", classes=tuple(ClassSpec(name=n) for n in CLASSES))
@@ -331,7 +332,7 @@ def test_others_write_while_a_hundred_thousand_items_are_sealed(store: Any) -> N
     async def write() -> None:
         while not over.is_set():
             began = time.monotonic()
-            await store.write(lambda w: people.set_locale(w, 1, "en"))
+            await store.write(lambda w: w.run(SQL.set_locale, locale="en", person=1))
             waits.append(time.monotonic() - began)
             await asyncio.sleep(0.005)
 

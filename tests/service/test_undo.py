@@ -73,7 +73,9 @@ class Office:
     def log(self) -> None:
         """Something happens, so that the chain knows the time."""
         member = self.service.member(self.ready.owner, self.project)
-        self.store.write_now(lambda w: exports.log_export(w, member, "csv", now=self.now))
+        self.store.write_now(
+            lambda w: projects.note(w, member, "exported", format="csv", now=self.now)
+        )
 
     def archive(self) -> Any:
         def op(work: Work) -> bytes:

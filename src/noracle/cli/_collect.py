@@ -177,7 +177,7 @@ def look_at(slug: str, db: str) -> LiveView:
 
     def look(work: Work) -> int:
         member = owner_of(work, slug)
-        projects.log_look(work, member, now=now())
+        projects.note(work, member, "look", now=now())
         return member.project
 
     with opened(db) as store, working("estimating"):

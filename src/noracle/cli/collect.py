@@ -289,7 +289,7 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
     noracle verify checks an archive. noracle estimate, check and the other verbs read the tables of
     csv, jsonl and parquet.
     """
-    from noracle.collect.service import exports
+    from noracle.collect.service import exports, projects
 
     whole = own.file_format in ("archive", "label-studio")
     default = {"archive": f"{at.slug}.zip", "label-studio": f"{at.slug}.json"}
@@ -304,7 +304,9 @@ def export(at: common.ProjectAt, own: _ExportOptions) -> None:
             rule = "PROJECT must be sealed before it can be exported"
             raise Conflict(f"{rule}; {at.slug} is a draft.")
         kind, number = own.file_format, member.project
-        store.write_now(lambda work: exports.log_export(work, member, kind, now=common.now()))
+        store.write_now(
+            lambda work: projects.note(work, member, "exported", format=kind, now=common.now())
+        )
         files = store.read_chained_now(
             number, lambda work: exports.export_files(work, number, kind, texts=own.texts)
         )

@@ -46,14 +46,8 @@ AGAIN = 1000
 Record = dict[str, Any]
 Table = Literal["items", "routes", "answers", "events", "systems", "predictions", "judgements"]
 TABLES: tuple[Table, ...] = get_args(Table)
-KEYS: dict[Table, tuple[str, ...]] = {
-    "items": ("name",),
-    "routes": ("place",),
-    "answers": ("answer",),
-    "events": ("seq",),
-    "systems": ("system",),
-    "predictions": ("system", "item"),
-}
+_KEYS: tuple[tuple[str, ...], ...] = (("name",), ("place",), ("answer",), ("seq",), ("system",))
+KEYS = dict(zip(TABLES, (*_KEYS, ("system", "item")), strict=False))
 """What orders a file, and names a record in it; judgements follow the answers."""
 _MEMBERS = ("project.json", *(f"{name}.jsonl" for name in TABLES))
 _SHAPES = """
@@ -77,8 +71,8 @@ FIELDS: dict[str, dict[str, str]] = {
 """The fields of each file and their kinds; a question mark allows null, a plus is for fields that
 archives of the first format do not have.
 """
-_UNREADABLE = (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
-_UNREADABLE_TOO = (EOFError, NotImplementedError, RuntimeError, zlib.error)
+_UNREADABLE = (OSError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+_UNREADABLE_TOO = (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError)
 _BIGGEST = 4 * 2**30
 
 
@@ -160,16 +154,7 @@ def make_archive(
         "routes": ({**route._asdict(), "shown": list(route.shown)} for route in routes),
         "answers": ({key: row[key] for key in FIELDS["answers"]} for row in answers),
         "events": ({key: row[key] for key in FIELDS["events"]} for row in events),
-        "systems": (
-            {
-                "system": name,
-                "sha256": answers_hash(said),
-                "uploaded_at": _float(when[name]["uploaded_at"]),
-                "late": bool(when[name]["late"]),
-                **{key: when[name].get(key) for key in ("commitment", "salt")},
-            }
-            for name, said in known.items()
-        ),
+        "systems": (_system_record(name, said, when[name]) for name, said in known.items()),
         "predictions": (
             {"system": name, "item": item, "answer": answer}
             for name, said in known.items()
@@ -191,8 +176,7 @@ def without_questions(archive: ProjectArchive) -> ProjectArchive:
     """What may leave of a project that is not closed: nothing of any question, asked or to come.
 
     An item that two specialists were asked about would be known as one of the panel, a question
-    that was not put again after "not sure" as one of the gold. Such events keep their hash and
-    lose their payload, which is "" then.
+    that was not put again as gold. Such events keep their hash and lose their payload ("" then).
     """
 
     def told(event: Record) -> Record:
@@ -205,6 +189,12 @@ def without_questions(archive: ProjectArchive) -> ProjectArchive:
 
 def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
+
+
+def _system_record(name: str, said: Mapping[str, int | None], row: Mapping[str, Any]) -> Record:
+    told = {"system": name, "sha256": answers_hash(said), "late": bool(row["late"])}
+    told |= {"uploaded_at": _float(row["uploaded_at"])}
+    return {**told, **{key: row.get(key) for key in ("commitment", "salt")}}
 
 
 def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, texts: bool) -> Record:
@@ -227,30 +217,22 @@ def judgements_of(
     "yes"; where no class was named the verdict is "unsure", or "none" for the trap. The kind is
     "reask" for a question that was asked again.
     """
-    by_place = {route["place"]: route for route in routes}
-    return [
-        {
-            "item": route["item"],
-            "class": asked,
-            "verdict": verdict,
-            "rater": answer["rater"],
-            "propensity": route["propensity"],
-            "at": answer["received_at"],
-            "kind": "reask" if answer["draw"] >= AGAIN else route["kind"],
-            "draw": answer["draw"],
-            "question": answer["question"],
-        }
-        for answer in answers
-        if (route := by_place.get(answer["place"])) is not None
-        for asked, verdict in verdicts(spec, route["shown"], answer["value"])
-    ]
+    by_place, rows = {route["place"]: route for route in routes}, []
+    for answer in answers:
+        if (route := by_place.get(answer["place"])) is None:
+            continue
+        kind, draw = "reask" if answer["draw"] >= AGAIN else route["kind"], answer["draw"]
+        about = {"rater": answer["rater"], "propensity": route["propensity"]}
+        about |= {"at": answer["received_at"], "kind": kind, "draw": draw}
+        for asked, verdict in verdicts(spec, route["shown"], answer["value"]):
+            row = {"item": route["item"], "class": asked, "verdict": verdict, **about}
+            rows.append({**row, "question": answer["question"]})
+    return rows
 
 
 def verdicts(spec: ProjectSpec, shown: Sequence[int], value: str) -> list[tuple[int | None, str]]:
     """The value of an answer as verdicts on classes.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="judge-all", classes=tuple(ClassSpec(name=c) for c in "abcd"), shown=2)
     >>> verdicts(spec, (3, 1), "no|yes")

@@ -28,8 +28,6 @@ def content_hash(content: Mapping[str, Any]) -> str:
 def answers_hash(answers: Mapping[str, int | str | None]) -> str:
     """The fingerprint of a system's answers, by item; None where it gave none.
 
-    Examples
-    --------
     >>> answers_hash({"b": None, "a": 2}) == answers_hash({"a": 2, "b": None})
     True
     """
@@ -41,8 +39,6 @@ def salted_hash(salt: str, answers: Mapping[str, int | str | None]) -> str:
 
     Without the salt few items and classes could be guessed from the hash.
 
-    Examples
-    --------
     >>> salted_hash("00", {"a": 2}) == hashlib.sha256(b'00{"a":2}').hexdigest()
     True
     """
@@ -61,15 +57,14 @@ class ClockStep(NamedTuple):
     to: float
 
 
-def clamped(
-    at: float, last: float, step: ClockStep | None = None
-) -> tuple[float, dict[str, float] | None]:
+Clamped = tuple[float, dict[str, float] | None]
+
+
+def clamped(at: float, last: float, step: ClockStep | None = None) -> Clamped:
     """The time under which an event is logged, never before that of the ``last`` one; and what to
     log before it where the clock stepped back. ``step`` is the latest that was logged: while times
     stand still, it is not told again.
 
-    Examples
-    --------
     >>> clamped(11.0, 10.0), clamped(8.0, 10.0)
     ((11.0, None), (10.0, None))
     >>> clamped(-3590.0, 10.0)
@@ -87,8 +82,6 @@ def event_hash(prev: str, *, seq: int, at: float, actor: str, kind: str, payload
     """SHA-256 of canonical({actor, at, kind, payload, prev, seq}); ``payload`` is the text as it is
     stored, ``prev`` the hash of the event before, so that none can be changed, left out or moved.
 
-    Examples
-    --------
     >>> first = event_hash("", seq=1, at=0.0, actor="system", kind="created", payload="{}")
     >>> first != event_hash("", seq=1, at=0.0, actor="system", kind="created", payload='{"a":1}')
     True
@@ -118,8 +111,6 @@ def routes_root(routes: Iterable[SealedRoute], hashes: Mapping[str, str]) -> str
 def merkle_root(leaves: Sequence[str]) -> str:
     """The root of the binary tree over the leaves.
 
-    Examples
-    --------
     >>> merkle_root(["a", "b"]) != merkle_root(["b", "a"]), merkle_root([])[:8]
     (True, 'e3b0c442')
     """

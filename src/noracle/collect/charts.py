@@ -59,13 +59,9 @@ def _percent(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1%}"
 
 
-def estimate_chart(
-    system: SystemView, *, number: int = 0, width: int = 640, height: int = 280
-) -> str:
+def estimate_chart(system: SystemView, *, number: int = 0) -> str:
     """The value and its interval over the number of answers in order; the last point is now.
 
-    Examples
-    --------
     >>> from noracle.collect.live.simulation import simulate_partitioned
     >>> import numpy as np
     >>> from noracle.collect.live import view_of
@@ -73,7 +69,8 @@ def estimate_chart(
     >>> estimate_chart(view.systems[0]).startswith('<svg')
     True
     """
-    left, right, top, bottom = 52, width - 14, 14, height - 44
+    width, height, left, top = 640, 280, 52, 14
+    right, bottom = width - 14, height - 44
     path, middle = system.path, (left + width) / 2
     low, high = _window(path)
     most = max((p.n for p in path), default=1)
@@ -90,10 +87,11 @@ def estimate_chart(
         body.append(_mark("line", "grid", x1=left, y1=at, x2=right, y2=at, stroke=_PALE))
         body.append(_text(left - 6, at + 4, f"{100 * value:.4g}%", anchor="end"))
     body.append(_mark("line", "axis", x1=left, y1=bottom, x2=right, y2=bottom, stroke=_GREY))
-    body += [
-        _text(x(n), bottom + 18, f"{n:,}", anchor="end" if n == most else "middle")
+    ticks = [
+        (n, "end" if n == most else "middle")
         for n in sorted({round(most * i / 4) for i in range(5)})
     ]
+    body += [_text(x(n), bottom + 18, f"{n:,}", anchor=anchor) for n, anchor in ticks]
     body.append(_text(middle, height - 6, "answers in the sealed order", anchor="middle"))
     if path:
         known = [(p.n, p.value) for p in path if not math.isnan(p.value)]
@@ -133,30 +131,27 @@ def final_of(state: str, system: SystemView) -> Estimate:
     return system.estimate if fixed is None else fixed
 
 
-def intervals_chart(systems: Sequence[SystemView], *, state: str = "open", width: int = 640) -> str:
+def intervals_chart(systems: Sequence[SystemView], *, state: str = "open") -> str:
     """All systems: value, interval, and before closing the one at the declared n where it is known."""
-    left, row, top = 150, 34, 10
+    width, left, row, top = 640, 150, 34, 10
     height = top + row * max(1, len(systems)) + 28
 
     def x(value: float) -> float:
         return left + (width - left - 20) * min(max(value, 0.0), 1.0)
 
-    quarters = [i / 4 for i in range(5)]
-    body = [
-        _mark("line", "grid", x1=x(q), y1=top, x2=x(q), y2=height - 26, stroke=_PALE)
-        for q in quarters
-    ]
+    quarters, ends = [i / 4 for i in range(5)], {"y1": top, "y2": height - 26}
+    body = [_mark("line", "grid", x1=x(q), x2=x(q), stroke=_PALE, **ends) for q in quarters]
     body += [_text(x(q), height - 8, f"{q:.0%}", anchor="middle") for q in quarters]
     said = []
     for i, s in enumerate(systems):
         e, y = final_of(state, s), top + row * i + row / 2
-        ends = {"x1": x(e.low), "y1": y, "x2": x(e.high), "y2": y}
         body.append(_text(left - 10, y + 4, _short(s.name), anchor="end"))
-        body.append(_mark("line", "line", **ends, stroke=_BLUE, stroke_width=4))
+        span = {"x1": x(e.low), "x2": x(e.high), "stroke_width": 4}
+        body.append(_mark("line", "line", y1=y, y2=y, stroke=_BLUE, **span))
         if s.fixed is not None and e is s.estimate:
-            ends = {"x1": x(s.fixed.low), "y1": y + 7, "x2": x(s.fixed.high), "y2": y + 7}
             dashes = {"stroke": _ORANGE, "stroke_width": "3", "stroke_dasharray": "6 3"}
-            body.append(_mark("line", "fixed", **ends, **dashes))
+            span = {"x1": x(s.fixed.low), "x2": x(s.fixed.high)}
+            body.append(_mark("line", "fixed", y1=y + 7, y2=y + 7, **span, **dashes))
         if not math.isnan(e.value):
             body.append(_mark("circle", "dot", cx=x(e.value), cy=y, r=5, fill=_BLUE))
         said.append(f"{s.name} {_percent(e.value)}, from {_percent(e.low)} to {_percent(e.high)}")
@@ -166,9 +161,7 @@ def intervals_chart(systems: Sequence[SystemView], *, state: str = "open", width
 
 def outcome_of(check: Check) -> bool | None:
     """Whether a check passed; None where there is nothing to check yet."""
-    seen = [
-        check.counts[name] for name in ("answered", "complete", "questions") if name in check.counts
-    ]
+    seen = [n for k, n in check.counts.items() if k in ("answered", "complete", "questions")]
     return None if math.isnan(check.p_value) or 0 in seen else check.passed
 
 

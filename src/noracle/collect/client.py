@@ -25,7 +25,6 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
 _REFUSALS = (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
-_BY_STATUS: dict[int, type[errors.CollectError]] = {kind.status: kind for kind in _REFUSALS}
 
 
 class Unreachable(errors.Unavailable):
@@ -42,9 +41,7 @@ def options_of(base_url: str, timeout: float) -> dict[str, Any]:
 
 
 class Talk:
-    """What to send, when to send it again, and what a reply means; who waits for it, and how, is up
-    to others.
-    """
+    """What to send, when to send it again, and what a reply means; others wait for it."""
 
     def __init__(self, base_url: str, *, patience: float = 0.0, token: str | None = None) -> None:
         self.base_url, self._origin = base_url, str(httpx.URL(base_url)).rstrip("/")
@@ -54,9 +51,7 @@ class Talk:
     def talk(
         self, method: str, path: str, *, again: bool, **sent: Any
     ) -> Generator[dict[str, Any] | float, Any, httpx.Response | None]:
-        """Yields a request, for a reply, or seconds to wait; returns the reply that counts, None if
-        it is empty.
-        """
+        """Yields a request for a reply, or seconds to wait; returns the reply that counts, or None."""
         usual = {"accept": "application/json", "origin": self._origin, **self.session}
         headers = {**usual, **sent.pop("headers", {})}
         until = time.monotonic() + self._patience
@@ -127,7 +122,7 @@ def refusal(reply: httpx.Response) -> errors.CollectError:
     for kind in (errors.Throttled, errors.Unavailable):
         if status == kind.status:
             return kind(text, wait=_wait(reply, kind.usual[1]))
-    return _BY_STATUS.get(status, errors.CollectError)(text)
+    return next((e for e in _REFUSALS if e.status == status), errors.CollectError)(text)
 
 
 def _wait(reply: httpx.Response, usual: float) -> float:
@@ -179,9 +174,7 @@ class Client(Talk):
     def send(
         self, method: str, path: str, *, again: bool = False, **sent: Any
     ) -> httpx.Response | None:
-        """Send a request under ``/api/v1`` (``json``, ``content``, ``params`` as in httpx); raises
-        what is refused.
-        """
+        """Send a request under ``/api/v1`` (``json``, ``content``, ``params`` as in httpx)."""
         talk = self.talk(method, path, again=again or method == "GET", **sent)
         step = next(talk)
         while True:
@@ -202,8 +195,6 @@ class Client(Talk):
         reply = self.send(method, path, json=value, again=again)
         return None if reply is None else reply.json()
 
-    # a session
-
     def sign_in(self, email: str, password: str) -> str:
         """Begin a session; returns the person's name."""
         account = {"email": email, "password": password}
@@ -222,10 +213,7 @@ class Client(Talk):
         account, as the one who is signed in. Returns ``project, role, pools``.
         """
         account = {"name": name, "email": email, "password": password}
-        found: dict[str, Any] = self.keep(self.call("POST", invitation_path(invitation), account))
-        return found
-
-    # a project
+        return dict(self.keep(self.call("POST", invitation_path(invitation), account)))
 
     def projects(self) -> list[dict[str, Any]]:
         """``slug, name, state, role`` of my projects."""
@@ -294,8 +282,6 @@ class Client(Talk):
         reply = self.send("GET", f"/projects/{slug}/export", params={"format": kind})
         return b"" if reply is None else reply.content
 
-    # people
-
     def people(self, slug: str) -> dict[str, list[dict[str, Any]]]:
         """``people``, ``raters`` (how annotators work) and open ``invitations``."""
         return dict(self.call("GET", f"/projects/{slug}/people"))
@@ -311,8 +297,6 @@ class Client(Talk):
         """Withdraw an invitation that was not used."""
         self.call("DELETE", f"/projects/{slug}/invitations/{invitation}")
 
-    # webhooks
-
     def webhooks(self, slug: str) -> list[dict[str, Any]]:
         """``id, url, secret, at, fault`` of the webhooks of a project."""
         return list(self.call("GET", f"/projects/{slug}/webhooks")["webhooks"])
@@ -326,8 +310,6 @@ class Client(Talk):
     def remove_webhook(self, slug: str, webhook: int) -> None:
         """Call it no more."""
         self.call("DELETE", f"/projects/{slug}/webhooks/{webhook}")
-
-    # questions
 
     def next(self, slug: str) -> dict[str, Any] | None:
         """The question that waits for me, or None."""

@@ -49,8 +49,6 @@ _MARK, _MOST_MARKS = re.compile(r"[#*_`\\\[\]!\n]"), 3_000  # each costs up to t
 def render_markdown(text: str) -> Markup:
     r"""Limited Markdown as HTML that is safe whatever the text.
 
-    Examples
-    --------
     >>> print(render_markdown("A *small* `<b>` test\n\n- one\n- [two](https://example.org)"))
     <p>A <em>small</em> <code>&lt;b&gt;</code> test</p>
     <ul><li>one</li><li>two (https://example.org)</li></ul>
@@ -108,16 +106,8 @@ class Picture:
 def clean_image(
     data: bytes, *, most_bytes: int = MOST_BYTES, most_pixels: int = MOST_PIXELS
 ) -> Picture:
-    """Decode a PNG, JPEG, WebP or GIF (its first frame) and encode it again without metadata; slow,
-    so never inside a write.
-
-    JPEG and WebP stay what they are, the others become PNG. The picture is turned as its camera
-    said.
-
-    Raises
-    ------
-    Refused
-        If it is no such image, is too large, is broken, or holds something behind its end.
+    """Decode a PNG, JPEG, WebP or GIF (its first frame) and encode it again without metadata, turned as
+    its camera said; slow, so never inside a write. JPEG and WebP stay what they are, others become PNG.
     """
     rule = f"image must have at most {most_bytes} bytes; got {len(data)}."
     Refused.unless(len(data) <= most_bytes, rule)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -65,22 +66,16 @@ def specification(*, n_items: int, panel_items: int, gold_rate: float) -> Projec
     shapes = simulate_task("shape", n_items=1).options
     guides = {name: guide.format(name, _CORNERS[name]) for name in shapes}
     classes = tuple(ClassSpec(name=name, guideline=text) for name, text in guides.items())
-    return ProjectSpec(
-        protocol="partitioned",
-        classes=classes,
-        question="Does the shape “{class}” occur most often? Size and colour do not matter.",
-        gold_rate=gold_rate,
-        panel_items=panel_items,
-        planned_n=n_items - panel_items,
-        stop_rule="all questions answered",
-    )
+    question = "Does the shape “{class}” occur most often? Size and colour do not matter."
+    plan: Any = {"planned_n": n_items - panel_items, "stop_rule": "all questions answered"}
+    plan |= {"gold_rate": gold_rate, "panel_items": panel_items, "question": question}
+    return ProjectSpec(protocol="partitioned", classes=classes, **plan)
 
 
 def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> Demo:
     """Make the database and the project in ``folder``, seal and open it, and serve it.
 
-    The caller leaves ``demo.server`` (a context manager that is entered already) with ``__exit__``
-    or :func:`stop`.
+    The caller ends the server with :func:`stop`.
     """
     if not 20 <= n_items <= 20_000:
         raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
@@ -114,10 +109,8 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
     hashed = people.hash_password(password)
     spec = specification(n_items=n_items, panel_items=panel, gold_rate=gold / (n_items + gold))
     judged = task.items[:n_items]  # the rest is gold
-    systems = {
-        name: _answers(judged, truth, accuracy, seed + place)
-        for place, (name, accuracy) in enumerate(SYSTEMS.items(), 1)
-    }
+    made = zip(SYSTEMS.items(), itertools.count(seed + 1), strict=False)
+    systems = {name: _answers(judged, truth, rate, drawn) for (name, rate), drawn in made}
 
     def make(work: Work) -> tuple[int, list[str]]:
         now = time.time()
@@ -145,28 +138,16 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
 
     project, tokens = server.store.write_now(make)
     progress = server.store.read_now(lambda work: projects.progress(work, project))
-    invited = tuple(
-        Invited(
-            invitation=token,
-            name=f"Specialist for {c.name}s",
-            email=f"{c.name}@example.org",
-            password=secrets.token_urlsafe(12),
-            habits=HABITS,
-        )
-        for c, token in zip(spec.classes, tokens, strict=True)
-    )
-    return Demo(
-        server=server,
-        project=project,
-        password=password,
-        people=invited,
-        key={fingerprint({"image": pictures[name].sha256}): truth[name] for name in task.items},
-        accuracy={
-            name: float(np.mean([answers[item] == truth[item] for item in judged]))
-            for name, answers in systems.items()
-        },
-        questions=progress["questions"],
-    )
+    invited = []
+    for c, token in zip(spec.classes, tokens, strict=True):
+        account = {"name": f"Specialist for {c.name}s", "email": f"{c.name}@example.org"}
+        secret = secrets.token_urlsafe(12)
+        invited.append(Invited(invitation=token, password=secret, habits=HABITS, **account))
+    key = {fingerprint({"image": pictures[name].sha256}): truth[name] for name in task.items}
+    right = {name: [said[i] == truth[i] for i in judged] for name, said in systems.items()}
+    rates = {name: float(np.mean(each)) for name, each in right.items()}
+    about: Any = {"accuracy": rates, "questions": progress["questions"], "project": project}
+    return Demo(server=server, password=password, people=tuple(invited), key=key, **about)
 
 
 def _answers(

@@ -25,6 +25,9 @@ class CollectError(NoracleError):
 
     status: ClassVar[int] = 400
 
+    def __init_subclass__(cls, *, status: int | None = None) -> None:
+        cls.status = status or cls.status
+
     @classmethod
     def unless(cls, ok: object, message: str) -> None:
         """Raise this error with the message unless ``ok``."""
@@ -32,39 +35,27 @@ class CollectError(NoracleError):
             raise cls(message)
 
 
-class SignedOut(CollectError):
+class SignedOut(CollectError, status=401):
     """There is no session, or it has ended."""
 
-    status = 401
-
-    def __init__(
-        self, message: str = "Sign in first: there is no session, or it has ended."
-    ) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "Sign in first: there is no session, or it has ended.")
 
 
-class Forbidden(CollectError):
+class Forbidden(CollectError, status=403):
     """A member whose role may not do that."""
 
-    status = 403
 
-
-class NotFound(CollectError):
+class NotFound(CollectError, status=404):
     """There is no such thing, or it belongs to a project of which the person is no member."""
 
-    status = 404
 
-
-class Conflict(CollectError):
+class Conflict(CollectError, status=409):
     """The project is in another state, the lease is another person's, or the name is taken."""
 
-    status = 409
 
-
-class Refused(CollectError, ValueError):
+class Refused(CollectError, ValueError, status=422):
     """A value breaks a rule."""
-
-    status = 422
 
 
 def refused(
@@ -75,15 +66,7 @@ def refused(
 
 
 class Later(CollectError):
-    """What may be asked again after ``wait`` seconds.
-
-    Parameters
-    ----------
-    message
-        What was tried too often, or does not answer.
-    wait
-        Seconds until it is worth trying again.
-    """
+    """What may be asked again after ``wait`` seconds."""
 
     usual: ClassVar[tuple[str, float]]
 
@@ -93,23 +76,17 @@ class Later(CollectError):
         super().__init__(message or words)
 
 
-class Throttled(Later):
+class Throttled(Later, status=429):
     """Too many attempts."""
 
-    status = 429
     usual = ("Too many attempts; wait a little.", 60.0)
 
 
-class Damaged(CollectError):
+class Damaged(CollectError, status=503):
     """The database is not whole."""
 
-    status = 503
 
+class Unavailable(Later, status=503):
+    """The database does not answer now; whether the last change was kept is not known."""
 
-class Unavailable(Later):
-    """The database does not answer now. Whether the last change was kept is not known: send it
-    again, with the same key.
-    """
-
-    status = 503
     usual = ("The database does not answer now; try again in a moment.", 1.0)

@@ -37,18 +37,14 @@ _MOST_MEMBERS, _MOST_TABLE, _MOST_ROWS = 100_000, 268_435_456, 2_000_000
 _UPLOAD_SECONDS = 60.0
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 Record = dict[str, Any]
+Source = str | Path | bytes
 FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 """How a text begins that a spreadsheet would run; our CSV files put an apostrophe before it."""
 
 
-COLUMNS = {
-    "item": ("item", "id", "name", "key"),
-    "text": ("text", "question", "prompt", "sentence", "abstract"),
-    "markdown": ("markdown",),
-    "image": ("image", "img", "picture"),
-    "options": ("options", "choices"),
-    "truth": ("truth",),
-}
+_COLUMNS = """item id name key|text question prompt sentence abstract|markdown
+image img picture|options choices|truth"""
+COLUMNS = {words[0]: tuple(words) for words in map(str.split, re.split(r"[|\n]", _COLUMNS))}
 """What an item is made of, and columns that are taken for it unless somebody says otherwise."""
 _SHARD = re.compile(r"([^/]+)-\d{5}-of-\d{5}\.parquet\Z")
 _LABELS = re.compile(r"- name: (\S+)\s+dtype:\s+class_label:\s+names:\s+((?:'?\d+'?: .+\s+)+)")
@@ -129,10 +125,11 @@ class _Upload(io.BytesIO):
     read1 = read
 
 
+Opened = tuple[Iterator[Record], str, Images]
+
+
 @contextlib.contextmanager
-def opened(
-    source: str | Path | bytes, name: str, images: str | Path | None
-) -> Iterator[tuple[Iterator[Record], str, Images]]:
+def opened(source: Source, name: str, images: str | Path | None = None) -> Iterator[Opened]:
     """The rows of a source, its title for messages, and where its images are."""
     try:
         with contextlib.ExitStack() as stack:
@@ -143,8 +140,8 @@ def opened(
 
 
 def _find(
-    stack: contextlib.ExitStack, source: str | Path | bytes, name: str, images: str | Path | None
-) -> tuple[Iterator[Record], str, Images]:
+    stack: contextlib.ExitStack, source: Source, name: str, images: str | Path | None
+) -> Opened:
     pictures: Images = (lambda _: None) if images is None else _in_folder(Path(images))
     if isinstance(source, bytes):
         file: IO[bytes] = _Upload(source)
@@ -219,8 +216,6 @@ def _sharded(shards: Iterable[IO[bytes]], readme: str) -> Iterator[Record]:
 def guess_columns(names: Iterable[str]) -> dict[str, str]:
     """Which column is taken for which part of an item; without one for its name, rows are numbered.
 
-    Examples
-    --------
     >>> guess_columns(["Id", "question", "label"])
     {'item': 'Id', 'text': 'question'}
     """
@@ -286,14 +281,11 @@ def _table(text: IO[str], title: str) -> Iterator[Record]:
             if len(cells) != len(names):
                 rule, line = f"must have {len(names)} cells in every row", reader.line_num + 1
                 raise Refused(f"{title} {rule}; line {line} has {len(cells)}.")
-            yield {n: _unquoted(cell) for n, cell in zip(names, cells, strict=True)}
+            plain = (c[1:] if c[:1] == "'" and FORMULA.match(c) else c for c in cells)
+            yield dict(zip(names, plain, strict=True))
     except csv.Error as error:
         line = reader.line_num + 1
         raise Refused(f"{title} must be a regular CSV file; line {line}: {error}.") from None
-
-
-def _unquoted(cell: str) -> str:
-    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
 
 
 def _parquet(file: IO[bytes], labels: dict[str, list[str]] | None = None) -> Iterator[Record]:
@@ -310,10 +302,8 @@ def _parquet(file: IO[bytes], labels: dict[str, list[str]] | None = None) -> Ite
                 relation = files.scan(copy, "items", connection.sql)
                 _refuse_large(relation)
                 names, rows = list(relation.columns), relation.fetchall()
-                features = (
-                    "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE key = 'huggingface'"
-                )
-                for (text,) in connection.execute(features, [str(copy)]).fetchall():
+                told = "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE key = 'huggingface'"
+                for (text,) in connection.execute(told, [str(copy)]).fetchall():
                     _take_labels(json.loads(text), {} if labels is None else labels)
         except (EvidenceError, duckdb.Error):
             raise Refused("the table must be a complete Parquet file. Write it again.") from None
@@ -324,15 +314,12 @@ def _refuse_large(table: Any) -> None:
     """Refuse a table that is small only while it is packed: one long text, repeated for ever."""
     count = "count(*)"
     rows = int(table.aggregate(count).fetchall()[0][0])
-    Refused.unless(
-        rows <= _MOST_ROWS, f"the table must have at most {_MOST_ROWS} rows; got {rows}."
-    )
+    rule = "the table must have at most"
+    Refused.unless(rows <= _MOST_ROWS, f"{rule} {_MOST_ROWS} rows; got {rows}.")
     names = ('"{}"'.format(name.replace('"', '""')) for name in table.columns)
     each = " + ".join(f"coalesce(strlen({name}::VARCHAR), 0)" for name in names)
     size = int(table.aggregate(f"coalesce(sum({each}), 0)").fetchall()[0][0])
-    Refused.unless(
-        size <= _MOST_TABLE, f"the table must have at most {_MOST_TABLE} bytes; got {size}."
-    )
+    Refused.unless(size <= _MOST_TABLE, f"{rule} {_MOST_TABLE} bytes; got {size}.")
 
 
 def _take_labels(about: Any, labels: dict[str, list[str]]) -> None:
@@ -350,8 +337,6 @@ _READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_list}
 def item_row(task: Mapping[str, Any], spec: ProjectSpec) -> Record:
     """A task of Label Studio as a row of the items table.
 
-    Examples
-    --------
     >>> spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": ["cat", "dog"]})
     >>> task = {"id": 7, "data": {"text": "Miaow"}, "annotations": [
     ...     {"ground_truth": True, "result": [{"type": "choices", "value": {"choices": ["cat"]}}]}]}
@@ -397,17 +382,11 @@ def tasks_of(
     """Items (``name, content``) and answers that count (``answer, item, shown, value, rater, kind,
     seconds``) as tasks with annotations.
     """
-    tasks: dict[str, Record] = {
-        item["name"]: {
-            "id": i,
-            "data": {"item": item["name"], **item["content"]},
-            "annotations": [],
-        }
-        for i, item in enumerate(items, 1)
-    }
+    said: dict[str, list[Record]] = {item["name"]: [] for item in items}
     for answer in answers:
-        tasks[answer["item"]]["annotations"].append(_annotation(spec, answer))
-    return list(tasks.values())
+        said[answer["item"]].append(_annotation(spec, answer))
+    data = ({"item": item["name"], **item["content"]} for item in items)
+    return [{"id": i, "data": d, "annotations": said[d["item"]]} for i, d in enumerate(data, 1)]
 
 
 def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
@@ -423,15 +402,10 @@ def _annotation(spec: ProjectSpec, answer: Mapping[str, Any]) -> Record:
     else:
         field = "ruled-out" if spec.protocol == "pick-wrong" else "label"
         results = [_choice(field, names[int(value)])]
-    return {
-        "id": answer["answer"],
-        "completed_by": answer["rater"],
-        "lead_time": answer["seconds"],
-        "ground_truth": False,
-        "was_cancelled": False,
-        "meta": {"kind": answer["kind"], "protocol": spec.protocol},
-        "result": results,
-    }
+    by = {"id": answer["answer"], "completed_by": answer["rater"], "lead_time": answer["seconds"]}
+    meta = {"kind": answer["kind"], "protocol": spec.protocol}
+    flags = {"ground_truth": False, "was_cancelled": False}
+    return {**by, **flags, "meta": meta, "result": results}
 
 
 def _choice(field: str, said: str, about: str = "") -> Record:
@@ -449,7 +423,7 @@ class Upload:
 
 
 def read_items(
-    source: str | Path | bytes,
+    source: Source,
     *,
     spec: ProjectSpec,
     name: str = "",
@@ -536,8 +510,6 @@ def _options(value: object, name: str) -> list[str]:
 def class_number(value: object, spec: ProjectSpec, name: str) -> int:
     """A class out of its name or its number.
 
-    Examples
-    --------
     >>> spec = ProjectSpec.from_dict({"protocol": "partitioned", "classes": ["cat", "dog"]})
     >>> class_number("dog", spec, "x"), class_number(0, spec, "x"), class_number("1", spec, "x")
     (1, 0, 1)
@@ -552,22 +524,22 @@ def class_number(value: object, spec: ProjectSpec, name: str) -> int:
     raise refused("class", rule, repr(value)[:60], name)
 
 
-def _named_rows(source: str | Path | bytes, name: str) -> Iterator[tuple[str, int, str, Record]]:
+def _named_rows(source: Source, name: str) -> Iterator[tuple[str, int, str, Record]]:
     """Each row of a table after its title, its number, and the name of its item."""
-    with opened(source, name, None) as (rows, title, _):
+    with opened(source, name) as (rows, title, _):
         for number, row in enumerate(rows, 1):
             yield title, number, _name(row, number, title), row
 
 
-def columns_of(source: str | Path | bytes, *, name: str = "") -> list[str]:
+def columns_of(source: Source, *, name: str = "") -> list[str]:
     """The columns of a table; none of Label Studio's tasks, which have their own shape."""
-    with opened(source, name, None) as (rows, title, _):
+    with opened(source, name) as (rows, title, _):
         first = next(rows, {})
     Refused.unless(first, f"{title} must hold items; it is empty.")
     return [] if isinstance(first.get("data"), dict) else list(first)
 
 
-def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") -> dict[str, int]:
+def read_gold(source: Source, *, spec: ProjectSpec, name: str = "") -> dict[str, int]:
     """The true class of some items: columns ``item`` and ``truth`` (or ``label``)."""
     found: dict[str, int] = {}
     for _, _, item, row in _named_rows(source, name):
@@ -578,14 +550,12 @@ def read_gold(source: str | Path | bytes, *, spec: ProjectSpec, name: str = "") 
     return found
 
 
-def read_answers(
-    source: str | Path | bytes, *, spec: ProjectSpec, name: str = "", system: str = ""
-) -> dict[str, dict[str, int | str | None]]:
-    """What systems answered: columns ``item``, ``answer`` and, unless ``system`` says, ``system``.
+Replies = dict[str, dict[str, int | str | None]]
 
-    An empty answer is none.
-    """
-    found: dict[str, dict[str, int | str | None]] = {}
+
+def read_answers(source: Source, *, spec: ProjectSpec, name: str = "", system: str = "") -> Replies:
+    """What systems answered: columns ``item``, ``answer`` (empty: none) and ``system`` unless given."""
+    found: Replies = {}
     for title, number, item, row in _named_rows(source, name):
         who = system or str(row.get("system") or "").strip()
         rule = f"{title} must have the columns item, answer and system"
@@ -599,11 +569,12 @@ def read_answers(
     return found
 
 
-def read_propensities(
-    source: str | Path | bytes, *, spec: ProjectSpec, name: str = ""
-) -> dict[str, list[float]]:
+Chances = dict[str, list[float]]
+
+
+def read_propensities(source: Source, *, spec: ProjectSpec, name: str = "") -> Chances:
     """The chance of each class of each item: columns ``item``, ``class``, ``propensity``."""
-    chances: dict[str, list[float]] = {}
+    chances: Chances = {}
     for _, _, item, row in _named_rows(source, name):
         place = class_number(row.get("class"), spec, item)
         try:

@@ -181,8 +181,6 @@ def read_spec(text: str) -> ProjectSpec:
 def fits(spec: ProjectSpec, shown: Sequence[int], value: str) -> bool:
     """Whether ``value`` is an answer to a question that shows these classes.
 
-    Examples
-    --------
     >>> spec = ProjectSpec.from_dict({"protocol": "judge-all", "classes": ["a", "b", "c"], "shown": 2})
     >>> fits(spec, (2, 0), "no|unsure"), fits(spec, (2, 0), "no")
     (True, False)
@@ -224,8 +222,6 @@ def replies_in(content: Mapping[str, Any]) -> list[Any]:
 def reply_number(replies: Sequence[Any], reply: int | str | None) -> int | None:
     """The number of an answer: its class, or the place of a text among those of the item.
 
-    Examples
-    --------
     >>> reply_number(["no", "yes"], "yes"), reply_number([4, 7], 7), reply_number([4, 7], 5)
     (1, 7, 1000)
     """
@@ -251,11 +247,9 @@ class SealedRoute(NamedTuple):
     propensity: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class HeldQuestion:
-    """A question as its person may see it: nothing about gold, predictions or others. ``key`` makes
-    a repeated answer harmless.
-    """
+    """A question as its person may see it; ``key`` makes a repeated answer harmless."""
 
     question: int
     project: int
@@ -278,6 +272,15 @@ class SentAnswer(TypedDict):
     shown_at: float
     client_ms: int | None
     want_next: bool
+
+
+class Amended(TypedDict):
+    """Another value for an answer."""
+
+    answer: int
+    key: str
+    value: str
+    now: float
 
 
 class Given(SentAnswer):

@@ -50,8 +50,6 @@ def new_seed() -> bytes:
 def commitment(seed: bytes) -> str:
     """What is published at sealing: the SHA-256 of the seed, in hexadecimal.
 
-    Examples
-    --------
     >>> commitment(bytes(32))[:16]
     '66687aadf862bd77'
     """
@@ -72,8 +70,6 @@ class Stream:
     def below(self, n: int) -> int:
         """A number from 0 to n - 1, each with chance 1/n.
 
-        Examples
-        --------
         >>> stream = Stream(bytes(32), "example")
         >>> [stream.below(6) for _ in range(8)] == [Stream(bytes(32), "example").below(6)] * 8
         False
@@ -119,8 +115,6 @@ class Stream:
 def permutation(seed: bytes, purpose: str | Sequence[Part], n: int) -> list[int]:
     """The numbers 0 … n - 1 in the random order of this purpose.
 
-    Examples
-    --------
     >>> sorted(permutation(bytes(32), "place", 5))
     [0, 1, 2, 3, 4]
     """
@@ -146,6 +140,8 @@ def _check_seed(seed: bytes) -> bytes:
 
 
 Chances = Mapping[str, Sequence[float]]
+Hidden = tuple[int | None, Sequence[float] | None]
+Items = Sequence[Item]
 Options = dict[str, tuple[int, ...]]
 Routes = Iterator[SealedRoute]
 _route = functools.partial(SealedRoute, -1)  # places are drawn after all questions
@@ -158,9 +154,7 @@ _MOST_SETS = 1500  # up to so many sets of places are listed
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A sealed draw. The seed stays secret until closing; ``payload`` belongs into the event
-    ``sealed``, to bind all that is exported.
-    """
+    """A sealed draw: the seed is secret until closing, ``payload`` belongs into the event ``sealed``."""
 
     seed: bytes
     commitment: str
@@ -179,8 +173,6 @@ def seal(
 ) -> Sealed:
     """Draw all questions from a fresh seed, and everything that must be published with them.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="partitioned", classes=(ClassSpec(name="cat"), ClassSpec(name="dog")))
     >>> sealed = seal(spec, [Item(name=str(i), content={"text": "…"}) for i in range(5)])
@@ -205,19 +197,17 @@ def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
     return digest([[name, sha256, order and list(order)] for name, sha256, order in shown])
 
 
-def hidden_digest(
-    seed: bytes, items: Mapping[str, tuple[int | None, Sequence[float] | None]]
-) -> str:
+def hidden_digest(seed: bytes, items: Mapping[str, Hidden]) -> str:
     """What is committed to but not shown before closing: truths of gold and recorded chances."""
+    hidden = ((name, truth, chances) for name, (truth, chances) in sorted(items.items()))
     rows = [
-        [name, truth, None if chances is None else [float(c) for c in chances]]
-        for name, (truth, chances) in sorted(items.items())
+        [name, truth, None if c is None else [float(x) for x in c]] for name, truth, c in hidden
     ]
     return keyed_digest(seed, "hidden", rows)
 
 
 def draw_routes(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, *, propensities: Chances | None = None
+    spec: ProjectSpec, items: Items, seed: bytes, *, propensities: Chances | None = None
 ) -> tuple[list[SealedRoute], Options]:
     """Draw every question of a project by its place, and the class at each place of the page for
     items with shuffled options. The draws depend on the names of the items, not on their order.
@@ -236,8 +226,6 @@ def draw_routes(
     n/(G·K), whether it is right or wrong, as among main questions, and nothing tells gold from
     others.
 
-    Examples
-    --------
     >>> from noracle.collect.model import ClassSpec
     >>> spec = ProjectSpec(protocol="judge-all", classes=tuple(ClassSpec(name=c) for c in "abcdef"), shown=4, draws=2)
     >>> routes, _ = draw_routes(spec, [Item(name="x", content={}), Item(name="y", content={})], bytes(32))
@@ -279,9 +267,7 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
     return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
 
 
-def _asked(
-    spec: ProjectSpec, items: Sequence[Item], seed: bytes, chances: Chances | None
-) -> Routes:
+def _asked(spec: ProjectSpec, items: Items, seed: bytes, chances: Chances | None) -> Routes:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)
@@ -346,8 +332,6 @@ def balanced_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
     are chosen one by one, each with the pairs that were used least. Where there are too many
     possible sets, all are built one by one in this way.
 
-    Examples
-    --------
     >>> sorted(balanced_sets(4, 2, 6))
     [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
     """

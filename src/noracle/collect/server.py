@@ -34,8 +34,6 @@ _TOKEN_LETTERS = 16
 def database_url(text: str) -> str:
     """The address of a database; a plain path is a file of SQLite.
 
-    Examples
-    --------
     >>> database_url("labels.db"), database_url("postgresql://db.example.org/labels")
     ('sqlite:///labels.db', 'postgresql://db.example.org/labels')
     """
@@ -104,33 +102,15 @@ def metrics_token() -> str | None:
 class ServerSettings:
     """Where a server listens, and what it serves.
 
-    Parameters
-    ----------
-    url
-        The database.
-    key_file
-        The secret key that signs forms.
-    host, port
-        Where to listen; port 0 takes a free one.
-    proxy
-        The https address that people use, if a proxy on this or another machine speaks TLS for the
-        server.
-    trusted
-        Addresses of proxies whose word about the caller's address is believed.
-    tls_cert, tls_key
-        Files of a certificate and its key, if the server speaks TLS itself.
-    public_url
-        With a certificate: the https address that people use; default ``https://host:port``.
-    workers
-        Server processes; more than one only with PostgreSQL.
-    unsafe
-        Also serve a database that may lose acknowledged answers when the power fails.
-    oidc_issuer, oidc_client
-        An OpenID Connect provider, and our name there; the secret is in $NORACLE_OIDC_SECRET.
-    answers_per_minute
-        Most questions and answers of one session in a minute; None for the usual limit.
-    webhook_hosts
-        Hosts that webhooks may call although they are private or without TLS.
+    ``key_file`` holds the secret key that signs forms; port 0 takes a free one. ``proxy`` is the
+    https address that people use, if a proxy speaks TLS for the server; the word of those at the
+    addresses ``trusted`` about a caller's address is believed. ``tls_cert`` and ``tls_key`` are
+    files, if the server speaks TLS itself, at ``public_url`` (default ``https://host:port``). More
+    than one of ``workers`` only with PostgreSQL. ``unsafe`` also serves a database that may lose
+    acknowledged answers when the power fails. ``oidc_issuer`` and ``oidc_client`` are an OpenID
+    Connect provider and our name there; the secret is in $NORACLE_OIDC_SECRET. At most
+    ``answers_per_minute`` questions and answers of one session; None for the usual limit.
+    ``webhook_hosts`` may be called by webhooks although they are private or without TLS.
     """
 
     url: str
@@ -177,10 +157,11 @@ class ServerSettings:
         both = (self.oidc_issuer is None) == (self.oidc_client is None)
         require(both, "--oidc-issuer and --oidc-client must come together; got one of them.")
         parts = urllib.parse.urlsplit(self.oidc_issuer or "https://none")
-        safe = parts.scheme == "https" or (
-            parts.scheme == "http" and is_loopback(parts.hostname or "")
+        near = parts.scheme == "http" and is_loopback(parts.hostname or "")
+        require(
+            near or parts.scheme == "https",
+            f"--oidc-issuer must be an https address; got {self.oidc_issuer!r}.",
         )
-        require(safe, f"--oidc-issuer must be an https address; got {self.oidc_issuer!r}.")
         require(workers == 1 or port, "--port must be given with --workers; got 0.")
 
     @property
@@ -200,8 +181,6 @@ class ServerSettings:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address.
 
-    Examples
-    --------
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "192.168.0.4", "example.org")]
     [True, True, True, False, False, False]
     """
@@ -228,15 +207,10 @@ def make_application(settings: ServerSettings, store: Store, *, port: int) -> An
     if settings.oidc_issuer is not None:
         secret = os.environ.get(OIDC_SECRET, "")
         oidc = Oidc(settings.oidc_issuer, settings.oidc_client or "", secret)
-    web = WebSettings(
-        oidc=oidc,
-        base_url=settings.base_url(port),
-        secure=settings.secure,
-        key=read_key(settings.key_file),
-        metrics_token=metrics_token(),
-        webhook_hosts=tuple(settings.webhook_hosts),
-        **({} if limit is None else {"answers_per_minute": limit}),
-    )
+    about: Any = {} if limit is None else {"answers_per_minute": limit}
+    about |= {"base_url": settings.base_url(port), "secure": settings.secure, "oidc": oidc}
+    about |= {"metrics_token": metrics_token(), "webhook_hosts": tuple(settings.webhook_hosts)}
+    web = WebSettings(key=read_key(settings.key_file), **about)
     # So that the command line knows where people find the server.
     store.write_now(lambda w: w.run(SQL.set_setting, name="url", value=web.base_url))
     return make_app(store, settings=web)
@@ -265,10 +239,7 @@ def application() -> Any:
 
 
 def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
-    """Serve until the process is told to stop (Ctrl-C, SIGTERM); open requests are finished first.
-
-    ``ready`` is called with the address when the server answers.
-    """
+    """Serve until the process is told to stop; ``ready`` gets the address when the server answers."""
     metrics_token()  # a bad one is found before anything starts
     if settings.workers == 1:
         with RunningServer(settings, in_thread=False) as running:
@@ -284,12 +255,8 @@ def serve(settings: ServerSettings, *, ready: Callable[[str], None]) -> None:
 
 
 class RunningServer:
-    """One server process on one store, in this thread or in one of its own (for the demo and
-    tests).
-
-    Examples
-    --------
-    ``with Running(settings) as server: …`` serves at ``server.url`` until the block ends.
+    """One server process on one store, in this thread or (for the demo and tests) in one of its own:
+    ``with RunningServer(settings) as server: …`` serves at ``server.url`` until the block ends.
     """
 
     def __init__(self, settings: ServerSettings, *, in_thread: bool = True) -> None:
@@ -363,18 +330,11 @@ def _uvicorn() -> Any:
 
 def _how(settings: ServerSettings) -> dict[str, Any]:
     """What every server process is told; only a proxy's word about an address counts."""
-    return {
-        "proxy_headers": settings.proxy is not None,
-        "forwarded_allow_ips": settings.trusted if settings.proxy is not None else "",
-        "ssl_certfile": settings.tls_cert,
-        "ssl_keyfile": settings.tls_key,
-        "server_header": False,
-        "access_log": False,
-        "log_config": None,
-        "timeout_graceful_shutdown": _GRACE,
-        "timeout_keep_alive": 75,  # longer than a proxy keeps its own, which must not be closed
-        "ws": "none",
-    }
+    proxy, trusted = settings.proxy is not None, settings.trusted
+    how = {"proxy_headers": proxy, "forwarded_allow_ips": trusted if proxy else "", "ws": "none"}
+    how |= {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key, "log_config": None}
+    how |= {"server_header": False, "access_log": False, "timeout_graceful_shutdown": _GRACE}
+    return how | {"timeout_keep_alive": 75}  # longer than a proxy keeps its own, which must be open
 
 
 def _server_class(uvicorn: Any) -> Any:

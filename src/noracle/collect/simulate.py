@@ -15,14 +15,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from noracle.collect.client import (
-    Talk,
-    Unreachable,
-    answer_to,
-    invitation_path,
-    options_of,
-    question_in,
-)
+from noracle.collect import client as sync
+from noracle.collect.client import Unreachable
 from noracle.collect.errors import Throttled
 from noracle.collect.model import Protocol
 from noracle.errors import MissingExtra, require
@@ -32,28 +26,19 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
-__all__ = [
-    "CrowdClient",
-    "Habits",
-    "Invited",
-    "Unreachable",
-    "connect",
-    "crowd",
-    "fingerprint",
-    "reply",
-    "work",
-]
+__all__ = ["CrowdClient", "Habits", "Invited", "Unreachable", "connect", "crowd", "fingerprint"]
+__all__ += ["reply", "work"]
+
+Each = Callable[[], None] | None
 
 
 def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
     """A connection to a server, opened when it is first needed and again when it was lost."""
-    return httpx.AsyncClient(**options_of(base_url, timeout))
+    return httpx.AsyncClient(**sync.options_of(base_url, timeout))
 
 
-class CrowdClient(Talk):
-    """What an annotator's browser does, without the browser, beside others in one event loop; see
-    :class:`noracle.collect.client.Client`, which does everything and waits.
-    """
+class CrowdClient(sync.Talk):
+    """An annotator's browser without the browser, many in one event loop; see ``client.Client``."""
 
     def __init__(self, base_url: str, *, timeout: float = 30.0, **session: Any) -> None:
         super().__init__(base_url, **session)
@@ -72,10 +57,7 @@ class CrowdClient(Talk):
     async def call(
         self, method: str, path: str, value: object = None, *, again: bool = False
     ) -> Any:
-        """Call the JSON interface; returns its JSON (None without a body), raises what it refuses.
-
-        ``again`` says that sending the request twice does no harm.
-        """
+        """Call the JSON interface; ``again`` says that sending the request twice does no harm."""
         talk = self.talk(method, path, json=value, again=again)
         step = next(talk)
         while True:
@@ -104,19 +86,21 @@ class CrowdClient(Talk):
     async def join(self, invitation: str, *, name: str, email: str, password: str) -> Any:
         """Accept an invitation (its token, or the whole link) as a new person, and begin a session."""
         account = {"name": name, "email": email, "password": password}
-        return self.keep(await self.call("POST", invitation_path(invitation), account))
+        return self.keep(await self.call("POST", sync.invitation_path(invitation), account))
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""
-        return question_in(await self.call("POST", f"/projects/{project}/next", {}, again=True))
+        return sync.question_in(
+            await self.call("POST", f"/projects/{project}/next", {}, again=True)
+        )
 
     async def answer(
         self, project: str, asked: Mapping[str, Any], value: str, **more: Any
     ) -> tuple[int, dict[str, Any] | None]:
         """Answer a question; returns the number of the answer, and the next question if wanted."""
-        sent = answer_to(asked, value, **more)
+        sent = sync.answer_to(asked, value, **more)
         kept = await self.call("POST", f"/projects/{project}/answers", sent, again=True)
-        return int(kept["answer"]), question_in(kept)
+        return int(kept["answer"]), sync.question_in(kept)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +132,6 @@ class Invited:
 def fingerprint(content: Mapping[str, Any]) -> str:
     """What an item looks like, as a key for a table.
 
-    Examples
-    --------
     >>> fingerprint({"text": "a", "image": "b"}) == fingerprint({"image": "b", "text": "a"})
     True
     """
@@ -164,8 +146,6 @@ def reply(
 
     Whoever picks a wrong class picks each one equally often.
 
-    Examples
-    --------
     >>> rng = random.Random(0)
     >>> [reply("partitioned", [k], 2, Habits(), rng) for k in range(4)]
     ['no', 'no', 'yes', 'no']
@@ -199,14 +179,11 @@ async def work(
     answer: Callable[[Mapping[str, Any]], str],
     *,
     most: int | None = None,
-    each: Callable[[], None] | None = None,
+    each: Each = None,
 ) -> list[int]:
-    """Answer one question after the other; returns the numbers of the answers.
-
-    It ends when there is none, or ``most`` are done. A server that says "too many" is obeyed.
-    """
+    """Answer question after question, until none or ``most``; returns the numbers of the answers."""
     done: list[int] = []
-    asked = await _patiently(lambda: client.next(project))
+    asked = await _patiently(functools.partial(client.next, project))
     while asked is not None and (most is None or len(done) < most):
         send = functools.partial(client.answer, project, asked, answer(asked))
         number, asked = await _patiently(send)
@@ -233,12 +210,11 @@ async def crowd(
     protocol: Protocol,
     seed: int = 0,
     most: int | None = None,
-    each: Callable[[], None] | None = None,
+    each: Each = None,
 ) -> list[int]:
-    """Let all these people join and answer at the same time; returns answers by person.
+    """Let all these people join and answer at once; returns answers by person.
 
-    ``key`` has the class of each item by :func:`fingerprint` of what is shown; each person stops
-    after ``most`` answers; ``each`` is called after every one.
+    ``key`` has the class of each item by :func:`fingerprint`; ``each`` is called after every answer.
     """
 
     async def one(place: int, person: Invited) -> int:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 from bisect import bisect_left, insort
@@ -32,19 +33,10 @@ from operator import ge, itemgetter
 from typing import Any, Literal
 
 from noracle.collect import archive as files
-from noracle.collect import chain
+from noracle.collect import chain, model
 from noracle.collect.archive import FIELDS, FORMATS, KEYS, TABLES, ProjectArchive, Record
 from noracle.collect.chain import SKEW, STEPPED
-from noracle.collect.model import (
-    EVERYBODY,
-    OTHER,
-    UNDO_SECONDS,
-    Item,
-    ProjectSpec,
-    fits,
-    replies_in,
-    reply_number,
-)
+from noracle.collect.model import EVERYBODY, OTHER, UNDO_SECONDS, Item, ProjectSpec, fits
 from noracle.collect.protocols import draw_routes, hidden_digest, items_digest
 from noracle.errors import NoracleError
 from noracle.files import canonical
@@ -111,7 +103,7 @@ def faults_of_answers(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
         elif kind == "joined":
             walk.joined(event, payload)
         elif kind == "lease-expired":
-            walk.expired(event, payload)
+            walk.seen_at(event["actor"], payload.get("place"))
         elif kind in ("undone", "left"):
             yield from walk.settled(event, payload)
         elif kind in ("opened", "closed"):
@@ -148,23 +140,16 @@ class _ChainWalk:
             self.pools[alias].add(pool)
             self.members[pool] += 1
 
-    def expired(self, event: Record, payload: Mapping[str, Any]) -> None:
-        place = payload.get("place")
-        self._seen(event["actor"], place)
-
-    def _seen(self, rater: str, place: object) -> None:
+    def seen_at(self, rater: str, place: object) -> None:
         if type(place) is int and 0 <= place < len(self.routes):
             self.held.add((rater, self.routes[place]["item"]))
 
     def settled(self, event: Record, payload: Mapping[str, Any]) -> Iterator[str]:
         """The last answer of a rater was taken back, or made final by leaving."""
         seq, rater, undone = event["seq"], event["actor"], event["kind"] == "undone"
-        row, then = self.latest.pop(rater, (None, 0.0))
-        if (
-            row is None
-            or row["answer"] != payload.get("answer")
-            or row is not self.last.get(row["question"])
-        ):
+        row, then = self.latest.pop(rater, ({}, 0.0))
+        same = row and row["answer"] == payload.get("answer")
+        if not same or row is not self.last.get(row["question"]):
             yield f"event {seq} must be about the last answer of {rater}, before another; it is not"
             return
         number, place, late = row["answer"], row["place"], event["at"] - then
@@ -176,7 +161,7 @@ class _ChainWalk:
             rule = f"must be within {UNDO_SECONDS:g} seconds, while the project is open"
             yield f"answer {number}: event {seq} ({event['kind']}) {rule}"
         if undone and 0 <= place < len(self.routes):
-            self._seen(rater, payload.get("returned"))
+            self.seen_at(rater, payload.get("returned"))
             self.undone[row["question"]] += 1
             self.first[place].remove(row)
             del self.last[row["question"]]
@@ -264,9 +249,7 @@ class _ChainWalk:
 
 
 class _Order:
-    """Which earlier places of a pool are still without an answer. People of one pool hold a
-    question each, so a few may be.
-    """
+    """Which earlier places of a pool are without an answer: each of its people may hold one."""
 
     def __init__(self, routes: Sequence[Record]) -> None:
         self.places: dict[int, list[int]] = defaultdict(list)
@@ -305,6 +288,7 @@ _SHOWN = 5
 _STATES = {"draft": 1, "sealed": 2, "open": 3, "closed": 4}
 _OF_QUESTIONS = ("routes", "answers", "judgements")
 _LIFE = ("created", "sealed", "opened", "closed")
+_ANSWERED = ("answer", "amended", "undone", "left")
 _fields = itemgetter(*FIELDS["routes"])
 
 
@@ -356,13 +340,8 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "schema": "collection-check/2",
-            "verified": self.verified,
-            "passed": self.passed,
-            **dataclasses.asdict(self),
-            "findings": list(self.findings),
-        }
+        told = {"schema": "collection-check/2", "verified": self.verified, "passed": self.passed}
+        return {**told, **dataclasses.asdict(self), "findings": list(self.findings)}
 
 
 @files.undisturbed()
@@ -377,29 +356,30 @@ def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) ->
     project = archive.project
     checks = [_run("files", lambda: faults_of_files(archive))]
     parsed: list[tuple[Record, Any]] = []
-    rest: dict[str, Callable[[], Iterator[str]]] = {
-        "events": lambda: _events(archive, parsed),
-        "life": lambda: _life(project, parsed),
-        "seal": lambda: _seal(archive, parsed),
-        "routes": lambda: _routes(archive),
-        "draws": lambda: _draws(archive),
-        "answers": lambda: faults_of_answers(archive, parsed),
-        "systems": lambda: _systems(archive, parsed),
-        "judgements": lambda: _judgements(archive, parsed),
-        "published": lambda: _published(archive, published),
+    rest: dict[str, Callable[[ProjectArchive, Any], Iterator[str]]] = {
+        "events": _events,
+        "life": _life,
+        "seal": _seal,
+        "routes": _routes,
+        "draws": _draws,
+        "answers": faults_of_answers,
+        "systems": _systems,
+        "judgements": _judgements,
+        "published": lambda archive, _: _published(archive, published),
     }
     for name, faults in rest.items() if not checks[0].findings else ():
+        status: Status = "not yet"
         if name == "draws" and not project["seed"]:
             note = "the seed is revealed when the project is closed"
-            checks.append(Checked(name=name, status="not yet", note=note))
         elif name == "draws" and any(c.findings for c in checks):
-            note = "because of the faults above"
-            checks.append(Checked(name=name, status="not looked at", note=note))
+            status, note = "not looked at", "because of the faults above"
         elif name in _OF_QUESTIONS and project["state"] != "closed" and not archive.routes:
             note = "questions and answers are shown when the project is closed"
-            checks.append(Checked(name=name, status="not yet", note=note))
-        elif name != "published" or published:
-            checks.append(_run(name, faults))
+        else:
+            if name != "published" or published:
+                checks.append(_run(name, functools.partial(faults, archive, parsed)))
+            continue
+        checks.append(Checked(name=name, status=status, note=note))
     systems, clock = dict[str, Timing](), list[str]()
     with contextlib.suppress(*_BROKEN):  # a fault of the checks above
         systems = systems_in_time(parsed)
@@ -463,7 +443,8 @@ def _payload(parsed: Parsed, kind: str) -> Any:
     return next((payload for event, payload in parsed if event["kind"] == kind), None)
 
 
-def _life(project: Record, parsed: Parsed) -> Iterator[str]:
+def _life(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
+    project = archive.project
     at = [(event["kind"], event["at"]) for event, _ in parsed if event["kind"] in _LIFE]
     kinds = [kind for kind, _ in at]
     expected = list(_LIFE[: _STATES.get(project["state"], 0)])
@@ -527,7 +508,7 @@ def _seed(archive: ProjectArchive, sealed: Record, closed: Record | None) -> Ite
         yield "the truths of gold items and the recorded chances must be those that were sealed"
 
 
-def _routes(archive: ProjectArchive) -> Iterator[str]:
+def _routes(archive: ProjectArchive, _: Parsed) -> Iterator[str]:
     project, routes = archive.project, archive.routes
     if len(routes) != project["n_routes"]:
         yield f"there must be {project['n_routes']} routes, as sealed; got {len(routes)}"
@@ -546,7 +527,7 @@ def _routes(archive: ProjectArchive) -> Iterator[str]:
             yield f"the routes were changed: their root is {root}, and {project['root']} was sealed"
 
 
-def _draws(archive: ProjectArchive) -> Iterator[str]:
+def _draws(archive: ProjectArchive, _: Parsed) -> Iterator[str]:
     # A draw needs no texts: whether an item has options shows in their order, and whether it is an
     # attention item in its routes.
     spec, routes = archive.spec, archive.routes
@@ -555,9 +536,8 @@ def _draws(archive: ProjectArchive) -> Iterator[str]:
     items = []
     replies: dict[str, Record] = defaultdict(dict)
     for i in archive.items:
-        content: Record = order if i["options"] is not None else {}
-        content = content | flag if i["name"] in attention else content
-        content = content | {"answers": replies[i["name"]]}
+        shown = (order if i["options"] is not None else {}) | {"answers": replies[i["name"]]}
+        content = shown | (flag if i["name"] in attention else {})
         items.append(Item(name=i["name"], truth=i["truth"], content=content))
     for row in archive.predictions if spec.protocol == "grade" else ():
         if row["answer"] not in (None, OTHER):  # which number says what is told by the texts alone
@@ -620,9 +600,9 @@ def _predictions(archive: ProjectArchive, logged: Mapping[str, Record]) -> Itera
             yield f"the answer of {name!r} to {item!r} must be in [0, {k}); got {answer}"
         given[name][item] = answer
     for item in archive.items if archive.project["texts"] else ():
-        replies = replies_in(item["content"])
+        replies = model.replies_in(item["content"])
         for name, reply in item["content"].get("answers", {}).items():
-            if given[name].get(item["name"]) != reply_number(replies, reply):
+            if given[name].get(item["name"]) != model.reply_number(replies, reply):
                 yield f"the answer of {name!r} to item {item['name']!r} is not that of its content"
     for name, answers in given.items():
         told = logged.get(name, {})
@@ -678,7 +658,7 @@ def final_answers(archive: ProjectArchive, parsed: Parsed) -> list[Record]:
     end = parsed[-1][0]["at"] - UNDO_SECONDS if parsed else 0.0
     for event, payload in parsed:
         kind, rater, number = event["kind"], event["actor"], payload.get("answer")
-        if kind in ("answer", "amended", "undone", "left"):
+        if kind in _ANSWERED:
             latest.pop(rater, None)
         if kind == "answer":
             given[number] = rater
@@ -699,9 +679,6 @@ def _judgements(archive: ProjectArchive, parsed: Parsed) -> Iterator[str]:
         if made != row:
             wrong = ", ".join(name for name in made if made[name] != row[name])
             yield f"line {i}: {wrong} must be as the answer to question {made['question']} says"
-
-
-_ANSWERED = ("answer", "amended", "undone", "left")
 
 
 def _met(

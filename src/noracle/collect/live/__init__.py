@@ -8,44 +8,25 @@ from typing import Any
 import numpy as np
 
 from noracle.collect.live import checks, estimates, records
-from noracle.collect.live.records import ClassProgress, LiveView, Point, Project, SystemView, Whole
+from noracle.collect.live.records import ClassProgress, LiveView, Point, Project, SystemView
 from noracle.collect.store.base import Work
 from noracle.results import Check, Estimate
 
 __all__ = ["ClassProgress", "LiveView", "Point", "SystemView", "live_view", "view_of"]
 
-_VIEWS: dict[str, Callable[..., SystemView]] = {
-    "partitioned": estimates.partitioned_view,
-    "judge-all": estimates.judge_all_view,
-    "pick-wrong": estimates.pick_wrong_view,
-    "ordinary": estimates.ordinary_view,
-    "grade": estimates.grade_view,
-}
 _NOTES = {
-    "pick-wrong": (
-        "picked classes are training data: the estimates promise nothing unless people pick "
-        "uniformly among the wrong classes"
-    ),
-    "ordinary": (
-        "ratings say how well a system agrees with its annotators; certificates against them are "
-        "made from the export"
-    ),
+    "pick-wrong": "picked classes are training data: the estimates promise nothing unless people pick uniformly among the wrong classes",
+    "ordinary": "ratings say how well a system agrees with its annotators; certificates against them are made from the export",
 }
 
 
 def live_view(work: Work, project: int, *, now: float) -> LiveView:
-    """What is known of a project now.
-
-    The interval of each system holds at every look together, so that nobody is punished for
-    looking. Every look should be logged all the same.
-    """
+    """What is known of a project now; each system's interval holds at every look together."""
     return view_of(records.read_project(work, project, now=now), now=now)
 
 
 def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
-    """The view of a project that has been read, or simulated; ``points`` of the past are computed
-    for the chart.
-    """
+    """The view of a project that was read or simulated, with ``points`` of the past for the chart."""
     main = project.rows.of(records.MAIN)
     found = checks.check_project(project)
     failed = [c for c in found if not c.passed]
@@ -54,16 +35,13 @@ def view_of(project: Project, *, now: float, points: int = 16) -> LiveView:
     in_order = int((main.done & (main.place < opened.min())).sum()) if len(opened) else 0
     spec = project.spec
     return LiveView(
+        **{name: getattr(project, name) for name in ("name", "state")},
+        **{name: getattr(spec, name) for name in ("protocol", "n_classes", "planned_n")},
         project=project.slug,
-        name=project.name,
-        state=project.state,
-        protocol=spec.protocol,
-        n_classes=spec.n_classes,
         at=now,
         asked=len(main.item),
         answered=int(main.done.sum()),
         in_order=in_order,
-        planned_n=spec.planned_n,
         pending=project.rows.pending,
         classes=_classes(project),
         systems=systems,
@@ -78,7 +56,7 @@ def _systems(
     project: Project, failed: list[Check], points: int
 ) -> tuple[tuple[SystemView, ...], Estimate | None]:
     spec, protocol = project.spec, project.spec.protocol
-    view = _VIEWS[protocol]
+    view: Callable[..., SystemView] = getattr(estimates, f"{protocol.replace('-', '_')}_view")
     options: dict[str, Any] = {"checks": failed, "points": points} if spec.judged else {}
     agreement = None
     if protocol == "partitioned":
@@ -105,29 +83,21 @@ def _classes(project: Project) -> tuple[ClassProgress, ...]:
     names = [c.name for c in spec.classes] if partitioned else names
 
     in_order = done & (main.place < records.open_places(main, n)[main.pool])
-    kinds: dict[str, records.Bools | Whole] = {
-        "asked": np.ones_like(done),
-        "answered": done,
-        "in_order": in_order,
-    }
-    kinds |= {"yes": (main.value == records.YES) & partitioned, "unsure": main.unsure}
-    kinds |= {"expired": main.expired}
+    asked, yes = np.ones_like(done), (main.value == records.YES) & partitioned
+    kinds: dict[str, Any] = {"asked": asked, "answered": done, "in_order": in_order}
+    kinds |= {"yes": yes, "unsure": main.unsure, "expired": main.expired}
     table = {k: np.bincount(main.pool, weights=of, minlength=n) for k, of in kinds.items()}
     answered, seen = table["answered"], table["expired"] + table["answered"]
     rates = {
         f"{k}_rate": np.divide(table[k], all_, out=np.zeros(n), where=all_ > 0).tolist()
         for k, all_ in (("unsure", answered), ("expired", seen))
     }
-    return tuple(
-        ClassProgress(
-            pool=i,
-            name=names[i],
-            people=project.members.get(i, 0),
-            **{k: int(column[i]) for k, column in table.items()},
-            **{k: column[i] for k, column in rates.items()},
-        )
-        for i in range(n)
-    )
+    found = []
+    for i, name in enumerate(names):
+        about: Any = {k: int(column[i]) for k, column in table.items()}
+        about |= {k: column[i] for k, column in rates.items()}
+        found.append(ClassProgress(pool=i, name=name, people=project.members.get(i, 0), **about))
+    return tuple(found)
 
 
 def _notes(project: Project) -> tuple[str, ...]:
@@ -141,9 +111,8 @@ def _notes(project: Project) -> tuple[str, ...]:
             which = f"{len(absent)} of {len(asked)} classes ({', '.join(absent[:5])})"
             notes.append(f"no answer yet for {which}: they contribute bounds only")
     if project.late:
-        notes.append(
-            f"{estimates.LATE}, and so without a promise: {', '.join(sorted(project.late))}"
-        )
+        late = ", ".join(sorted(project.late))
+        notes.append(f"{estimates.LATE}, and so without a promise: {late}")
     if project.unrevealed:
         named = ", ".join(project.unrevealed[:5])
         notes.append(f"{len(project.unrevealed)} systems committed to and not revealed: {named}")

@@ -22,7 +22,7 @@ from noracle.counts.tally import Question
 from noracle.results import Assumption, Check, Estimate, Guarantee, Kind
 
 Counts = Mapping[str, int]
-RIGHT = "right verdicts"
+RIGHT, _LIKE = "right verdicts", "gold like all others"
 GOLD_ERROR, PANEL_ERROR = 0.005, 0.015
 """The error of the two checks."""
 TOLERATED = 0.01
@@ -47,10 +47,10 @@ def gold_outcomes(project: Project) -> tuple[int, int, int, int]:
     return tuple(int(part.sum()) for part in parts)  # type: ignore[return-value]
 
 
-def _sealed_check(name: str, wrong: int, sealed: int, finding: str, counts: Counts) -> Check:
+def _sealed_check(name: str, wrong: int, finding: str, counts: Counts) -> Check:
     """The number of wrong ones only grows, so it is tested against the number that were sealed."""
-    p_value = binomial_at_least(wrong, sealed, TOLERATED)
-    method = f"exact binomial against {TOLERATED:.0%} of the {sealed} that were sealed"
+    p_value = binomial_at_least(wrong, counts["sealed"], TOLERATED)
+    method = f"exact binomial against {TOLERATED:.0%} of the {counts['sealed']} that were sealed"
     return _check(name, p_value, float(wrong), finding, method, counts)
 
 
@@ -64,7 +64,7 @@ def check_gold(project: Project) -> Check | None:
     wrong, n = false_no + false_yes, of_true + of_other
     finding = f"{wrong} of {n} gold verdicts wrong: {false_no} false no, {false_yes} false yes"
     counts = {"answered": n, "wrong": wrong, "sealed": sealed}
-    return _sealed_check("gold", wrong, sealed, finding, counts)
+    return _sealed_check("gold", wrong, finding, counts)
 
 
 def panel_outcomes(project: Project) -> tuple[int, int, int, int]:
@@ -85,7 +85,7 @@ def check_panel(project: Project) -> Check | None:
         return None
     finding = f"{broken} of {complete} complete panel items without exactly one yes"
     counts = {"sealed": sealed, "complete": complete, "broken": broken}
-    return _sealed_check("panel", broken, sealed, finding, counts)
+    return _sealed_check("panel", broken, finding, counts)
 
 
 def _rate(
@@ -95,25 +95,23 @@ def _rate(
     tail = (1 - confidence) / 2
     low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
     assumed = (Assumption(name=rests),)
+    about: Any = {"low": low, "high": high, "confidence": confidence}
+    about |= {"method": "share", "interval": "exact"}
     return Estimate(
         quantity=quantity,
         subject="verdicts",
         value=wrong / n if n else math.nan,
-        low=low,
-        high=high,
-        confidence=confidence,
-        method="share",
-        interval="exact",
-        counts={"wrong": wrong, "n": n},
         reason="" if n else "none answered yet",
         guarantee=Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed),
+        counts={"wrong": wrong, "n": n},
+        **about,
     )
 
 
 def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
     false_no, of_true, false_yes, of_other = gold_outcomes(project)
-    missed = _rate(project, "false no", false_no, of_true, "gold like all others")
-    return missed, _rate(project, "false yes", false_yes, of_other, "gold like all others")
+    missed = _rate(project, "false no", false_no, of_true, _LIKE)
+    return missed, _rate(project, "false yes", false_yes, of_other, _LIKE)
 
 
 def error_rates(project: Project) -> dict[str, Estimate]:
@@ -149,16 +147,8 @@ def rates_for_correction(project: Project) -> tuple[Estimate, Estimate] | None:
 # Do the answers look as the protocol says? All alarms of a project together are false with
 # probability at most 5 %, over its whole life.
 
-BUDGET: Mapping[str, float] = {
-    "verdicts": 0.01,
-    "yes rate": 0.005,
-    "overlap": 0.005,
-    "class sum": 0.005,
-    "routing": 0.0025,
-    "chance hits": 0.0025,
-    "gold": GOLD_ERROR,
-    "panel": PANEL_ERROR,
-}
+BUDGET = {"verdicts": 0.01, **dict.fromkeys(("yes rate", "overlap", "class sum"), 0.005)}
+BUDGET |= {"routing": 0.0025, "chance hits": 0.0025, "gold": GOLD_ERROR, "panel": PANEL_ERROR}
 """The error of each check; they sum to 5 %."""
 _LOOKS, _LOOKS_UNSURE = 40, 8
 _SIDE = 7
@@ -189,10 +179,7 @@ def check_project(project: Project) -> tuple[Check, ...]:
 
 
 def outcome_chances(accuracy: Real, false_yes: float, false_no: float, n_classes: int) -> Real:
-    """K times the chances of yes about the answer, yes about another, and no about each.
-
-    One row per accuracy.
-    """
+    """K times the chances of yes about the answer, yes about another, no about each; by accuracy."""
     a, k = accuracy, n_classes
     hit = a * (1 - false_no) + (1 - a) * false_yes
     miss = (1 - a) * (1 - false_no) + (a + k - 2) * false_yes
@@ -220,10 +207,7 @@ def _alternatives(n_classes: int) -> Real:
 
 
 def likeliest_accuracy(counts: Real, n_classes: int) -> Real:
-    """The accuracy of largest likelihood under right verdicts, for rows of four counts.
-
-    It is the larger root of N·A² + β·A = (K-2)·(yes about the answer).
-    """
+    """The likeliest accuracy if verdicts are right: larger root of N·A² + β·A = (K-2)·(yes, own answer)."""
     right, wrong, avoided = counts[..., 0], counts[..., 1] + counts[..., 2], counts[..., 3]
     k, n = n_classes, right + wrong + avoided
     beta, gamma = (k - 3) * right - avoided + (k - 2) * wrong, -(k - 2) * right
@@ -284,10 +268,8 @@ def _least_evidence(outcomes: Real, n_classes: int, *, system: bool) -> Real:
     side = np.linspace(-1, 1, _SIDE)
     steps = np.stack([x.ravel() for x in np.meshgrid(side, side)])
     while True:
-        a, b = (
-            np.rint(np.clip(at[i][:, None] + reach[i][:, None] * steps[i], 0.0, u[:, None]))
-            for i, u in enumerate((uh, um))
-        )
+        near = [at[i][:, None] + reach[i][:, None] * steps[i] for i in (0, 1)]
+        a, b = (np.rint(np.clip(x, 0.0, u[:, None])) for x, u in zip(near, (uh, um), strict=True))
         hidden = (yh[:, None] + a, ym[:, None] + b, (nh + uh)[:, None] - a, (nm + um)[:, None] - b)
         logs = verdict_evidence(np.stack(hidden, axis=-1), n_classes)
         chosen = logs.argmin(axis=1)
@@ -361,17 +343,9 @@ def _check(
     assumption: str = RIGHT,
 ) -> Check:
     """A check that can only refute."""
-    return Check(
-        name=name,
-        assumption=assumption,
-        p_value=p_value,
-        statistic=statistic,
-        finding=finding,
-        method=method,
-        refutes_only=True,
-        threshold=BUDGET[name],
-        counts=dict(counts),
-    )
+    seen: Any = {"statistic": statistic, "finding": finding, "method": method}
+    seen |= {"counts": dict(counts), "refutes_only": True, "threshold": BUDGET[name]}
+    return Check(name=name, assumption=assumption, p_value=p_value, **seen)
 
 
 def _routing(project: Project, main: Rows) -> Check | None:
@@ -379,22 +353,20 @@ def _routing(project: Project, main: Rows) -> Check | None:
     k, n = project.spec.n_classes, len(main.item)
     if not n:
         return None
-    if main.propensity is None:
-        if n < 5 * k and k > _MOST_SUMMED:
-            return None  # too few to tell; the routes are proved by the seed
-        return _uniform_routing(tuple(np.bincount(main.pool, minlength=k).tolist()))
-    met = zip(main.pool.tolist(), main.propensity.tolist(), strict=True)
-    return _routed(Counter(Question(k, pool, "no", propensity=p) for pool, p in met))
+    if main.propensity is not None:
+        met = zip(main.pool.tolist(), main.propensity.tolist(), strict=True)
+        asked = Counter(Question(k, pool, "no", propensity=p) for pool, p in met)
+        return _routed(tuple(asked.items()))
+    if n < 5 * k and k > _MOST_SUMMED:
+        return None  # too few to tell; the routes are proved by the seed
+    counted = np.bincount(main.pool, minlength=k).tolist()
+    return _routed(tuple((Question(k, c, "no"), n) for c, n in enumerate(counted) if n))
 
 
 @functools.lru_cache(maxsize=64)
-def _uniform_routing(asked: tuple[int, ...]) -> Check:
+def _routed(questions: tuple[tuple[Question, int], ...]) -> Check:
     """Remembered: sealed classes never change."""
-    return _routed({Question(len(asked), c, "no"): n for c, n in enumerate(asked) if n})
-
-
-def _routed(questions: Mapping[Question, int]) -> Check:
-    check = check_routing(JudgementCounts(questions=questions))
+    check = check_routing(JudgementCounts(questions=dict(questions)))
     return dataclasses.replace(check, threshold=BUDGET["routing"])
 
 

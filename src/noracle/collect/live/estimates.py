@@ -22,7 +22,18 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live import records
-from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Point, Project, Real, Rows, Whole
+from noracle.collect.live.records import (
+    MAIN,
+    NO,
+    UNSURE,
+    YES,
+    Point,
+    Project,
+    Real,
+    Rows,
+    SystemView,
+    Whole,
+)
 from noracle.collect.model import OTHER, ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -34,14 +45,12 @@ from noracle.superhuman import estimate_agreement
 _MOST_SETS = 40
 _LONGER = 1.4
 _ROUNDING = 1e-12
+Rates = tuple[Estimate, Estimate] | None
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
 class Hits(NamedTuple):
-    """The questions about a system's own answer, in the sealed order.
-
-    ``value`` is the verdict (or unsure). ``shares[k]`` is s_k, over the population.
-    """
+    """Questions about a system's own answer in the sealed order; ``value`` is a verdict, ``shares[k]`` s_k."""
 
     pool: Whole
     place: Whole
@@ -52,8 +61,6 @@ class Hits(NamedTuple):
 def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     """The hits of a partitioned project; the population are the items with a main question.
 
-    Examples
-    --------
     >>> rows = Rows(item=np.arange(4), place=np.arange(4), pool=np.array([0, 1, 0, 1]), kind=np.zeros(4, int), value=np.array([1, 0, 0, 1]),
     ...     unsure=np.zeros(4, bool), held=np.zeros(4, bool), expired=np.zeros(4, int))
     >>> hits = hits_of(rows, np.array([0, 0, 1, 1]), 2)
@@ -75,8 +82,6 @@ def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
 def set_error(error: float, n_classes: int, left_out: int) -> float:
     """The part of the error that belongs to one set which leaves so many classes out.
 
-    Examples
-    --------
     >>> K = 6
     >>> sum(math.comb(K, j) * set_error(0.05, K, j) for j in range(K)) <= 0.05
     True
@@ -88,8 +93,6 @@ def set_error(error: float, n_classes: int, left_out: int) -> float:
 def unsure_limits(yes: int, no: int, unsure: int, error: float) -> tuple[float, float]:
     """Limits for the rate of right answers at every look, whatever the unsure verdicts hide.
 
-    Examples
-    --------
     >>> unsure_limits(0, 0, 5, 0.05)[0], unsure_limits(80, 20, 0, 0.05)[1] < 0.95
     (0.0, True)
     """
@@ -146,9 +149,6 @@ def class_limits(yes: Whole, n: Whole, unsure: Whole, *, error: float) -> tuple[
     return low, high
 
 
-# The accuracy of one system in a running project.
-
-
 _VERDICTS: dict[int, Verdict] = {YES: "yes", NO: "no", UNSURE: "unsure"}
 _SCALE = 1_000_000
 _MOST_SEARCHED = 2000
@@ -173,11 +173,9 @@ def tallies_of(
     return AccuracyCounts(tallies=dict(tallies), items={place: n}, answered={place: answered})
 
 
-def _tally(
-    place: Place, verdict: Verdict, answered: bool, hit: bool, chance: float | None
-) -> Tally:
+def _tally(place: Place, said: Verdict, answered: bool, hit: bool, chance: float | None) -> Tally:
     inverse = None if chance is None else hit / chance
-    return tally(place, verdict, hit=hit, answered=answered, inverse=inverse)
+    return tally(place, said, hit=hit, answered=answered, inverse=inverse)
 
 
 def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
@@ -200,9 +198,9 @@ def partitioned_view(
     name: str,
     *,
     checks: Sequence[Check] = (),
-    rates: tuple[Estimate, Estimate] | None = None,
+    rates: Rates = None,
     points: int = 16,
-) -> records.SystemView:
+) -> SystemView:
     """A system in a partitioned project, uniform or targeted, or in one of grades."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
     main = project.rows.of(MAIN)
@@ -225,18 +223,13 @@ def partitioned_view(
     rests: Any = {"counts": prefix, "recorded": recorded, "checks": checks}
     ends = partitioned_limits(main, answers, spec, prefix)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
-    view = records.SystemView(
-        name=name, estimate=estimate, worst=worst, best=best, absent_share=absent
-    )
+    view = SystemView(name=name, estimate=estimate, worst=worst, best=best, absent_share=absent)
     if recorded or spec.draws > 1:
         return view
     error, share = (1 - spec.confidence) / 2, _share(main, answers)
-    return dataclasses.replace(
-        view,
-        fixed=_fixed(project, name, main, population),
-        corrected=corrected(name, main, answers, opened, spec, rates),
-        path=_path(whole, answers, k, share, error, estimate, points),
-    )
+    path = _path(whole, answers, k, share, error, estimate, points)
+    line, fixed = corrected(name, main, answers, opened, spec, rates), _fixed(project, name, main)
+    return dataclasses.replace(view, fixed=fixed, corrected=line, path=path)
 
 
 def asked_once(main: Rows, answers: Whole) -> Rows:
@@ -251,7 +244,7 @@ def asked_once(main: Rows, answers: Whole) -> Rows:
     return dataclasses.replace(main, pool=asked, value=verdict).where(first)
 
 
-def grade_view(project: Project, name: str, **how: Any) -> records.SystemView:
+def grade_view(project: Project, name: str, **how: Any) -> SystemView:
     """A system whose answers are graded; with all different answers asked about, a grade each.
 
     Where some are drawn, a grade weighs one over the chance of its question: items on which systems
@@ -350,8 +343,6 @@ def weighted_values(
 def running_counts(code: Whole, ends: Whole, size: int) -> Whole:
     """How often each code below ``size`` occurs among the first ``ends[i]`` rows; one row per end.
 
-    Examples
-    --------
     >>> running_counts(np.array([0, 1, 1, 0]), np.array([2, 4]), 2).tolist()
     [[1, 1], [2, 2]]
     """
@@ -378,8 +369,6 @@ def label_cells(
     ``false_yes`` and m = ``false_no``. At f = m = 0 both splits have the same likelihood, because
     the chance of a hit and the chance of a yes are 1/K whatever A is.
 
-    Examples
-    --------
     >>> exact, nearly = label_cells(30, 10, 9, 71, 3), label_cells(30, 10, 9, 71, 3, false_yes=1e-12)
     >>> abs(linear.maximum_likelihood(exact) - linear.maximum_likelihood(nearly)) < 1e-9
     True
@@ -422,28 +411,23 @@ def _path(
     return (*points, Point(n=n, value=now.value, low=now.low, high=now.high))
 
 
-def _fixed(project: Project, name: str, main: Rows, population: Whole) -> Estimate | None:
+def _fixed(project: Project, name: str, main: Rows) -> Estimate | None:
     """The fixed-n interval over the first ``planned_n`` questions, once all are answered."""
     spec, n = project.spec, project.spec.planned_n
     if n is None or n > len(main.item) or not main.done[:n].all():
         return None
     rows = main.where(np.arange(n))
-    counts = tallies_of(name, rows, project.answers[name], spec.n_classes, population)
+    counts = tallies_of(name, rows, project.answers[name], spec.n_classes, main.items)
     parts = (tuple(part.items()) for part in (counts.tallies, counts.items, counts.answered))
     return _exact(*parts, spec.confidence)
 
 
-@functools.lru_cache(maxsize=256)
-def _exact(
-    tallies: tuple[tuple[Tally, int], ...],
-    items: tuple[tuple[Place, int], ...],
-    answered: tuple[tuple[Place, int], ...],
-    confidence: float,
-) -> Estimate:
-    """Remembered: it is the same at every later look.
+Pairs = tuple[tuple[Any, int], ...]
 
-    With unsure verdicts and many labels the corners of the anytime interval stand for it.
-    """
+
+@functools.lru_cache(maxsize=256)
+def _exact(tallies: Pairs, items: Pairs, answered: Pairs, confidence: float) -> Estimate:
+    """Remembered for later looks; with many labels and unsure ones the corners of the anytime interval."""
     counts = AccuracyCounts(tallies=dict(tallies), items=dict(items), answered=dict(answered))
     unsure = counts.total(verdict="unsure")
     if unsure and sum(counts.tallies.values()) > _MOST_SEARCHED:
@@ -464,7 +448,7 @@ def corrected(
     answers: Whole,
     opened: Whole,
     spec: ProjectSpec,
-    rates: tuple[Estimate, Estimate] | None,
+    rates: Rates,
 ) -> Estimate | None:
     """The value if verdicts are wrong at the rates seen on gold or panel items.
 
@@ -485,13 +469,10 @@ def corrected(
     rests, error = (one_rate, *rates[0].guarantee.assumptions), 1 - spec.confidence
     method = "maximum likelihood, weighted by completion, with the rates of wrong verdicts seen"
     found = make_estimate(spec, name, value, linear.Limits(0.0, 1.0), method, "")
-    return dataclasses.replace(
-        found,
-        interval="none",
-        guarantee=Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests),
-        diagnostics={"false_no": no, "false_yes": yes},
-        notes=("a sensitivity line: no interval is claimed",),
-    )
+    promise = Guarantee(kind=Kind.HEURISTIC, error_rate=error, assumptions=rests)
+    about: Any = {"guarantee": promise, "diagnostics": {"false_no": no, "false_yes": yes}}
+    about |= {"notes": ("a sensitivity line: no interval is claimed",), "interval": "none"}
+    return dataclasses.replace(found, **about)
 
 
 def make_estimate(
@@ -509,17 +490,12 @@ def make_estimate(
     checks: Sequence[Check] = (),
     quantity: str = "accuracy",
 ) -> Estimate:
-    """A result of the live view, its promise and what it rests on.
-
-    ``checks`` are those that failed; any of them takes the promise away.
-    """
+    """A result of the live view; each failed one of ``checks`` takes the promise away."""
     routing = "recorded propensities" if recorded else "uniform routing"
     sealed = "drawn from the committed seed before opening"
-    rests = (
-        Assumption(name="iid items", detail="the items of the project are a random sample"),
-        Assumption(name=routing, status="by-design", detail=sealed),
-        Assumption(name="right verdicts"),
-    )
+    sample = Assumption(name="iid items", detail="the items of the project are a random sample")
+    drawn = Assumption(name=routing, status="by-design", detail=sealed)
+    rests = (sample, drawn, Assumption(name="right verdicts"))
     others, error = tuple(Assumption(name=each) for each in assumptions), 1 - spec.confidence
     promise = Guarantee(kind=kind, error_rate=error, anytime=True, assumptions=others or rests)
     if checks:  # each failed at a threshold of its own, by which false alarms are shared out
@@ -530,27 +506,18 @@ def make_estimate(
         kind = Kind.HEURISTIC
         promise &= Guarantee(kind=kind, error_rate=0.0, anytime=True, assumptions=failed)
     broken = ("no accuracy fits these answers: an assumption is broken",)
-    return Estimate(
-        quantity=quantity,
-        subject=name,
-        value=value,
-        low=ends.low,
-        high=ends.high,
-        confidence=spec.confidence,
-        reason=reason,
-        method=method,
-        interval="anytime",
-        guarantee=promise,
-        counts=counts.summary() if counts is not None else {},
-        notes=broken if ends.empty else (),
-    )
+    counted = counts.summary() if counts is not None else {}
+    about: Any = {"confidence": spec.confidence, "method": method, "interval": "anytime"}
+    about |= {"quantity": quantity, "subject": name, "reason": reason, "counts": counted}
+    about |= {"guarantee": promise, "notes": broken if ends.empty else ()}
+    return Estimate(value=value, low=ends.low, high=ends.high, **about)
 
 
 UNTOLD = "answers made without the verdicts"
 LATE = "uploaded after answers"
 
 
-def timed(view: records.SystemView, *, late: bool) -> records.SystemView:
+def timed(view: SystemView, *, late: bool) -> SystemView:
     """The view, with what is known of when the system came; a late one promises nothing."""
     told = "the events say that it came before the first answer, or was committed to"
     rest = Assumption(name=UNTOLD, status="by-design", detail=told)
@@ -572,10 +539,6 @@ def timed(view: records.SystemView, *, late: bool) -> records.SystemView:
     return dataclasses.replace(view, late=late, **parts)
 
 
-# The view of a system where several classes are shown at once (judge-all, pick-wrong), and where
-# the class itself is said (ordinary).
-
-
 def _prefix(rows: Rows) -> Rows:
     """The answered main questions before the first gap of the sealed order."""
     return rows.where(rows.done & (rows.place < records.open_places(rows, 1)[0]))
@@ -593,7 +556,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 def judge_all_view(
     project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
-) -> records.SystemView:
+) -> SystemView:
     """A system where m random classes are shown and each is judged.
 
     A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
@@ -620,7 +583,7 @@ def judge_all_view(
     estimate = make_estimate(spec, name, now.value, ends, method, reason, **how)
     worst, best = (_ratio(m.sum(), n, share) for m in (verdict == YES, verdict != NO))
     path = (*path, now) if len(first) > 1 and points > 1 else ()
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best, path=path)
 
 
 def shown_verdicts(rows: Rows, answers: Whole) -> tuple[Whole, Rows]:
@@ -637,11 +600,8 @@ def _limits(verdict: Whole, error: float) -> tuple[float, float]:
     return unsure_limits(yes, no, unsure, error)
 
 
-def pick_wrong_view(project: Project, name: str) -> records.SystemView:
-    """A system where people rule out one of the shown classes: training data.
-
-    The estimate rests on an assumption that people rarely keep.
-    """
+def pick_wrong_view(project: Project, name: str) -> SystemView:
+    """A system where people rule out a shown class; rests on an assumption that people rarely keep."""
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, used, law = _share(main, answers), _prefix(main), law_of("no", spec.n_classes)
     answered = answers[used.item] >= 0
@@ -663,7 +623,7 @@ def pick_wrong_view(project: Project, name: str) -> records.SystemView:
     method, value = "ruled-out classes, if picked uniformly", score(wrong, n)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = max(0.0, score(wrong + unsure, n + unsure)), min(1.0, score(wrong, n + unsure))
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
@@ -673,17 +633,15 @@ def votes_of(project: Project) -> tuple[Whole, Whole, Whole]:
     votes = np.zeros((len(items), k), dtype=np.int64)
     said = main.value >= 0
     np.add.at(votes, (place[said], main.value[said]), 1)
-    missing, unsure = (
-        np.bincount(place[main.value == v], minlength=len(items))
-        for v in (records.UNANSWERED, UNSURE)
-    )
+    parts, n = (main.value == records.UNANSWERED, main.value == UNSURE), len(items)
+    missing, unsure = (np.bincount(place[part], minlength=n) for part in parts)
     complete = missing == 0
     return votes[complete], items[complete], unsure[complete]
 
 
 def ordinary_view(
     project: Project, name: str, votes: Whole, items: Whole, unsure: Whole
-) -> records.SystemView:
+) -> SystemView:
     """How often a rating is the system's answer; certificates are made from the export."""
     given, spec = project.answers[name][items], project.spec
     answered = (given >= 0) & (given < votes.shape[1])
@@ -700,7 +658,7 @@ def ordinary_view(
     method, ends = "share of the ratings that are the answer", linear.ordered(low, high)
     estimate = make_estimate(spec, name, value, ends, method, reason, **rests)
     worst, best = (float(s.mean()) if len(s) else math.nan for s in (least, most))
-    return records.SystemView(name=name, estimate=estimate, worst=worst, best=best)
+    return SystemView(name=name, estimate=estimate, worst=worst, best=best)
 
 
 def agreement_of(votes: Whole, confidence: float) -> Estimate | None:

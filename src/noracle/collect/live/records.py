@@ -80,9 +80,7 @@ class SystemView:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """A project now. ``alarms`` are the names of the checks that failed; all checks together cry
-    wolf in at most 5 % of projects.
-    """
+    """A project now. ``alarms`` name checks that failed: falsely in at most 5 % of projects."""
 
     project: str
     name: str
@@ -121,9 +119,6 @@ class LiveView:
             row["completion"] = c.completion
         more = {"alarms": list(self.alarms), "completion": self.completion}
         return {"schema": "live/1", **plain, **more}
-
-
-# The questions and answers of a project as arrays: one row a question, one read of each table.
 
 
 Whole = NDArray[np.int64]
@@ -215,9 +210,7 @@ class Project:
 
 
 def read_project(work: Work, project: int, *, now: float = math.inf) -> Project:
-    """Read what the live view needs; nothing of people but how many there are. Answers that are not
-    final at the time ``now`` are as if they had not come.
-    """
+    """What the live view needs; answers that are not final at ``now`` are as if they had not come."""
     row = project_of(work, project)
     spec = read_spec(row["spec"])
     recent = math.inf if row["state"] == "closed" else now - UNDO_SECONDS
@@ -258,10 +251,8 @@ def read_rows(work: Work, project: int, spec: ProjectSpec, recent: float = math.
     ids, items, code = map(_numbers, texts[:3])
     q = {"id": ids, "item": items, "place": code >> 21, "pool": (code >> 11) & 1023}
     q |= {"kind": (code >> 8) & 7, "status": (code >> 6) & 3, "lease": code & 63}
-    odd_ones = spec.protocol == "partitioned" and float(found.get("odd") or 0) > 1e-9
-    recorded = odd_ones or spec.protocol == "grade"
-    chances = None
-    if recorded:
+    odd_ones, chances = float(found.get("odd") or 0) > 1e-9, None
+    if spec.protocol == "grade" or (spec.protocol == "partitioned" and odd_ones):
         rows = work.all(SQL.propensities, project=project)
         by_id = {int(r["id"]): float(r["propensity"]) for r in rows}
         chances = np.array([by_id[i] for i in ids.tolist()])
@@ -272,9 +263,7 @@ def read_rows(work: Work, project: int, spec: ProjectSpec, recent: float = math.
 Columns = Mapping[str, Whole]
 
 
-def _joined(
-    spec: ProjectSpec, q: Columns, said: Columns, shown: str, propensity: Real | None
-) -> Rows:
+def _joined(spec: ProjectSpec, q: Columns, said: Columns, shown: str, chances: Real | None) -> Rows:
     n, ids = len(q["id"]), q["id"]
     value = np.full(n, UNANSWERED, dtype=np.int64)
     width = spec.shown if spec.drawn else 0
@@ -306,7 +295,7 @@ def _joined(
         expired=np.maximum(q["lease"] - used, 0)[keep],
         shown=_numbers(shown).reshape(n, width)[keep] if width else None,
         verdicts=None if verdicts is None else verdicts[keep],
-        propensity=None if propensity is None else propensity[keep],
+        propensity=None if chances is None else chances[keep],
         pending=pending,
     )
 
@@ -346,7 +335,12 @@ def _read_systems(work: Work, systems: list[Row], size: int, root: str | None) -
         key = (str(root), int(system["id"]), str(system["sha256"]), size)
         answers = _KEPT.get(key) if root else None
         if answers is None:
-            answers = _read_system(work, key[1], size)
+            packed, where = _text(work, "item_id * 1024 + answer"), "system_id = :system"
+            sql = f"SELECT {packed} AS packed FROM prediction WHERE {where} AND answer IS NOT NULL"  # noqa: S608
+            code = _packed(work, sql, system=key[1])
+            last = int(code.max() >> 10) + 1 if len(code) else 0
+            answers = np.full(max(size, last), NO_ANSWER, dtype=np.int64)
+            answers[code >> 10] = code & 1023
             answers.flags.writeable = False
             if root:
                 while len(_KEPT) >= 16:
@@ -354,16 +348,6 @@ def _read_systems(work: Work, systems: list[Row], size: int, root: str | None) -
                 _KEPT[key] = answers
         found[str(system["name"])] = answers
     return found
-
-
-def _read_system(work: Work, system: int, size: int) -> Whole:
-    packed, where = _text(work, "item_id * 1024 + answer"), "system_id = :system"
-    sql = f"SELECT {packed} AS packed FROM prediction WHERE {where} AND answer IS NOT NULL"  # noqa: S608
-    code = _packed(work, sql, system=system)
-    last = int(code.max() >> 10) + 1 if len(code) else 0
-    answers = np.full(max(size, last), NO_ANSWER, dtype=np.int64)
-    answers[code >> 10] = code & 1023
-    return answers
 
 
 def _packed(work: Work, sql: str, **values: object) -> Whole:

@@ -23,15 +23,15 @@ from noracle.collect.live.records import MAIN, NO, PANEL, UNSURE, YES, Project, 
 from noracle.collect.model import ClassSpec, ProjectSpec
 from noracle.results.base import encode
 
+Rng = np.random.Generator
+_METHODS: Any = ("complementary", "ordinary", "ml")
 Picking = Literal["uniform", "first", "easiest", "most plausible"]
 PICKINGS: tuple[Picking, ...] = get_args(Picking)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LabelWorld:
-    """Where items come from. ``near`` is the share of the system's errors that go to the next
-    class, ``slope`` how much rarer classes are harder.
-    """
+    """Where items come from: ``near`` is the share of errors in the next class, ``slope`` of hardness."""
 
     n_classes: int = 10
     accuracy: float = 0.805
@@ -67,12 +67,10 @@ class Simulated:
     accuracy: float
 
 
-def _simulated(
-    spec: ProjectSpec, rows: Rows, answer: Whole, truth: Whole, n_items: int
-) -> Simulated:
+def _simulated(spec: ProjectSpec, rows: Rows, answer: Whole, truth: Whole, n: int) -> Simulated:
     about: Any = {"slug": "simulated", "name": "simulated", "state": "open"}
     project = Project(**about, spec=spec, rows=rows, answers={"system": answer}, truth={})
-    return Simulated(project, truth, float((answer[:n_items] == truth[:n_items]).mean()))
+    return Simulated(project, truth, float((answer[:n] == truth[:n]).mean()))
 
 
 def _rows(item: Whole, pool: Whole, value: Whole, kind: int | Whole = MAIN, **shown: Any) -> Rows:
@@ -144,9 +142,7 @@ def simulate_partitioned(
     return _simulated(spec, _rows(item, asked, value, kind), answer, truth, n_items)
 
 
-def _verdicts(
-    rng: np.random.Generator, truth: Whole, answer: Whole, asked: Whole, faults: Faults, k: int
-) -> Whole:
+def _verdicts(rng: Rng, truth: Whole, answer: Whole, asked: Whole, faults: Faults, k: int) -> Whole:
     n = len(truth)
     is_true, near = asked == truth, asked == (truth + 1) % k
     yes = is_true | (near & (rng.random(n) < faults.overlap))
@@ -192,13 +188,9 @@ def simulate_shown(
     # The class next to the truth is plausible, all others are easy to reject.
     plausible = 1.0 * (classes == ((truth[item] + 1) % k)[:, None])
     noise = rng.random(classes.shape)
-    score = {
-        "uniform": noise,
-        "first": -np.arange(shown) + 0.0 * noise,
-        "easiest": -plausible + 0.01 * noise,
-        "most plausible": plausible + 0.01 * noise,
-    }[picking]
-    picked = np.where(is_true, -math.inf, score).argmax(axis=1)
+    score = {"uniform": noise, "first": -np.arange(shown) + 0.0 * noise}
+    score |= {"easiest": -plausible + 0.01 * noise, "most plausible": plausible + 0.01 * noise}
+    picked = np.where(is_true, -math.inf, score[picking]).argmax(axis=1)
     value = classes[np.arange(len(item)), picked]
     return _simulated(spec, _rows(item, pool, value, shown=classes), answer, truth, n_items)
 
@@ -228,8 +220,7 @@ class ProtocolRow:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        plain: dict[str, Any] = encode(self)
-        return plain
+        return encode(self)  # type: ignore[no-any-return]
 
 
 _HALVES = tuple(np.linspace(1.0, 0.1, 10).tolist())
@@ -262,8 +253,6 @@ def simulate_protocol_table(
 
     ``tick`` is called after each project.
 
-    Examples
-    --------
     >>> table = simulate_protocol_table(repetitions=2, n_items=400)
     >>> table[0].what, len(table)
     ('the protocol', 20)
@@ -275,10 +264,9 @@ def simulate_protocol_table(
         runs = [_run(make(rng, **how, **size), tick) for _ in range(repetitions)]
         return _row(what, runs, prevented)
 
-    table = [
-        row(what, simulate_partitioned, prevented, faults=faults, panel_items=panel)
-        for what, faults, panel, prevented in VIOLATIONS
-    ]
+    table, make = [], simulate_partitioned
+    for what, faults, panel, prevented in VIOLATIONS:
+        table.append(row(what, make, prevented, faults=faults, panel_items=panel))
     for protocol, picking in itertools.product(("judge-all", "pick-wrong"), PICKINGS):
         what, how = f"{protocol}, people pick: {picking}", {"protocol": protocol}
         table.append(row(what, simulate_shown, False, picking=picking, **how))
@@ -295,10 +283,9 @@ def _run(made: Simulated, tick: Callable[[], None] | None) -> list[float]:
         counts = tallies_of("system", rows, answers, project.spec.n_classes, np.unique(rows.item))
         tallies = {t: n for t, n in counts.tallies.items() if t.verdict != "unsure"}
         decided = dataclasses.replace(counts, tallies=tallies)
-        plain = [
-            estimate_accuracy(decided, method=m, interval="anytime").value - truth
-            for m in ("complementary", "ordinary", "ml")
-        ]
+        for i, method in enumerate(_METHODS):
+            found = estimate_accuracy(decided, method=method, interval="anytime")
+            plain[i] = found.value - truth
         yes, no = (counts.total(verdict=v) for v in ("yes", "no"))
         rate = yes / max(1, yes + no)
     if tick is not None:

@@ -38,9 +38,7 @@ ANNOTATORS: Roles = ("annotator",)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is signed in. ``stale`` asks the caller for :func:`touch_session`, so that
-    reading need not write.
-    """
+    """Somebody who is signed in; if ``stale``, the caller should call :func:`touch_session`."""
 
     id: int
     name: str
@@ -66,8 +64,6 @@ class Member:
 def new_token() -> str:
     """256 random bits for a cookie or a link.
 
-    Examples
-    --------
     >>> len(new_token()), new_token() == new_token()
     (43, False)
     """
@@ -79,8 +75,6 @@ def token_hash(token: str) -> str:
 
     A fast hash is enough, because a token has 256 random bits and cannot be guessed.
 
-    Examples
-    --------
     >>> token_hash("abc")[:16]
     'ba7816bf8f01cfea'
     """
@@ -113,16 +107,8 @@ def touch_session(work: Work, token_hash: str, *, now: float) -> None:
 
 
 def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) -> Member:
-    """The membership of a session's person in a project, if the role is one of ``roles``.
-
-    Raises
-    ------
-    SignedOut
-        If there is no session.
-    NotFound
-        If there is no such project, or the person is no member of it; nobody can tell which.
-    Forbidden
-        If the person is a member with another role.
+    """The membership of a session's person: SignedOut without a session, NotFound if there is no such
+    project or membership (nobody can tell which), Forbidden if the role is not one of ``roles``.
     """
     row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
     if row is None:
@@ -146,32 +132,25 @@ def _member(work: Work, row: Row) -> Member:
 
 
 def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
-    """Count an attempt under ``key``. After ``free`` attempts in a day, each must wait twice as
-    long as the one before, up to ``most`` seconds; one that comes too early is not counted.
-    """
+    """Count an attempt; after ``free`` in a day each waits twice as long as the last, up to ``most`` s."""
     n, _, last = _tries(work, key, now - 86400)
     if n >= free:
         wait = min(last, now) + min(most, 2.0 ** min(n - free + 2, 20)) - now
         if wait > 0:
             raise Throttled(wait=wait)
-    work.run(_TRIED, key=token_hash(key), now=now)
+    work.run(SQL.tried, key=token_hash(key), now=now)
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
     """Count an attempt under ``key``; raises Throttled after ``limit`` attempts in ``seconds``.
 
-    Call it in a transaction of its own *before* what it protects: attempts count whether they
-    succeed or not. The key is stored hashed, because it may hold an e-mail address or an IP
-    address; :func:`noracle.collect.service.people.start_session` sweeps old ones away.
+    In a transaction of its own *before* what it protects, so that failures count. The key is hashed:
+    it may hold an e-mail or IP address.
     """
     n, first, _ = _tries(work, key, now - seconds)
     if n >= limit:
         raise Throttled(wait=max(1.0, first + seconds - now))
-    work.run(_TRIED, key=token_hash(key), now=now)
-
-
-_TRIED = "INSERT INTO throttle (key, at) VALUES (:key, :now)"
-_TRIES = "SELECT COUNT(*) AS n, MIN(at) AS first, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old"
+    work.run(SQL.tried, key=token_hash(key), now=now)
 
 
 def _tries(work: Work, key: str, since: float) -> tuple[int, float, float]:
@@ -179,5 +158,5 @@ def _tries(work: Work, key: str, since: float) -> tuple[int, float, float]:
     hashed = token_hash(key)
     if work.dialect == "postgresql":
         work.one("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))", key=hashed)
-    row = work.one(_TRIES, key=hashed, old=since) or {"n": 0, "first": None, "last": None}
+    row = work.one(SQL.tries, key=hashed, old=since) or {"n": 0, "first": None, "last": None}
     return int(row["n"]), float(row["first"] or 0), float(row["last"] or 0)

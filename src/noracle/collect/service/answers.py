@@ -17,7 +17,7 @@ from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.model import LEASED, UNDO_SECONDS
 from noracle.collect.service import access
 from noracle.collect.service.access import Member
-from noracle.collect.service.projects import hold, projects_of
+from noracle.collect.service.projects import hold, note, projects_of
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.store.sqlite import MESSAGES, new_key
 
@@ -60,14 +60,9 @@ def _hold(work: Work, member: Member) -> None:
 
 
 def undo(work: Work, member: Member, answer: int, *, now: float) -> None:
-    """Take the person's last answer back; they hold its question again. A repeat does nothing.
+    """Take the person's last answer back; they hold its question again, and what they hold now goes back.
 
-    The question that they hold now goes back to its place.
-
-    Raises
-    ------
-    Conflict
-        If the answer is final, or the project not open.
+    A repeat does nothing; Conflict if the answer is final or the project not open.
     """
     _hold(work, member)
     last = work.one(SQL.latest, project=member.project, person=member.person)
@@ -88,8 +83,7 @@ def undo(work: Work, member: Member, answer: int, *, now: float) -> None:
     lease = {"until": now + member.spec.lease_seconds, "key": new_key(), "now": now}
     work.run(SQL.lease_again, id=last["question_id"], person=member.person, **lease)
     returned = None if held is None else int(held["place"])
-    payload = {**_about(last), "returned": returned}
-    work.log(member.project, "undone", payload, actor=member.alias, at=now)
+    note(work, member, "undone", now=now, **_about(last), returned=returned)
 
 
 def leave(work: Work, member: Member, *, now: float) -> None:
@@ -100,7 +94,7 @@ def leave(work: Work, member: Member, *, now: float) -> None:
     if (last := provisional(work, member, now=now)) is not None:
         who = {"project": member.project, "person": member.person}
         work.run(SQL.settle, answer=last["id"], now=now, undone=0, **who)
-        work.log(member.project, "left", _about(last), actor=member.alias, at=now)
+        note(work, member, "left", now=now, **_about(last))
 
 
 def leave_all(work: Work, session: str, *, now: float) -> None:
@@ -133,8 +127,8 @@ def add_comment(
         raise NotFound(MESSAGES["question"])
     kept = work.one(SQL.add_comment, **asked, now=now, broken=int(broken), text=text)
     number = int((kept or {})["id"])
-    payload = {"broken": broken, "comment": number, "place": row["place"], "question": question}
-    work.log(member.project, "commented", payload, actor=member.alias, at=now)
+    about = {"broken": broken, "comment": number, "place": row["place"], "question": question}
+    note(work, member, "commented", now=now, **about)
     return number
 
 

@@ -19,17 +19,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noracle.collect.archive import (
-    ProjectArchive,
-    make_archive,
-    verdicts,
-    without_questions,
-    write_zip,
-)
+from noracle.collect import archive as archives
+from noracle.collect.archive import ProjectArchive, verdicts
 from noracle.collect.errors import Conflict, Refused
 from noracle.collect.formats import FORMULA, tasks_of
 from noracle.collect.model import OTHER, ProjectSpec, SealedRoute, read_spec
-from noracle.collect.service.access import Member, project_of
+from noracle.collect.service.access import project_of
 from noracle.collect.service.answers import final_answers, recent
 from noracle.collect.service.projects import Reply, item_of
 from noracle.collect.store.base import SQL, Work
@@ -49,8 +44,6 @@ class ExportTable:
 def table_bytes(table: ExportTable, kind: str) -> bytes:
     """One table as the bytes of a CSV, JSONL or Parquet file.
 
-    Examples
-    --------
     >>> table_bytes(ExportTable(columns={"item": "text", "class": "whole"}, rows=[("a", 1), ("b", None)]), "csv").decode().split()
     ['item,class', 'a,1', 'b,']
     """
@@ -131,13 +124,12 @@ def _prefixed(table: ExportTable, *, keep: bool) -> ExportTable:
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:
     """The files in one zip; the same files give the same bytes."""
     whole = io.BytesIO()
-    write_zip(whole, files.items())
+    archives.write_zip(whole, files.items())
     return whole.getvalue()
 
 
-# Which values are answers, and answers as rows of evidence.
-
-
+Cells = Sequence[tuple[Any, ...]]
+Given = Mapping[str, Mapping[str, Reply]]
 ESTIMATED = ("main", "reask")
 """Kinds of questions whose answers are evidence about systems."""
 
@@ -162,14 +154,10 @@ def judgements(
         return []
     rows = final_answers(work, found, kinds)
     times = itertools.accumulate((row["received_at"] for row in rows), max)  # a clock may step
+    kept = ("item", "rater", "draw", "kind", "revision", "question")
     return [
-        {
-            **{key: row[key] for key in ("item", "rater", "draw", "kind", "revision", "question")},
-            "class": asked,
-            "verdict": verdict,
-            "propensity": one_propensity(spec, row),
-            "at": at,
-        }
+        {key: row[key] for key in kept}
+        | {"class": asked, "verdict": verdict, "propensity": one_propensity(spec, row), "at": at}
         for row, at in zip(rows, times, strict=True)
         for asked, verdict in verdicts(spec, json.loads(row["shown"]), row["value"])
         if asked is not None
@@ -194,24 +182,17 @@ def ratings(
     found = project_of(work, project)
     if read_spec(found["spec"]).protocol != "ordinary":
         return []
-    return [
-        {key: row[key] for key in ("item", "rater", "kind")}
-        | {
-            "label": None if row["value"] == "unsure" else int(row["value"]),
-            "at": row["received_at"],
-        }
-        for row in final_answers(work, found, kinds)
-    ]
+    said = [(row, row["value"]) for row in final_answers(work, found, kinds)]
+    labels = [(row, None if value == "unsure" else int(value)) for row, value in said]
+    kept = ("item", "rater", "kind")
+    return [{k: r[k] for k in kept} | {"label": n, "at": r["received_at"]} for r, n in labels]
 
 
 FORMATS = ("archive", "jsonl", "csv", "parquet", "label-studio")
 
-_WHOLE, _NUMBER = ("class", "draw", "revision", "question"), ("propensity", "at")
 _ORDER = "item class verdict rater propensity at draw kind revision question"
-_JUDGEMENTS = {
-    name: "whole" if name in _WHOLE else "number" if name in _NUMBER else "text"
-    for name in _ORDER.split()
-}
+_JUDGEMENTS = dict.fromkeys(_ORDER.split(), "text") | {"propensity": "number", "at": "number"}
+_JUDGEMENTS |= dict.fromkeys(("class", "draw", "revision", "question"), "whole")
 _GRADES = {("system" if name == "class" else name): kind for name, kind in _JUDGEMENTS.items()}
 _GRADES["system"] = "text"
 
@@ -236,12 +217,10 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
         raise Conflict("The project must be sealed before it can be exported; it is a draft.")
     items = work.all(SQL.items, project=project)
     chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
-    routes = [
-        SealedRoute(**q)._replace(shown=tuple(json.loads(q["shown"])))
-        for q in work.all(SQL.routes, project=project)
-    ]
+    asked = work.all(SQL.routes, project=project)
+    routes = [SealedRoute(**{**q, "shown": tuple(json.loads(q["shown"]))}) for q in asked]
     closed = work.one(SQL.closed_head, project=project) or {"hash": None}
-    return make_archive(
+    return archives.make_archive(
         {**row, "spec": read_spec(row["spec"]), "closed_head": closed["hash"]},
         items=map(item_of, items),
         routes=routes,
@@ -309,12 +288,7 @@ def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[st
     }
 
 
-def _grades(
-    work: Work,
-    project: int,
-    judged: Sequence[tuple[Any, ...]],
-    given: Mapping[str, Mapping[str, Reply]],
-) -> list[tuple[Any, ...]]:
+def _grades(work: Work, project: int, judged: Cells, given: Given) -> list[tuple[Any, ...]]:
     """Judgements of answers as grades of the systems that gave them."""
     routes = [q for q in work.all(SQL.routes, project=project) if q["kind"] == "main"]
     drawn, partly = Counter(q["item"] for q in routes), any(q["propensity"] < 1 for q in routes)
@@ -347,15 +321,11 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
         for hidden in ("attention", "answers"):
             content.pop(hidden, None)
         items.append({"name": row["name"], "content": content})
-    answers = [
-        {
-            **{key: row[key] for key in ("answer", "item", "value", "rater", "kind")},
-            "shown": json.loads(row["shown"]),
-            "seconds": round(float(row["received_at"]) - float(row["shown_at"]), 3),
-        }
-        for row in final_answers(work, found)
-        if found["state"] == "closed"
-    ]
+    answers = []
+    for row in final_answers(work, found) if found["state"] == "closed" else ():
+        answer = {key: row[key] for key in ("answer", "item", "value", "rater", "kind")}
+        seconds = round(float(row["received_at"]) - float(row["shown_at"]), 3)
+        answers.append({**answer, "shown": json.loads(row["shown"]), "seconds": seconds})
     tasks = tasks_of(read_spec(found["spec"]), items, answers)
     return json.dumps(tasks, ensure_ascii=False, allow_nan=False).encode()
 
@@ -375,7 +345,7 @@ def export_files(work: Work, project: int, kind: str, *, texts: bool = False) ->
     if kind == "archive":
         # Texts say which items test attention.
         whole = archive_of(work, project, texts=texts and closed)
-        return {f"{slug}.zip": (whole if closed else without_questions(whole)).to_bytes()}
+        return {f"{slug}.zip": (whole if closed else archives.without_questions(whole)).to_bytes()}
     if kind == "label-studio":
         return {f"{slug}.json": label_studio(work, project, texts=texts)}
     return table_files(evidence_tables(work, project, texts=texts), kind)
@@ -391,8 +361,3 @@ def export_one(
         return name, "application/zip" if kind == "archive" else "application/json", data
     slug = str(project_of(work, project)["slug"])
     return f"{slug}-{kind}.zip", "application/zip", zip_bytes(files)
-
-
-def log_export(work: Work, member: Member, kind: str, *, now: float) -> None:
-    """Log that somebody took an export."""
-    work.log(member.project, "exported", {"format": kind}, actor=member.alias, at=now)

@@ -50,14 +50,7 @@ def _nobody() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Argon2id of a password of at least 10 characters; about 0.3 s, so never inside a write and
-    never on the event loop.
-
-    Raises
-    ------
-    Refused
-        If the password is too short or too long.
-    """
+    """Argon2id of a password, or Refused; 0.3 s, so never inside a write or on the event loop."""
     text = unicodedata.normalize("NFC", password)
     rule = f"password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
     Refused.unless(SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD, f"{rule}; got {len(text)}.")
@@ -86,10 +79,6 @@ _ALIAS_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 _BELOW = {"owner": ("manager", "annotator", "auditor"), "manager": ("annotator", "auditor")}
 RESET_SECONDS = 86400.0
 _DEVICES = 20
-_MAY_INVITE: dict[str, tuple[Role, ...]] = {
-    "owner": ("owner", "manager", "annotator", "auditor"),
-    "manager": ("manager", "annotator", "auditor"),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,9 +104,7 @@ def join(work: Work, project: int, person: int, *, role: Role, now: float) -> st
         if work.one(SQL.join, **made) is not None:
             _end_resets(work, person)
             return alias
-        if any(
-            int(row["project_id"]) == project for row in work.all(SQL.memberships, person=person)
-        ):
+        if project in {int(row["project_id"]) for row in work.all(SQL.memberships, person=person)}:
             break
     raise Conflict("This person is or was a member of the project already, with another role.")
 
@@ -143,18 +130,9 @@ def _pool_for(member: Member, role: Role, pool: int | None) -> int | None:
 def invite(
     work: Work, member: Member, *, role: Role, pool: int | None, days: float = 7, now: float
 ) -> str:
-    """Make an invitation and return its token, which is shown once and stored hashed.
-
-    Parameters
-    ----------
-    role
-        Managers may invite everybody but owners.
-    pool
-        For annotators: the class (partitioned) or the place (ordinary); elsewhere None.
-    days
-        From a minute to 90 days.
-    """
-    allowed = role in _MAY_INVITE.get(member.role, ())
+    """Make an invitation (``pool`` for annotators only); returns its token, which is shown once."""
+    allowed = role == member.role or role in _BELOW.get(member.role, ())
+    allowed = allowed and member.role in MANAGERS
     Forbidden.unless(allowed, f"role must be one that a {member.role} may invite; got {role!r}.")
     Refused.unless(1 / 1440 <= days <= 90, f"days must be from a minute to 90 days; got {days!r}.")
     late = role == "annotator" and member.state == "closed"
@@ -227,8 +205,6 @@ def invitations_of(work: Work, member: Member, *, now: float) -> list[Row]:
 def normal_email(email: str) -> str:
     """An e-mail address as it is stored and looked up: NFKC, lower case, without space around it.
 
-    Examples
-    --------
     >>> normal_email("  Ann@Example.ORG ")
     'ann@example.org'
     """
@@ -250,7 +226,7 @@ def email_key(email: str) -> str:
 
 
 def normal_name(name: str) -> str:
-    """A person's name in one line of 1 to 200 printable characters."""
+    """A name in one line of 1 to 200 printable characters."""
     text = " ".join(unicodedata.normalize("NFC", name).split())
     fits = 1 <= len(text) <= 200 and text.isprintable()
     Refused.unless(fits, "name must have 1 to 200 printable characters.")
@@ -300,10 +276,9 @@ def make_reset(work: Work, person: int, *, project: int | None, now: float) -> s
 
 
 def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
-    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail.
+    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail; it is logged.
 
-    Whoever has the link becomes that person: it is made only where the manager stands above them in
-    every project of theirs. The project's events tell of it.
+    Whoever has the link becomes that person: the manager must stand above them in all their projects.
     """
     target = _member_named(work, member, who)
     rows = work.all(SQL.roles_of, person=target["person"], actor=member.person)
@@ -344,9 +319,7 @@ def _member_named(work: Work, member: Member, who: str) -> Row:
 
 
 def remove_member(work: Work, member: Member, who: str, *, now: float) -> str:
-    """End a membership; returns the alias, under which the answers stay. What the person held goes
-    back, and links that they made end.
-    """
+    """End a membership, give back what is held, end links they made; returns the alias."""
     target = _member_named(work, member, who)
     role, person, alias = target["role"], int(target["person"]), str(target["alias"])
     allowed = member.role == "owner" or role in _BELOW[member.role]
@@ -369,16 +342,6 @@ def keep_device(work: Work, person: int, token_hash: str, *, now: float) -> None
     """Remember a browser in which the person signed in; the last twenty are known."""
     work.run(SQL.add_device, token=token_hash, person=person, now=now)
     work.run(SQL.drop_devices, person=person, keep=_DEVICES)
-
-
-def link_identity(work: Work, person: int, issuer: str, subject: str) -> None:
-    """Let an account at an OpenID Connect provider sign in as this person."""
-    work.run(SQL.add_identity, issuer=issuer, subject=subject, person=person)
-
-
-def set_locale(work: Work, person: int, locale: str) -> None:
-    """Remember the language that a person reads."""
-    work.run(SQL.set_locale, locale=locale[:20], person=person)
 
 
 def start_session(work: Work, person: int, token_hash: str, *, now: float) -> None:
@@ -404,24 +367,19 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
     for row in work.all(SQL.pool_members, project=member.project):
         pools.setdefault(int(row["person_id"]), []).append(int(row["pool"]))
     personal = member.role != "auditor"
-    return [
-        {
-            **{key: row[key] for key in ("alias", "role", "joined_at")},
-            "pools": tuple(pools.get(int(row["person_id"]), ())),
-            "done": int(row["done"]),
-            "forgotten": row["forgotten_at"] is not None,
-            "left": row["left_at"] is not None,
-            **{key: row[key] if personal else None for key in ("name", "email")},
-        }
-        for row in work.all(SQL.people, project=member.project)
-    ]
+    found = []
+    for row in work.all(SQL.people, project=member.project):
+        one = {key: row[key] for key in ("alias", "role", "joined_at")}
+        one |= {"pools": tuple(pools.get(int(row["person_id"]), ())), "done": int(row["done"])}
+        one |= {"forgotten": row["forgotten_at"] is not None, "left": row["left_at"] is not None}
+        found.append(one | {key: row[key] if personal else None for key in ("name", "email")})
+    return found
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
     """Erase a person's address, name, password, sessions and pools; returns how many projects.
 
-    Their answers stay under the alias, which says nothing about the person any more; the question
-    that they hold goes back to its place.
+    Answers stay under the alias; the question that they hold goes back to its place.
     """
     person = find_person(work, email)
     if person is None:
@@ -486,19 +444,16 @@ def raters_of(work: Work, member: Member) -> list[dict[str, Any]]:
     late = {row["actor"]: int(row["n"]) for row in work.all(SQL.expired_by, project=project)}
     told = Counter(str(row["rater"]) for row in comments_of(work, project))
     step = 1 if member.state == "closed" else 5
-    return [
-        {
-            "alias": alias,
-            "name": one["name"],
-            "answers": len(taken.get(alias, ())),
-            "seconds": statistics.median(taken[alias]) if alias in taken else None,
-            "expired": late.get(alias, 0),
-            "comments": told[alias],
-            "gold": _share(gold.get(alias, []), spec.confidence, step),
-            "panel": _share(whole.get(alias, []), spec.confidence, step),
-        }
-        for alias, one in people.items()
-    ]
+    raters = []
+    for alias, one in people.items():
+        seconds = taken.get(alias, [])
+        rater: dict[str, Any] = {"alias": alias, "name": one["name"], "answers": len(seconds)}
+        rater |= {"seconds": statistics.median(seconds) if seconds else None}
+        rater |= {"expired": late.get(alias, 0), "comments": told[alias]}
+        for name, of in (("gold", gold), ("panel", whole)):
+            rater[name] = _share(of.get(alias, []), spec.confidence, step)
+        raters.append(rater)
+    return raters
 
 
 def _share(right: list[bool], confidence: float, step: int) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from noracle.collect.errors import CollectError, Conflict, NotFound, Refused, re
 from noracle.collect.model import DONE, LEASED, Item, ProjectSpec, State, read_spec, reply_number
 from noracle.collect.service.access import Member, project_of
 from noracle.collect.service.people import join
-from noracle.collect.store.base import SQL, Row, Store, Value, Work
+from noracle.collect.store.base import SQL, Payload, Row, Store, Value, Work
 from noracle.errors import ArgumentError, EvidenceError
 from noracle.files import canonical, digest
 
@@ -37,27 +37,16 @@ LONGEST_NAME, LONGEST_TEXT, LONGEST_OPTION = 200, 200_000, 10_000
 _KEYS = {"text", "markdown", "image", "options", "attention"}
 _AT_A_TIME = 500
 _BUSY_SECONDS = 60.0
-_LEFTOVERS = (
-    SQL.some_questions,
-    SQL.some_predictions,
-    SQL.some_draws,
-    SQL.some_gold,
-    SQL.some_items,
-    SQL.some_imports,
-)
+_SOME = ("questions", "predictions", "draws", "gold", "items", "imports")
+_LEFTOVERS = [getattr(SQL, f"some_{name}") for name in _SOME]
 Reply = int | str | None
 Answers = Mapping[str, Reply]
 Chances = Mapping[str, Sequence[float]] | None
+Drawn = tuple[str, list[tuple[str, Iterable[Payload]]], Callable[[Work, str, float], None]]
 
 
 def hold(work: Work, project: int, *states: State) -> Row:
-    """The row of a project in one of these states; it cannot change before the transaction ends.
-
-    Raises
-    ------
-    NotFound, Conflict
-        If there is no such project, or it is in another state.
-    """
+    """The row of a project in one of these states (else Conflict), locked until the transaction ends."""
     work.run(SQL.lock_project, project=project)  # locks the row on PostgreSQL
     row = project_of(work, project)
     if row["state"] not in states:
@@ -75,8 +64,8 @@ def hold(work: Work, project: int, *states: State) -> Row:
 class _Steps:
     """A long change of a draft in short transactions, so that others need not wait.
 
-    Nobody else changes the draft meanwhile. Nothing counts before the last step; what a process
-    that was killed left behind is cleared by whoever comes next (:func:`hold`).
+    Nobody else changes the draft meanwhile, and nothing counts before the last step; what a killed
+    process left is cleared by whoever comes next (:func:`hold`).
     """
 
     def __init__(self, store: Store, project: int) -> None:
@@ -171,17 +160,13 @@ def _check_text(text: object, key: str, longest: int, name: str) -> None:
 def import_items(
     work: Work, project: int, items: Iterable[Item], *, actor: str = "system", now: float
 ) -> int:
-    """Add items to a draft, all or none; returns how many.
-
-    Images must have been added with :func:`add_image` before.
-    """
+    """Add items to a draft, all or none, after their images (:func:`add_image`); returns how many."""
     hold(work, project, "draft")
     rows, gold, payload = _checked(work, project, items, set())
     batch = _new_import(work, project, now)
     _insert(work, SQL.add_item, ({**row, "batch": batch} for row in rows))
     _insert(work, SQL.add_gold, gold)
-    payload = _counted(work, batch, payload)
-    work.log(project, "imported", payload, actor=actor, at=now)
+    _counted(work, project, batch, payload, actor=actor, at=now)
     return len(rows)
 
 
@@ -198,10 +183,8 @@ def import_in_steps(
             steps.write(lambda work, picture=picture: _add_image(work, project, picture))  # type: ignore[misc]
         steps.insert(SQL.add_item, ({**row, "batch": batch} for row in rows))
         steps.insert(SQL.add_gold, gold)
-        about: Any = {"actor": actor, "at": time.time()}
-        steps.finish(
-            lambda work: work.log(project, "imported", _counted(work, batch, payload), **about)
-        )
+        by: Any = {"actor": actor, "at": time.time()}
+        steps.finish(lambda work: _counted(work, project, batch, payload, **by))
     return len(rows)
 
 
@@ -209,9 +192,9 @@ def _new_import(work: Work, project: int, now: float) -> int:
     return int((work.one(SQL.add_import, project=project, now=now) or {"id": 0})["id"])
 
 
-def _counted(work: Work, batch: int, payload: Mapping[str, object]) -> dict[str, object]:
+def _counted(work: Work, project: int, batch: int, payload: Payload, **by: Any) -> None:
     work.run(SQL.count_import, batch=batch, items=payload["items"], gold=payload["gold"])
-    return {**payload, "import": batch}
+    work.log(project, "imported", {**payload, "import": batch}, **by)
 
 
 Rows = list[dict[str, object]]
@@ -261,16 +244,6 @@ def undo_import(work: Work, project: int, batch: int, *, actor: str, now: float)
             work.run(SQL.drop_image, project=project, sha256=row["sha256"])
     counts = {key: known[batch][key] for key in ("items", "gold")}
     work.log(project, "import-undone", {**counts, "import": batch}, actor=actor, at=now)
-
-
-def imports_of(work: Work, project: int) -> list[Row]:
-    """``id, items, gold, at`` of what was imported into a project."""
-    return work.all(SQL.imports, project=project)
-
-
-def upload_of(work: Work, member: Member) -> Row | None:
-    """``name, bytes`` of the file of a member that waits until its columns are clear."""
-    return work.one(SQL.upload, project=member.project, person=member.person)
 
 
 def keep_upload(work: Work, member: Member, file: tuple[str, bytes] | None, *, now: float) -> None:
@@ -340,11 +313,9 @@ def _title(name: str) -> str:
     return title
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class SealPreview:
-    """What sealing would draw: how many questions, of which kind, for which pool; ``problem`` says
-    why it cannot be sealed.
-    """
+    """What sealing would draw; ``problem`` says why it cannot be sealed."""
 
     items: int
     gold: int
@@ -374,8 +345,8 @@ def create_project(
 
 
 def _written(spec: ProjectSpec) -> str:
-    names, guidelines = ([getattr(c, k) for c in spec.classes] for k in ("name", "guideline"))
-    texts = (spec.question, spec.stop_rule, *names, *guidelines)
+    names = [c.name for c in spec.classes]
+    texts = (spec.question, spec.stop_rule, *names, *(c.guideline for c in spec.classes))
     rule = "spec must hold texts of at most 20000 characters, without zero bytes."
     Refused.unless(all("\x00" not in text and len(text) <= 20_000 for text in texts), rule)
     named = all(name.strip() and len(name) <= 200 and name.isprintable() for name in names)
@@ -413,42 +384,29 @@ def preview_seal(work: Work, project: int, *, propensities: Chances = None) -> S
     except (ArgumentError, EvidenceError) as error:
         problem = str(error)
     peopled = _people_by_pool(work, project)
-    return SealPreview(
-        items=len(items),
-        gold=sum(item.truth is not None for item in items),
-        questions=kinds.total(),
-        by_kind=dict(sorted(kinds.items())),
-        by_pool=dict(sorted(pools.items())),
-        pools_without_people=tuple(pool for pool in sorted(pools) if pool not in peopled),
-        problem=problem,
-    )
+    by_kind, by_pool = dict(sorted(kinds.items())), dict(sorted(pools.items()))
+    empty, gold = tuple(pool for pool in by_pool if pool not in peopled), [i.truth for i in items]
+    n_gold = len(gold) - gold.count(None)
+    return SealPreview(len(items), n_gold, kinds.total(), by_kind, by_pool, empty, problem)
 
 
 def seal_project(
-    work: Work,
-    project: int,
-    *,
-    actor: str,
-    now: float,
-    propensities: Chances = None,
-    seed: bytes | None = None,
+    work: Work, project: int, *, propensities: Chances = None, seed: bytes | None = None, **by: Any
 ) -> str:
-    """Draw everything random from a new seed (or ``seed``, in tests) and commit to it; returns the
-    root of the routes. ``propensities`` are chances of each class by item, for targeted routing
-    (:func:`noracle.accuracy.route_items`); default uniform.
+    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root.
+
+    ``propensities`` are chances of each class by item (:func:`noracle.accuracy.route_items`).
     """
     hold(work, project, "draft")
     root, drawn, finish = _drawn(work, project, propensities, seed)
     for sql, rows in drawn:
         _insert(work, sql, rows)
-    finish(work, actor, now)
+    finish(work, by["actor"], by["now"])
     return root
 
 
 def seal_in_steps(store: Store, project: int, *, actor: str, propensities: Chances = None) -> str:
-    """As :func:`seal_project`, while others go on writing: the project is a draft until the last,
-    short step, whatever happens before.
-    """
+    """As :func:`seal_project`, in steps: the project is a draft until the last, short one."""
     with _Steps(store, project) as steps:
         root, drawn, finish = store.read_now(lambda w: _drawn(w, project, propensities, None))
         for sql, rows in drawn:
@@ -457,9 +415,7 @@ def seal_in_steps(store: Store, project: int, *, actor: str, propensities: Chanc
     return root
 
 
-def _drawn(
-    work: Work, project: int, propensities: Chances, seed: bytes | None
-) -> tuple[str, list[tuple[str, Iterator[dict[str, object]]]], Callable[[Work, str, float], None]]:
+def _drawn(work: Work, project: int, propensities: Chances, seed: bytes | None) -> Drawn:
     """The root of everything random, the rows in which it is kept, by statement, and the last step."""
     from noracle.collect.protocols import seal
 
@@ -471,27 +427,22 @@ def _drawn(
         raise Refused(str(error)) from error
     places = ((r._asdict(), ids[r.item], canonical(list(r.shown))) for r in sealed.routes)
     questions = ({**r, "project": project, "item": i, "shown": shown} for r, i, shown in places)
-    orders = ((ids[name], canonical(list(order))) for name, order in sealed.options.items())
-    options: Iterator[dict[str, object]] = ({"id": i, "options": text} for i, text in orders)
-    given = {name: chances for name, chances in (propensities or {}).items() if name in ids}
-    written = ((ids[name], canonical([float(c) for c in row])) for name, row in given.items())
-    chances: Iterator[dict[str, object]] = ({"id": i, "chances": text} for i, text in written)
+    ordered = sealed.options.items()
+    orders = ({"id": ids[name], "options": canonical(list(order))} for name, order in ordered)
+    given = [(ids[name], c) for name, c in (propensities or {}).items() if name in ids]
+    chances = ({"id": i, "chances": canonical([float(c) for c in row])} for i, row in given)
+    said = [(item, item.content.get("answers", {})) for item in items]
     systems: dict[tuple[int, str], Answers] = {
-        (int(system["id"]), name): {
-            item.name: reply_number(item.replies, item.content["answers"][name])
-            for item in items
-            if name in item.content.get("answers", {})
+        (int(row["id"]), name := str(row["name"])): {
+            item.name: reply_number(item.replies, by[name]) for item, by in said if name in by
         }
-        for system in systems_of(work, project)
-        for name in (str(system["name"]),)
+        for row in systems_of(work, project)
     }
-    predictions: Iterator[dict[str, object]] = (
-        {"system": system, "item": ids[name], "answer": answer}
-        for (system, _), said in systems.items()
-        for name, answer in said.items()
+    predictions = itertools.chain.from_iterable(
+        _predictions(system, ids, answers) for (system, _), answers in systems.items()
     )
     statements = (SQL.add_question, SQL.set_options, SQL.set_chances, SQL.add_prediction)
-    rows = (questions, options, chances, predictions)
+    rows: tuple[Iterable[Payload], ...] = (questions, orders, chances, predictions)
 
     def finish(work: Work, actor: str, now: float) -> None:
         about = {key: getattr(sealed, key) for key in ("seed", "commitment", "root")}
@@ -506,9 +457,7 @@ def _drawn(
 def _place_system(
     work: Work, project: int, system: int, name: str, answers: Answers, **about: Any
 ) -> None:
-    """Log what a system answered, with whatever else is known of it; it is late if it comes after
-    an answer.
-    """
+    """Log what a system answered; it is late if it comes after an answer."""
     actor, now, sha256 = about.pop("actor"), about.pop("now"), answers_hash(answers)
     payload = {"name": name, "sha256": sha256, "n": len(answers), **about}
     at = work.log(project, "system-added", payload, actor=actor, at=now)
@@ -532,9 +481,7 @@ def close_project(work: Work, project: int, *, actor: str, now: float) -> str:
 
 
 def published(work: Work, slug: str) -> dict[str, Any]:
-    """State, commitment, root, and the head of the chain at closing (None before): what is to be
-    published. Read it through ``store.read_chained``.
-    """
+    """What is to be published: state, commitment, root, head at closing; by ``read_chained``."""
     row = project_row(work, slug)
     found = work.one(SQL.closed_head, project=row["id"]) or {"hash": None}
     keys = ("slug", "state", "commitment", "root")
@@ -549,9 +496,7 @@ def new_salt() -> str:
 def commit_system(
     work: Work, project: int, name: str, commitment: str, *, actor: str, now: float
 ) -> None:
-    """Commit to a system's answers (:func:`noracle.collect.chain.salted_hash`) before there is any
-    answer; :func:`add_system` reveals them at any time.
-    """
+    """Commit to answers (``chain.salted_hash``) before any; :func:`add_system` reveals them later."""
     spec = read_spec(hold(work, project, "sealed", "open")["spec"])
     late = spec.protocol == "grade"
     Conflict.unless(not late, "Answers that are graded must be there when the project is sealed.")
@@ -620,10 +565,13 @@ def add_system(
     if spec.protocol == "grade":
         replies = {item.name: item.replies for item in items_of(work, project)}
         answers = {item: reply_number(replies[item], a) for item, a in answers.items()}
-    given = ({"system": system, "item": ids[item], "answer": a} for item, a in answers.items())
-    work.many(SQL.add_prediction, given)
+    work.many(SQL.add_prediction, _predictions(system, ids, answers))
     _place_system(work, project, system, title, answers, actor=actor, now=now, **promise)
     return system
+
+
+def _predictions(system: int, ids: Mapping[str, int], said: Answers) -> Iterator[Payload]:
+    return ({"system": system, "item": ids[item], "answer": a} for item, a in said.items())
 
 
 def _with_answers(work: Work, project: int, system: str, answers: Answers) -> Iterator[Any]:
@@ -654,9 +602,9 @@ def _is_class(value: object, n_classes: int) -> bool:
     return value is None or (whole and 0 <= value < n_classes)  # type: ignore[operator]
 
 
-def log_look(work: Work, member: Member, *, now: float) -> None:
-    """Log that somebody looked at the estimates."""
-    work.log(member.project, "look", {}, actor=member.alias, at=now)
+def note(work: Work, /, member: Member, kind: str, *, now: float, **payload: object) -> None:
+    """Log what a member did that changes nothing: a look at the estimates, an export."""
+    work.log(member.project, kind, payload, actor=member.alias, at=now)
 
 
 def project_row(work: Work, slug: str) -> Row:
@@ -703,9 +651,7 @@ def _count(work: Work, sql: str, **values: object) -> int:
 
 
 def my_progress(work: Work, project: int, person: int, *, day: float) -> dict[str, int]:
-    """All that an annotator may know: own answers, those since the time ``day``, and the questions
-    left in their pools.
-    """
+    """All that an annotator may know: own answers, those since ``day``, questions left in their pools."""
     who = {"project": project, "person": person}
     given = work.one(SQL.answers_given, day=day, **who) or {"n": 0, "today": 0}
     left = _count(work, SQL.questions_left, **who)

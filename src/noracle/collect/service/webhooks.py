@@ -57,9 +57,8 @@ def check_url(url: object, trusted: Collection[str]) -> str:
         public = known or is_public(str(parts.hostname))
     except ValueError:  # a name: looked up at each call
         public = "." in str(parts.hostname) and not str(parts.hostname).endswith(".localhost")
-    Refused.unless(
-        public, "url must be a public address, or one that the server was told to trust."
-    )
+    rule = "url must be a public address, or one that the server was told to trust."
+    Refused.unless(public, rule)
     return text
 
 
@@ -70,8 +69,6 @@ def _trusted(parts: urllib.parse.SplitResult, trusted: Collection[str]) -> bool:
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the open network.
 
-    Examples
-    --------
     >>> [is_public(ip) for ip in ("8.8.8.8", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False]
     """
@@ -126,8 +123,6 @@ def sign(secret: str, body: bytes, *, at: int) -> str:
 def signature_fits(secret: str, header: str, body: bytes, *, now: float, late: float = 300) -> bool:
     """For who is called: whether a body came from us, not longer ago than ``late`` seconds.
 
-    Examples
-    --------
     >>> signature_fits("s", sign("s", b"{}", at=100), b"{}", now=130.0)
     True
     """
@@ -170,14 +165,12 @@ class Teller:
 
         def take(work: Work) -> list[Row]:
             """Whoever moves the time of the next try sends; another process finds it moved."""
-
-            def later(row: Row) -> float:
-                return now + min(3600.0, _SECONDS * 2.0 ** min(int(row["tries"]), 20))
-
-            same = ((row, {key: row[key] for key in ("id", "next_at")}) for row in due)
-            return [
-                row for row, key in same if work.run(SQL.take_delivery, later=later(row), **key)
-            ]
+            taken = []
+            for row in due:
+                later = now + min(3600.0, _SECONDS * 2.0 ** min(int(row["tries"]), 20))
+                same = {key: row[key] for key in ("id", "next_at")}
+                taken += [row] if work.run(SQL.take_delivery, later=later, **same) else []
+            return taken
 
         groups: dict[int, list[Row]] = {}
         for row in await self._store.write(take):
@@ -220,15 +213,12 @@ class Teller:
         headers = {"x-noracle-signature": sign(secret, data, at=int(now))}
         headers |= {"x-noracle-delivery": name, "content-type": "application/json"}
         try:
-            sending = self._post(http, row["url"], data, headers)
-            status = await asyncio.wait_for(sending, _SECONDS)
+            status = await asyncio.wait_for(self._post(http, row["url"], data, headers), _SECONDS)
         except Exception as error:  # noqa: BLE001 (whatever the other side does is its fault)
             return f"{type(error).__name__}: {str(error)[:200]}"
         return "" if 200 <= status < 300 else f"the answer was {status}"
 
-    async def _post(
-        self, http: httpx.AsyncClient, url: str, data: bytes, headers: dict[str, str]
-    ) -> int:
+    async def _post(self, http: Any, url: str, data: bytes, headers: dict[str, str]) -> int:
         """The status of the reply; its body is not read."""
         address = http.build_request("POST", check_url(url, self._trusted)).url
         trusted = _trusted(urllib.parse.urlsplit(url), self._trusted)

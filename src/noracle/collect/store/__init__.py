@@ -50,9 +50,7 @@ def open_store(url: str, *, unsafe: bool = False) -> Store:
 
 
 def restore_store(path: Path, url: str) -> None:
-    """Put a backup into a database that is new (SQLite: no such file yet; PostgreSQL: no tables
-    yet).
-    """
+    """Put a backup into a new database: no such file yet, or no tables yet."""
     kind, rest = _kind(url)
     require(path.is_file(), f"path must name a backup; there is no file {path}.")
     if kind == "sqlite":

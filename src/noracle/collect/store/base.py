@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, Unpack
 
 from noracle.collect.errors import Unavailable
-from noracle.collect.model import Answered, Given, HeldQuestion
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion
 from noracle.errors import ArgumentError, require
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -75,10 +75,7 @@ class Work(Protocol):
         """All statements of a file, inside this transaction."""
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
-        """Append an event; it is chained before anybody can export it.
-
-        Returns the time under which it stands: ``at``, unless the clock stepped back.
-        """
+        """Append an event; returns the time under which it stands: ``at``, unless the clock stepped back."""
 
 
 class Store(Protocol):
@@ -91,9 +88,9 @@ class Store(Protocol):
     _answer: Callable[..., Answered]
     _amend: Callable[..., Answered]
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> Awaitable[Value]: ...
+    def _put(self, op: Callable[[Any], Value]) -> Future[Value]: ...
+
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]: ...
 
     async def write(
         self,
@@ -103,6 +100,7 @@ class Store(Protocol):
         **about: Sent.kwargs,
     ) -> Value:
         """``op(work, …)`` in a transaction that is on the disk when this returns."""
+        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
 
     async def read(
         self,
@@ -112,8 +110,8 @@ class Store(Protocol):
         **about: Sent.kwargs,
     ) -> Value:
         """``op(work, …)`` on one consistent state."""
-        run = asyncio.get_running_loop().run_in_executor
-        return await run(self._readers, self.read_now, lambda work: op(work, *sent, **about))
+        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **about))
+        return await asyncio.wrap_future(done)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
@@ -127,27 +125,27 @@ class Store(Protocol):
         return await run(self._readers, self.read_chained_now, project, op)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_chained``, for callers without an event loop."""
+        """As ``read_chained``, for callers without an event loop; as ``read_now`` where events are
+        chained when they are written.
+        """
+        del project
+        return self.read_now(op)
 
-    async def next_question(
-        self, token_hash: str, project: int, *, now: float
-    ) -> HeldQuestion | None:
+    async def next_question(self, token_hash: str, project: int, now: float) -> HeldQuestion | None:
         """The question that this session's person holds, else the next one of their pools."""
-        return await self._soon(self._next, token_hash, project, now=now)
+        return await asyncio.wrap_future(self._soon(self._next, token_hash, project, now=now))
 
     async def answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
         """Keep the first answer to a question that the person holds; a key counts once."""
-        return await self._soon(self._answer, token_hash, project, **given)
+        return await asyncio.wrap_future(self._soon(self._answer, token_hash, project, **given))
 
-    async def amend(
-        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
-    ) -> Answered:
+    async def amend(self, token_hash: str, project: int, **given: Unpack[Amended]) -> Answered:
         """Append a revision of the person's own last answer."""
-        given = {"answer": answer, "key": key, "value": value, "now": now}
-        return await self._soon(self._amend, token_hash, project, **given)
+        return await asyncio.wrap_future(self._soon(self._amend, token_hash, project, **given))
 
     def chain(self, project: int) -> None:
-        """Chain the events that are not chained yet."""
+        """Chain the events that are not chained yet, if they are not chained when written."""
+        del project
 
     def check(self) -> None:
         """Refuse a database that is damaged, where that can be found out."""
@@ -158,9 +156,7 @@ class Store(Protocol):
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.health_now)
 
     def health_now(self) -> str:
-        """What keeps the store from writing, in words; empty if nothing does. After a failure one
-        small write tries again.
-        """
+        """What keeps the store from writing, in words; after a failure one small write tries again."""
         self.read_now(lambda work: work.one("SELECT 1 AS one"))
         if self._trouble:
             with contextlib.suppress(Unavailable):
@@ -209,8 +205,6 @@ class Migration(NamedTuple):
 def migrations(dialect: Dialect, folder: Path = FOLDER) -> list[Migration]:
     """The migrations of a database, in order.
 
-    Examples
-    --------
     >>> [m.name for m in migrations("sqlite")][:1]
     ['first']
     """
@@ -242,10 +236,9 @@ def schema_version(work: Work) -> int:
 
 
 def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
-    """Bring the database to the newest version, or to version ``to``; returns it.
+    """Bring the database to the newest version, or to ``to``; returns it. A newer one is refused.
 
-    ``work`` must be a transaction that holds the lock of the database's writers. A database that is
-    newer than this code is refused.
+    ``work`` must hold the lock of the database's writers.
     """
     steps = migrations(work.dialect, folder)
     at = schema_version(work)

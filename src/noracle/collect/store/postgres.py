@@ -8,7 +8,6 @@ process is first; an export waits for that (:meth:`PostgresStore.read_chained`).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -21,16 +20,16 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Concatenate, Unpack
+from typing import Any, Unpack
 
 from noracle.collect import errors
 from noracle.collect.chain import SKEW, STEPPED, ClockStep, event_hash
-from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, read_spec
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, read_spec
 from noracle.collect.store import base
 from noracle.collect.store import sqlite as hot
-from noracle.collect.store.base import CLOSED, Dialect, Payload, Sent, Store, Value, Work
+from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work
 from noracle.errors import ArgumentError, MissingExtra, require
 from noracle.files import canonical
 
@@ -48,28 +47,6 @@ _TOKENS = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)|%")
 # Advisory locks: all writing but that of the hot path; one project (shared by the hot path); the
 # chain of one project.
 WRITERS_LOCK, PROJECT_LOCK, CHAIN_LOCK = 28270, 28271, 28272
-_LOCK = "SELECT pg_advisory_xact_lock(%s, %s::integer)"
-_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_EVENT = "INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)"
-_LOOSE = """
-SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s"""
-_LINK = """
-UPDATE event SET at = l.at, seq = l.seq, prev = l.prev, hash = l.hash
-FROM unnest(%s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::text[]) AS l (id, at, seq, prev, hash) WHERE event.id = l.id"""
-_HEAD = """
-SELECT p.last_seq, p.head, COALESCE(e.at, 0) FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq
-WHERE p.id = %s FOR NO KEY UPDATE OF p"""
-# The latest time of a project, and the earliest clock of what is not chained yet.
-_LATEST = """
-SELECT COALESCE(GREATEST(e.at, l.high), 0) AS at, COALESCE(l.low, 1e15) AS low FROM project p
-LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq CROSS JOIN LATERAL (
-    SELECT MAX(at) AS high, MIN(CASE kind WHEN 'clock-stepped' THEN (payload::jsonb->>'to')::float8 ELSE at END) AS low
-    FROM event WHERE project_id = p.id AND seq IS NULL) l WHERE p.id = :project"""
-_NAMES = """
-SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"""
-_COLUMNS = """
-SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table
-ORDER BY ordinal_position"""
 
 
 class _Number(Loader):
@@ -84,8 +61,6 @@ class _Number(Loader):
 def translate(sql: str) -> str:
     """``:name`` as psycopg writes it.
 
-    Examples
-    --------
     >>> translate("SELECT ':x', a::text FROM t WHERE b = :b AND c LIKE '5%'")
     "SELECT ':x', a::text FROM t WHERE b = %(b)s AND c LIKE '5%%'"
     """
@@ -118,15 +93,15 @@ class PostgresWork(Work):
 
     def log(self, project: int, kind: str, payload: Payload, *, actor: str, at: float) -> float:
         """Append an event; answers that are on their way come before it, later ones after it."""
-        self.connection.execute(_LOCK, (PROJECT_LOCK, project))
-        last, low = (self.one(_LATEST, project=project) or {"at": 0.0, "low": 1e15}).values()
-        step = (
-            ClockStep(last, low) if low < last - SKEW else None
-        )  # it is told when that is chained
+        run = self.connection.execute
+        run(SQL.pg_lock, (PROJECT_LOCK, project))
+        last, low = (self.one(SQL.pg_latest, project=project) or {"at": 0.0, "low": 1e15}).values()
+        # It is told when that is chained.
+        step = ClockStep(last, low) if low < last - SKEW else None
         at, stepped = hot.clamp(self, project, float(at), last, step)
         if stepped is not None:
-            self.connection.execute(_EVENT, (project, at, "system", STEPPED, canonical(stepped)))
-        self.connection.execute(_EVENT, (project, at, actor, kind, canonical(payload)))
+            run(SQL.pg_event, (project, at, "system", STEPPED, canonical(stepped)))
+        run(SQL.pg_event, (project, at, actor, kind, canonical(payload)))
         return at
 
 
@@ -153,16 +128,15 @@ def check_durable(connection: Connection) -> None:
 
 
 def chain(connection: Connection, project: int) -> None:
-    """Number and hash the events that are not chained yet, in the order in which they came; none
-    stands under an earlier time than the one before it.
-    """
+    """Number and hash loose events in the order in which they came; times never go back."""
+    run = connection.execute
     while True:
         with connection.transaction():
-            connection.execute(_LOCK, (CHAIN_LOCK, project))
-            loose = connection.execute(_LOOSE, (project, _CHUNK)).fetchall()
+            run(SQL.pg_lock, (CHAIN_LOCK, project))
+            loose = run(SQL.pg_loose, (project, _CHUNK)).fetchall()
             if not loose:
                 return
-            found = connection.execute(_HEAD, (project,)).fetchone()
+            found = run(SQL.pg_head, (project,)).fetchone()
             seq, head, last = found if found is not None else (0, "", 0.0)
             links, work, known = [], PostgresWork(connection), None
             for number, at, actor, kind, payload in loose:
@@ -172,15 +146,14 @@ def chain(connection: Connection, project: int) -> None:
                 rows = [(number, actor, kind, payload)]
                 if stepped is not None:
                     step = ("system", STEPPED, canonical(stepped))
-                    made = connection.execute(f"{_EVENT} RETURNING id", (project, last, *step))
+                    made = run(f"{SQL.pg_event} RETURNING id", (project, last, *step))
                     rows.insert(0, (made.fetchone()[0], *step))  # type: ignore[index]
                 for one, who, what, text in rows:
                     prev, seq = head, seq + 1
                     head = event_hash(prev, seq=seq, at=last, actor=who, kind=what, payload=text)
                     links.append((one, last, seq, prev, head))
-            connection.execute(_LINK, [list(column) for column in zip(*links, strict=True)])
-            update = "UPDATE project SET last_seq = %s, head = %s WHERE id = %s"
-            connection.execute(update, (seq, head, project))
+            run(SQL.pg_link, [list(column) for column in zip(*links, strict=True)])
+            run("UPDATE project SET last_seq = %s, head = %s WHERE id = %s", (seq, head, project))
 
 
 # A backup of a PostgreSQL database: one zip with a member for each table, read in one transaction.
@@ -198,7 +171,7 @@ def write_backup(connection: Connection, path: Path) -> None:
     with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
         zipped = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
         with zipped as archive, connection.transaction(), connection.cursor() as cursor:
-            connection.execute(_SNAPSHOT)
+            connection.execute(SQL.pg_snapshot)
             work = PostgresWork(connection)
             tables: dict[str, Any] = {}
             for table in _tables(work):
@@ -263,12 +236,12 @@ def _checked(path: Path) -> Path:
 
 def _tables(work: PostgresWork) -> list[str]:
     """The tables that there are, in the order of those that we know."""
-    found = {row["table_name"] for row in work.all(_NAMES)} - {"schema_version"}
+    found = {row["table_name"] for row in work.all(SQL.pg_tables)} - {"schema_version"}
     return [table for table in TABLES if table in found]
 
 
 def _columns(work: PostgresWork, table: str) -> list[str]:
-    return [row["column_name"] for row in work.all(_COLUMNS, table=table)]
+    return [row["column_name"] for row in work.all(SQL.pg_columns, table=table)]
 
 
 _HOT, _WRITERS, _READERS = 8, 2, 4
@@ -278,10 +251,6 @@ _STATUS = {f"NR{kind.status}": kind for kind in _REFUSALS}
 # No connection, a lost one, no room, no answer in time.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _logger = logging.getLogger("noracle")
-
-_ANSWER = "SELECT * FROM noracle_answer(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-_AMEND = "SELECT * FROM noracle_amend(%s, %s, %s, %s, %s, %s, %s, %s)"
-_NEXT = "SELECT * FROM noracle_next(%s, %s, %s, %s, %s)"
 
 
 class PostgresStore(Store):
@@ -322,16 +291,8 @@ class PostgresStore(Store):
             else:
                 self._free.put(connection)
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
-        """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        run = asyncio.get_running_loop().run_in_executor
-        return await run(self._writers, self.write_now, lambda work: op(work, *sent, **about))
+    def _put(self, op: Callable[[Any], Value]) -> Future[Value]:
+        return self._writers.submit(self.write_now, op)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
@@ -358,7 +319,7 @@ class PostgresStore(Store):
 
         def once(connection: Connection) -> Value:
             with connection.transaction():
-                connection.execute(_SNAPSHOT)
+                connection.execute(SQL.pg_snapshot)
                 return op(PostgresWork(connection))
 
         return self._retried(once)
@@ -371,7 +332,7 @@ class PostgresStore(Store):
                 connection.execute("SELECT pg_advisory_lock(%s, %s::integer)", (lock, number))
             chain(connection, project)
             with connection.transaction():
-                connection.execute(_SNAPSHOT)
+                connection.execute(SQL.pg_snapshot)
                 connection.execute("SELECT id FROM project LIMIT 1")
                 connection.execute("SELECT pg_advisory_unlock_all()")
                 return op(PostgresWork(connection))
@@ -379,10 +340,8 @@ class PostgresStore(Store):
     def _retried(
         self, once: Callable[[Connection], Value], *, again: Callable[[], bool] = lambda: True
     ) -> Value:
-        """Run a transaction; again after a deadlock, and once where the connection was lost.
-
-        Connections that waited unused are all dead after a restart of PostgreSQL; they are dropped,
-        and the second try opens a new one.
+        """Run a transaction; again after a deadlock, and once where the connection was lost: those that
+        waited unused are dead after a restart of PostgreSQL, and are dropped.
         """
         lost = False
         for left in reversed(range(_TRIES)):
@@ -399,22 +358,19 @@ class PostgresStore(Store):
                 lost = True
         raise ArgumentError("op must end.")  # pragma: no cover - the loop returns or raises
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> asyncio.Future[Value]:
-        call = functools.partial(hot, *sent, **given)
-        return asyncio.get_running_loop().run_in_executor(self._hot, call)
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]:
+        return self._hot.submit(hot, *sent, **given)
 
     def _drop_idle(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
 
-    def _next(self, token_hash: str, project: int, *, now: float) -> HeldQuestion | None:
+    def _next(self, token_hash: str, project: int, now: float) -> HeldQuestion | None:
         hot.check_form("-", "", now)
         spec = self._spec(project)
         seconds = spec.lease_seconds if spec else 0.0
-        rows = self._call(_NEXT, token_hash, project, float(now), seconds, hot.new_key())
+        rows = self._call("next", token_hash, project, float(now), seconds, hot.new_key())
         return _asked(project, rows[0]) if rows else None
 
     def _answer(self, token_hash: str, project: int, **given: Unpack[Given]) -> Answered:
@@ -426,22 +382,22 @@ class PostgresStore(Store):
         known = spec and (hot.form_of(spec), spec.trap, spec.reasks, spec.lease_seconds)
         sent = (token_hash, project, question, key, value, shown_at, ms, now, want)
         rules = (*(known or ("", False, 0, 0.0)), hot.new_key())
-        number, revision, again, *row = self._call(_ANSWER, *sent, *rules)[0]
+        number, revision, again, *row = self._call("answer", *sent, *rules)[0]
         kept = Answered(answer=number, question=question, revision=revision, again=again)
         return kept if row[0] is None else dataclasses.replace(kept, next=_asked(project, row))
 
-    def _amend(
-        self, token_hash: str, project: int, *, answer: int, key: str, value: str, now: float
-    ) -> Answered:
+    def _amend(self, token_hash: str, project: int, **given: Unpack[Amended]) -> Answered:
+        answer, key, value, now = given["answer"], given["key"], given["value"], given["now"]
         hot.check_form(key, value, now, question=answer)
         spec = self._spec(project)
         rules = (hot.form_of(spec), spec.trap) if spec else ("", False)
         sent = (token_hash, project, answer, key, value, float(now))
-        number, question, revision, again = self._call(_AMEND, *sent, *rules)[0]
+        number, question, revision, again = self._call("amend", *sent, *rules)[0]
         return Answered(answer=number, question=question, revision=revision, again=again)
 
-    def _call(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    def _call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         """One function; safe to call again: a key is kept once and a lease is given once."""
+        sql = f"SELECT * FROM noracle_{name}({', '.join(['%s'] * len(values))})"  # noqa: S608 (ours)
         try:
             return self._retried(lambda c: c.execute(sql, values, prepare=True).fetchall())
         except psycopg.errors.UniqueViolation:

@@ -295,6 +295,10 @@ SELECT p.id, p.email, p.name FROM identity i JOIN person p ON p.id = i.person_id
 WHERE i.issuer = :issuer AND i.subject = :subject AND p.active = 1
 -- name: add_identity
 INSERT INTO identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person)
+-- name: tried
+INSERT INTO throttle (key, at) VALUES (:key, :now)
+-- name: tries
+SELECT COUNT(*) AS n, MIN(at) AS first, MAX(at) AS last FROM throttle WHERE key = :key AND at > :old
 -- name: setting
 SELECT value FROM setting WHERE name = :name
 -- name: set_setting
@@ -347,6 +351,34 @@ SELECT j.id, COUNT(*) AS n, (SELECT COUNT(*) FROM answer a WHERE a.project_id = 
 FROM project j JOIN webhook w ON w.project_id = j.id WHERE j.state IN ('open', 'closed') GROUP BY j.id
 -- name: last_alarm
 SELECT payload FROM event WHERE project_id = :project AND kind = 'alarm' ORDER BY id DESC LIMIT 1
+
+-- PostgreSQL alone: values by their place where psycopg puts them, and by name.
+
+-- name: pg_lock
+SELECT pg_advisory_xact_lock(%s, %s::integer)
+-- name: pg_snapshot
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
+-- name: pg_event
+INSERT INTO event (project_id, at, actor, kind, payload) VALUES (%s, %s, %s, %s, %s)
+-- name: pg_loose
+SELECT id, at, actor, kind, payload FROM event WHERE project_id = %s AND seq IS NULL ORDER BY id LIMIT %s
+-- name: pg_link
+UPDATE event SET at = l.at, seq = l.seq, prev = l.prev, hash = l.hash
+FROM unnest(%s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::text[]) AS l (id, at, seq, prev, hash) WHERE event.id = l.id
+-- name: pg_head
+SELECT p.last_seq, p.head, COALESCE(e.at, 0) FROM project p LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq
+WHERE p.id = %s FOR NO KEY UPDATE OF p
+-- The latest time of a project, and the earliest clock of what is not chained yet.
+-- name: pg_latest
+SELECT COALESCE(GREATEST(e.at, l.high), 0) AS at, COALESCE(l.low, 1e15) AS low FROM project p
+LEFT JOIN event e ON e.project_id = p.id AND e.seq = p.last_seq CROSS JOIN LATERAL (
+    SELECT MAX(at) AS high, MIN(CASE kind WHEN 'clock-stepped' THEN (payload::jsonb->>'to')::float8 ELSE at END) AS low
+    FROM event WHERE project_id = p.id AND seq IS NULL) l WHERE p.id = :project
+-- name: pg_tables
+SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'
+-- name: pg_columns
+SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :table
+ORDER BY ordinal_position
 
 -- The transactions of every click, for SQLite: values by their place. PostgreSQL has the same rules
 -- in migrations/0002_guards.postgresql.sql and 0005_undo.postgresql.sql.

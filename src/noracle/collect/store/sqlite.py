@@ -7,7 +7,6 @@ Several writers on one file are slower than one, and their slowest calls far slo
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -22,39 +21,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from noracle.collect.chain import STEPPED, ClockStep, clamped, event_hash
-from noracle.collect.errors import (
-    Conflict,
-    Damaged,
-    Forbidden,
-    NotFound,
-    Refused,
-    SignedOut,
-    Unavailable,
-)
-from noracle.collect.model import (
-    UNDO_SECONDS,
-    Answered,
-    Given,
-    HeldQuestion,
-    ProjectSpec,
-    fits,
-    read_spec,
-    replies_in,
-)
-from noracle.collect.store.base import (
-    CLOSED,
-    SQL,
-    Dialect,
-    Payload,
-    Sent,
-    Store,
-    Value,
-    Work,
-    migrate,
-)
+from noracle.collect import errors, model
+from noracle.collect.chain import STEPPED, Clamped, ClockStep, clamped, event_hash
+from noracle.collect.errors import Conflict, Damaged, Forbidden, NotFound, Refused, Unavailable
+from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, fits
+from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
 from noracle.files import canonical
 
@@ -78,14 +51,14 @@ _SAFE = ("full", "extra")
 # Of each connection; what is deleted, such as a name to be forgotten, is overwritten.
 _ON = ("fullfsync", "checkpoint_fullfsync", "foreign_keys", "secure_delete")
 _SETTINGS = (*(f"{name} = 1" for name in _ON), "trusted_schema = 0", "cache_size = -16000")
+Connection = sqlite3.Connection
 Cursors = dict[int, dict[int, int]]
 
 
 class SqliteWork(Work):
     """One transaction. Events are chained here; heads are written with the next statement.
 
-    ``cursors`` is the hot path's memory, by project and person: no open question below this place
-    is for the person. It only saves time.
+    ``cursors`` saves time: by project and person, no open question below this place is for them.
     """
 
     dialect: Dialect = "sqlite"
@@ -168,7 +141,7 @@ class SqliteWork(Work):
 
 def clamp(
     work: Work, project: int, at: float, last: float, step: ClockStep | None = None
-) -> tuple[float, dict[str, float] | None]:
+) -> Clamped:
     """:func:`clamped` in a project; a step that was chained is looked up where it matters."""
     found = clamped(at, last, step)
     if found[1] is None or (row := work.one(SQL.last_step, project=project)) is None:
@@ -176,9 +149,7 @@ def clamp(
     return clamped(at, last, ClockStep(row["at"], json.loads(row["payload"])["to"]))
 
 
-def connect(
-    path: Path, *, synchronous: str = "full", read_only: bool = False
-) -> sqlite3.Connection:
+def connect(path: Path, *, synchronous: str = "full", read_only: bool = False) -> Connection:
     """A connection with the settings that the promises rest on."""
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=30.0
@@ -223,25 +194,15 @@ def new_key() -> str:
 
 def asked(project: int, row: Sequence[Any], until: float, key: str, done: int) -> HeldQuestion:
     """The row (question, item, shown, lease, content, options) as its person may see it."""
-    question, item, shown, lease, text, options = row[:6]
+    question, item, shown, lease, text, order = row[:6]
     content = json.loads(text)
     content.pop("attention", None)  # that an item tests their attention is not for their eyes
     if "answers" in content:  # nor whose answer it is
-        replies, number = replies_in(content), _numbers(shown)[0]
+        replies, number = model.replies_in(content), _numbers(shown)[0]
         content["reply"] = number if number in replies else replies[number]
         del content["answers"]
-    return HeldQuestion(
-        question=question,
-        project=project,
-        item=item,
-        content=content,
-        options=None if options is None else _numbers(options),
-        shown=_numbers(shown),
-        lease=lease,
-        lease_until=until,
-        done=done,
-        key=key,
-    )
+    options, classes = None if order is None else _numbers(order), _numbers(shown)
+    return HeldQuestion(question, project, item, content, options, classes, lease, until, done, key)
 
 
 def form_of(spec: ProjectSpec) -> str:
@@ -265,23 +226,17 @@ def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Aske
     """Who asks; refuses everybody who is no annotator of the project."""
     row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
     if row is None:
-        raise SignedOut
+        raise errors.SignedOut
     person, role, alias, state, spec = row
     NotFound.unless(role is not None, MESSAGES["project"])
     Forbidden.unless(role == "annotator", MESSAGES["role"])
-    return _Asker(person, alias, state, read_spec(spec), project)
+    return _Asker(person, alias, state, model.read_spec(spec), project)
 
 
-def _check_open(who: _Asker) -> None:
-    Conflict.unless(who.state == "open", MESSAGES["state"])
-
-
-def next_question(
-    work: SqliteWork, token_hash: str, project: int, *, now: float
-) -> HeldQuestion | None:
+def next_question(work: SqliteWork, token: str, project: int, now: float) -> HeldQuestion | None:
     """The question that the person holds, else the next one."""
-    who = _enter(work, token_hash, project, now)
-    _check_open(who)
+    who = _enter(work, token, project, now)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     return _serve(work, who, now)
 
 
@@ -361,7 +316,7 @@ def _again(work: SqliteWork, who: _Asker, key: str, value: str, question: int) -
 
 def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     run, project, now = work.connection.execute, who.project, given["now"]
-    _check_open(who)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     row = run(SQL.hot_question, (given["question"], project)).fetchone()
     if row is None:
         raise NotFound(MESSAGES["question"])
@@ -376,14 +331,15 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         asked = (project, item, place, draw + REASK_STEP, pool, shown, propensity)
-        run(SQL.hot_reask, (*asked, now + UNDO_SECONDS))  # leased to nobody until this is final
+        run(
+            SQL.hot_reask, (*asked, now + model.UNDO_SECONDS)
+        )  # leased to nobody until this is final
     return kept
 
 
-def amend(
-    work: SqliteWork, token: str, project: int, *, answer: int, key: str, value: str, now: float
-) -> Answered:
+def amend(work: SqliteWork, token: str, project: int, **given: Unpack[Amended]) -> Answered:
     """Append a revision of the person's last answer."""
+    answer, key, value, now = given["answer"], given["key"], given["value"], given["now"]
     check_form(key, value, now, question=answer)
     who = _enter(work, token, project, now)
     run = work.connection.execute
@@ -393,7 +349,7 @@ def amend(
     before = _again(work, who, key, value, mine[0])
     if before is not None:
         return before
-    _check_open(who)
+    Conflict.unless(who.state == "open", MESSAGES["state"])
     last = run(SQL.hot_last, (project, who.person)).fetchone()
     if last is None or last[0] != mine[0]:
         raise Conflict(MESSAGES["last"])
@@ -534,16 +490,6 @@ class SqliteStore(Store):
         self._writer = threading.Thread(target=self._write_forever, name=name, daemon=True)
         self._writer.start()
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
-        """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
-
     def write_now(self, op: Callable[[Work], Value]) -> Value:
         """As ``write``, for callers without an event loop."""
         rule = "op must not call the store again; use the transaction that it was given."
@@ -554,10 +500,8 @@ class SqliteStore(Store):
     _answer = staticmethod(answer)
     _amend = staticmethod(amend)
 
-    def _soon(
-        self, hot: Callable[..., Value], /, *sent: object, **given: object
-    ) -> asyncio.Future[Value]:
-        return asyncio.wrap_future(self._put(lambda work: hot(work, *sent, **given), hot=True))
+    def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]:
+        return self._put(lambda work: hot(work, *sent, **given), hot=True)
 
     def _put(self, op: Callable[[Any], Value], *, hot: bool = False) -> Future[Value]:
         future: Future[Value] = Future()
@@ -589,7 +533,11 @@ class SqliteStore(Store):
         done: list[tuple[Any, BaseException | None]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            work = SqliteWork(self._connection, self._remembered())
+            version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._version:  # another process has written: cursors say nothing
+                self._cursors.clear()
+                self._version = version
+            work = SqliteWork(self._connection, self._cursors)
             done.extend(self._run(work, task) for task in tasks)
             work.flush()
             self._connection.execute("COMMIT")
@@ -600,14 +548,6 @@ class SqliteStore(Store):
             done += [(None, error)] * (len(tasks) - len(done))
             return [(None, own or error) for _, own in done]
         return done
-
-    def _remembered(self) -> Cursors:
-        """Where searches begin; nowhere in particular after another process has written."""
-        version = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
-            self._cursors.clear()
-            self._version = version
-        return self._cursors
 
     @staticmethod
     def _run(work: SqliteWork, task: _Task) -> tuple[Any, BaseException | None]:
@@ -639,14 +579,6 @@ class SqliteStore(Store):
     def read_now(self, op: Callable[[Work], Value]) -> Value:
         """Run ``op`` on one consistent state."""
         require(not self._closed, CLOSED)
-        try:
-            return self._read_now(op)
-        except sqlite3.Error as error:
-            if (plain := told(error, self.path)) is not error:
-                raise plain from error
-            raise
-
-    def _read_now(self, op: Callable[[Work], Value]) -> Value:
         connection = self._free.get()
         try:
             connection = connection or connect(self.path, read_only=True)
@@ -655,16 +587,12 @@ class SqliteStore(Store):
                 return op(SqliteWork(connection))
             finally:
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if (plain := told(error, self.path)) is not error:
+                raise plain from error
+            raise
         finally:
             self._free.put(connection)
-
-    def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_now``: every event is chained when it is written."""
-        del project
-        return self.read_now(op)
-
-    def chain(self, project: int) -> None:
-        """Nothing to do: events are chained when they are written."""
 
     def backup(self, path: Path) -> None:
         """A copy of the database in one file, checked, while work goes on."""

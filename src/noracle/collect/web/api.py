@@ -20,7 +20,7 @@ from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
 from noracle.collect.service import access, people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
-from noracle.collect.store.base import Work
+from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
 from noracle.collect.web.core import Requester, Web
 from noracle.collect.web.page import export_response, language_of, web_of
@@ -49,6 +49,8 @@ def _clean_json(value: Any, depth: int = 0) -> Any:
     return [_clean_json(v, depth + 1) for v in value] if isinstance(value, list) else value
 
 
+FileName = Annotated[str, Query(max_length=200)]
+Format = Annotated[str, Query(max_length=20)]
 Whole = Annotated[int, Field(ge=0, le=2**53)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_clean)]
 Email = Annotated[str, Field(max_length=254), AfterValidator(_clean)]
@@ -165,15 +167,10 @@ class NewSystem(Strict):
     salt: Line | None = None
 
 
-_PROBLEM = {
-    "description": "Refused (RFC 9457)",
-    "content": {"application/problem+json": {"schema": {"type": "object"}}},
-}
-router = APIRouter(
-    prefix="/api/v1",
-    responses=dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM),
-    default_response_class=JSONResponse,
-)
+_CONTENT = {"application/problem+json": {"schema": {"type": "object"}}}
+_PROBLEM = {"description": "Refused (RFC 9457)", "content": _CONTENT}
+_REFUSED: Any = dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), _PROBLEM)
+router = APIRouter(prefix="/api/v1", responses=_REFUSED, default_response_class=JSONResponse)
 
 Body = TypeVar("Body", bound=BaseModel)
 ONLY_MANAGERS = "Only people who own or manage a project, or are in none yet, begin one."
@@ -207,9 +204,7 @@ def _answered(kept: Answered) -> dict[str, Any]:
     return {**plain, "next": asked_json(kept.next)}
 
 
-def _begin(
-    web: Web, started: security.Started, *, bearer: bool = False, **values: object
-) -> Response:
+def _begin(web: Web, started: security.Started, bearer: bool = False, **values: object) -> Response:
     """The reply that begins a session."""
     if bearer:
         return JSONResponse({**values, "token": started.token})
@@ -269,19 +264,17 @@ class Quick(APIRoute):
 
 
 # the two calls of every click; first, because routes are tried in order
-
-
 async def next_question(slug: str, request: Request) -> JSONResponse:
     """The question that I hold, else the next one; ``null`` if there is none now."""
     ask = await caller(request)
-    return JSONResponse({"next": asked_json(await ask.web.next(ask.session, slug))})
+    return JSONResponse({"next": asked_json(await ask.next(slug))})
 
 
 async def answer(slug: str, request: Request) -> JSONResponse:
     """Answer the question that I hold; the same key again gives the same reply again."""
     ask = await caller(request)
     body = read_body(AnswerBody, _media(request), await request.body())
-    return JSONResponse(_answered(await ask.web.answer(ask.session, slug, **dict(body))))
+    return JSONResponse(_answered(await ask.answer(slug, **dict(body))))
 
 
 _quick: Any = {"methods": ["POST"], "route_class_override": Quick}
@@ -301,21 +294,21 @@ async def sign_in(body: SignIn, request: Request) -> Response:
 @router.delete("/session", status_code=204)
 async def sign_out(ask: Ask) -> Response:
     """End the session."""
-    await ask.web.sign_out(ask.session)
+    await ask.sign_out()
     return _ended(ask.web)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(ask: Ask) -> Response:
     """End all my sessions."""
-    await ask.web.sign_out_everywhere(ask.session)
+    await ask.sign_out(everywhere=True)
     return _ended(ask.web)
 
 
 @router.post("/password", status_code=204)
 async def change_password(body: NewPassword, ask: Ask) -> None:
     """Change my password; all other sessions end."""
-    await ask.web.change_password(ask.session, body.old, body.password)
+    await ask.change_password(body.old, body.password)
 
 
 @router.post("/resets/{token}")
@@ -345,7 +338,7 @@ async def join(token: str, body: Join, request: Request) -> Response:
     """
     web, newcomer = _visitor(request)
     if not body.email:
-        person = await web.signed_in((await caller(request)).session)
+        person = await (await caller(request)).signed_in()
         member = await web.accept(token, person.id)
         return JSONResponse({"project": member.slug, "role": member.role, "pools": member.pools})
     account = {**dict(body), "locale": language_of(request)}
@@ -356,7 +349,7 @@ async def join(token: str, body: Join, request: Request) -> Response:
 @router.get("/projects")
 async def my_projects(ask: Ask) -> Any:
     """My projects."""
-    me = (await ask.web.signed_in(ask.session)).id
+    me = (await ask.signed_in()).id
     rows = await ask.web.store.read(projects.projects_of, me)
     return {"projects": [dict(row) for row in rows]}
 
@@ -367,19 +360,16 @@ async def create(body: NewProject, ask: Ask) -> Any:
     return await create_project(ask, slug=body.slug, name=body.name, spec=spec_of(body.spec))
 
 
-async def create_project(
-    ask: Requester, *, slug: str, name: str, spec: ProjectSpec
-) -> dict[str, Any]:
-    """A draft of which the caller is the owner."""
-    ask.web.slow_down(ask.session)
+async def create_project(ask: Requester, **draft: Any) -> dict[str, Any]:
+    """A draft (``slug, name, spec``) of which the caller is the owner."""
+    now = ask.slow_down()
 
     def op(work: Work) -> dict[str, Any]:
-        now = time.time()
         if (person := access.who(work, ask.session, now=now)) is None:
             raise SignedOut
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
-        projects.create_project(work, slug=slug, name=name, spec=spec, owner=person.id, now=now)
-        return {"slug": slug, "state": "draft"}
+        projects.create_project(work, owner=person.id, now=now, **draft)
+        return {"slug": draft["slug"], "state": "draft"}
 
     return await ask.web.store.write(op)
 
@@ -395,17 +385,12 @@ def spec_of(values: dict[str, Any]) -> ProjectSpec:
         raise Refused(f"{rule}; {type(error).__name__}.") from error
 
 
-_ITEMS = {
-    **NewItems.model_json_schema(),
-    "properties": {"items": {"type": "array", "items": NewItem.model_json_schema()}},
-    "$defs": {},
-}
+_ITEMS = {**NewItems.model_json_schema(), "$defs": {}}
+_ITEMS["properties"] = {"items": {"type": "array", "items": NewItem.model_json_schema()}}
 
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_ITEMS))
-async def add_items(
-    slug: str, request: Request, ask: Ask, file: Annotated[str, Query(max_length=200)] = ""
-) -> Any:
+async def add_items(slug: str, request: Request, ask: Ask, file: FileName = "") -> Any:
     """Add items to a draft: as JSON, or a whole file (``application/octet-stream``) whose name is
     ``file``; ``item=…``, ``text=…`` and so on name its columns.
     """
@@ -423,12 +408,8 @@ async def add_items(
 
 async def add_upload(ask: Requester, slug: str, upload: formats.Upload) -> int:
     """Bring items and their pictures into a draft; takes long."""
-    keep, shown = projects.import_in_steps, upload.pictures.values()
-    return await ask.web.long(
-        ask.session,
-        slug,
-        lambda store, m: keep(store, m.project, upload.items, shown, actor=m.alias),
-    )
+    shown = upload.pictures.values()
+    return await ask.long(slug, projects.import_in_steps, upload.items, shown)
 
 
 @router.delete("/projects/{slug}/imports/{batch}", status_code=204)
@@ -443,17 +424,19 @@ async def project(slug: str, ask: Ask) -> Any:
     member = await ask.member(slug, READERS)
 
     def op(work: Work) -> dict[str, Any]:
-        row = projects.project_row(work, slug)
+        row, number = projects.project_row(work, slug), member.project
         plain = ("slug", "name", "state", "commitment", "root", "last_seq", "head")
-        return {
-            **{key: row[key] for key in plain},
-            "spec": member.spec.to_dict(),
-            "progress": projects.progress(work, member.project),
-            "systems": projects.systems_of(work, member.project),
-            "imports": projects.imports_of(work, member.project),
-        }
+        told = {**{key: row[key] for key in plain}, "spec": member.spec.to_dict()}
+        return told | state_of(work, number)
 
     return await ask.web.store.read_chained(member.project, op)
+
+
+def state_of(work: Work, project: int) -> dict[str, Any]:
+    """How far a project is, its systems and its imports."""
+    progress, systems = projects.progress(work, project), projects.systems_of(work, project)
+    imports = work.all(SQL.imports, project=project)
+    return {"progress": progress, "systems": systems, "imports": imports}
 
 
 @router.put("/projects/{slug}/spec", status_code=204)
@@ -505,11 +488,9 @@ async def drop_webhook(slug: str, webhook: Whole, ask: Ask) -> None:
 
 def _step(change: Callable[..., Any]) -> Callable[..., Any]:
     """A change of a project, as one by a member of it."""
-
-    def step(work: Work, member: Member, *sent: object, **about: object) -> Any:
-        return change(work, member.project, *sent, actor=member.alias, **about)
-
-    return step
+    return lambda work, member, *sent, **about: change(
+        work, member.project, *sent, actor=member.alias, **about
+    )
 
 
 STEPS = {
@@ -522,30 +503,31 @@ STEPS = {
 _add_system, _commit_system = _step(projects.add_system), _step(projects.commit_system)
 
 
-async def _published(slug: str, ask: Requester) -> Any:
-    project = (await ask.member(slug)).project
+async def published_of(slug: str, ask: Requester) -> Any:
+    """What is to be published of a project, once every event is chained."""
+    project = (await ask.member(slug, READERS)).project
     return await ask.web.store.read_chained(project, lambda work: projects.published(work, slug))
 
 
 @router.post("/projects/{slug}/seal")
 async def seal(slug: str, ask: Ask) -> Any:
     """Draw everything random, and commit to it."""
-    await ask.web.seal(ask.session, slug)
-    return await _published(slug, ask)
+    await ask.long(slug, projects.seal_in_steps)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/open")
 async def open_(slug: str, ask: Ask) -> Any:
     """Begin to put questions."""
     await ask.change(slug, STEPS["open"])
-    return await _published(slug, ask)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/close")
 async def close(slug: str, ask: Ask) -> Any:
     """Stop asking, reveal the seed, and tell the head of the chain."""
     await ask.change(slug, STEPS["close"])
-    return await _published(slug, ask)
+    return await published_of(slug, ask)
 
 
 @router.post("/projects/{slug}/invitations", status_code=201)
@@ -573,11 +555,9 @@ async def add_system(slug: str, request: Request, ask: Ask) -> Any:
     return {"name": body.name, "commitment": body.commitment}
 
 
-def adding(
-    work: Work, member: Member, name: str, answers: projects.Answers, **about: object
-) -> bool:
-    """Add a system to a project; says whether it is late."""
-    system = _add_system(work, member, name, answers, **about)
+def adding(work: Work, member: Member, *sent: object, **about: object) -> bool:
+    """Add a system (name, answers) to a project; says whether it is late."""
+    system = _add_system(work, member, *sent, **about)
     rows = projects.systems_of(work, member.project)
     return any(row["late"] for row in rows if row["id"] == system)
 
@@ -585,25 +565,25 @@ def adding(
 @router.post("/projects/{slug}/answers/{answer}/amend")
 async def amend(slug: str, answer: Whole, body: Amend, ask: Ask) -> Any:
     """Write a change beside my last answer, which is final: the first final one counts."""
-    return _answered(await ask.web.amend(ask.session, slug, answer=answer, **dict(body)))
+    return _answered(await ask.amend(slug, answer=answer, **dict(body)))
 
 
 @router.post("/projects/{slug}/answers/{answer}/undo")
 async def undo(slug: str, answer: Whole, ask: Ask) -> Any:
     """Take my last answer back, within 60 seconds and before another; I hold its question again."""
-    return JSONResponse({"next": asked_json(await ask.web.undo(ask.session, slug, answer))})
+    return JSONResponse({"next": asked_json(await ask.undo(slug, answer))})
 
 
 @router.post("/projects/{slug}/leave", status_code=204)
 async def leave(slug: str, ask: Ask) -> None:
     """Make my last answer final now."""
-    await ask.web.leave(ask.session, slug)
+    await ask.leave(slug)
 
 
 @router.post("/projects/{slug}/comments", status_code=201)
 async def comment(slug: str, body: NewComment, ask: Ask) -> Any:
     """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
-    return {"comment": await ask.web.comment(ask.session, slug, **dict(body))}
+    return {"comment": await ask.comment(slug, **dict(body))}
 
 
 @router.get("/projects/{slug}/comments")
@@ -619,10 +599,6 @@ async def live(slug: str, ask: Ask) -> Any:
 
 
 @router.get("/projects/{slug}/export", response_class=Response)
-async def export(
-    slug: str,
-    ask: Ask,
-    format: Annotated[str, Query(max_length=20)] = "archive",  # noqa: A002
-) -> Response:
+async def export(slug: str, ask: Ask, format: Format = "archive") -> Response:  # noqa: A002
     """The project as a file: archive, jsonl, csv, parquet or label-studio."""
     return await export_response(ask, slug, format)

@@ -25,10 +25,9 @@ from starlette.staticfiles import StaticFiles
 from noracle._version import __version__
 from noracle.collect.errors import Later, SignedOut
 from noracle.collect.service import access, webhooks
-from noracle.collect.service.access import MANAGERS
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
-from noracle.collect.web.core import Web
+from noracle.collect.web.core import Requester, Web
 from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
@@ -100,9 +99,7 @@ class Guard:
         return None
 
     async def _most(self, scope: Scope) -> int:
-        """Bytes that a request may have: many only of a file for a project that its sender manages,
-        which is looked up before anything is read.
-        """
+        """Bytes that a request may have: many only of a file from a manager, who is looked up first."""
         settings, match = self._settings, _UPLOADS.fullmatch(scope["path"])
         length = Headers(scope=scope).get("content-length", "")
         small = length.isdecimal() and int(length) <= settings.max_body
@@ -110,7 +107,7 @@ class Guard:
             return settings.max_body
         try:
             request = Request(scope)
-            await self._web.member(self._web.session(request), match[2], MANAGERS)
+            await Requester(self._web, self._web.session(request)).member(match[2])
         except NoracleError:
             return settings.max_body
         return settings.max_json if match[1] else settings.max_upload
@@ -138,35 +135,22 @@ class Guard:
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
 _TITLES = {each.value: each.phrase for each in HTTPStatus}
 
 
 def _problem(scope: Scope, status: int, detail: str, headers: dict[str, str]) -> Response:
-    body = {
-        "type": "about:blank",
-        "title": _TITLES.get(status, "Error"),
-        "status": status,
-        # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
-        "detail": detail.encode("utf-8", "replace").decode(),
-        "instance": f"urn:request:{scope.get('noracle.request', '')}",
-    }
+    body = {"type": "about:blank", "title": _TITLES.get(status, "Error"), "status": status}
+    # A message may quote halves of surrogate pairs, which UTF-8 cannot carry.
+    body |= {"detail": detail.encode("utf-8", "replace").decode()}
+    body |= {"instance": f"urn:request:{scope.get('noracle.request', '')}"}
     media = "application/problem+json"
     return JSONResponse(body, status_code=status, headers=headers, media_type=media)
 
 
 async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
-    """Send a refusal at once, then throw away for a moment what still comes: who is cut off while
-    sending does not read why.
-    """
-    await send(
-        {
-            "type": "http.response.start",
-            "status": response.status_code,
-            "headers": response.raw_headers,
-        }
-    )
+    """Send a refusal at once, then drop what still comes: who is cut off while sending does not read."""
+    status, headers = response.status_code, response.raw_headers
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
@@ -176,7 +160,7 @@ async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
 
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
-_QUIET: dict[str, Any] = {}
+_QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None}
 if "telemetry" in inspect.signature(FastAPI).parameters:
     _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
 """Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
@@ -226,8 +210,6 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         title="noracle collect",
         version=__version__,
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
         **_QUIET,
@@ -277,16 +259,16 @@ async def _reply(
         return RedirectResponse("/sign-in", status_code=303)
     web = web_of(request)
     try:
-        page = await Page.visit(web, request, signed_in=False)
+        page = await Page.visit(request, signed_in=False)
     except Exception:  # noqa: BLE001  (the database itself may be what failed)
         token, fresh = security.visitor(request, web.settings)
         session = access.token_hash(token)
         page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
-    title = _in_words(status, page)
     shown = request.scope.get("noracle.request", "") if status >= 500 else ""
-    about = {"title": title, "detail": detail, "request_id": shown}
-    response = page.render("message.html", status=status, back=address, back_words=said, **about)
+    about = {"title": _in_words(status, page), "detail": detail, "request_id": shown}
+    page.status = status
+    response = page.render("message.html", back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}
     response.headers.update({**headers, **swap})
     return response
@@ -309,10 +291,8 @@ def _in_words(status: int, page: Page) -> str:
         401: _("Sign in first"),
         403: _("This is not allowed"),
         404: _("There is no such page"),
-        409: _("This cannot be done now"),
-        413: _("The file is too large"),
-        422: _("Something does not fit"),
-        429: _("Too many attempts; wait a little"),
-        503: _("The service does not answer now; try again in a moment"),
     }
+    known |= {409: _("This cannot be done now"), 413: _("The file is too large")}
+    known |= {422: _("Something does not fit"), 429: _("Too many attempts; wait a little")}
+    known |= {503: _("The service does not answer now; try again in a moment")}
     return known.get(status, _("Something went wrong"))

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from noracle._version import __version__
-from noracle.collect.errors import CollectError, Forbidden, NotFound, Refused, SignedOut, Throttled
+from noracle.collect.errors import Forbidden, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, SentAnswer, read_spec
 from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
@@ -35,8 +35,6 @@ _MOST = 10_000
 class Buckets:
     """A bucket per key that fills at ``per_minute / 60`` a second and holds ``per_minute``.
 
-    Examples
-    --------
     >>> buckets = Buckets(per_minute=2)
     >>> buckets.take("a", now=0.0), buckets.take("a", now=0.0)
     (None, None)
@@ -70,18 +68,12 @@ class Buckets:
             self._levels.clear()
 
 
-# Counters in the text format of Prometheus: requests by route and status, their times, answers.
-
-
 _EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
-    """What one server process counted since it started. Routes are templates, so no name of a
-    project stands here.
+    """What one server process counted since it started, by template of the route, never by name.
 
-    Examples
-    --------
     >>> metrics = Metrics()
     >>> metrics.request("GET", "/healthz", 200, 0.002)
     >>> 'noracle_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics.text()
@@ -141,14 +133,12 @@ class Web:
 
     def __init__(self, store: Store, settings: WebSettings) -> None:
         self.store, self.settings, self.metrics = store, settings, Metrics()
-        self._answers = Buckets(per_minute=settings.answers_per_minute)
-        self._changes = Buckets(per_minute=settings.changes_per_minute)
+        self.answers = Buckets(per_minute=settings.answers_per_minute)
+        self.changes = Buckets(per_minute=settings.changes_per_minute)
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="noracle-parse")
         self._known: dict[str, Known] = {}
         self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
-
-    # who asks
 
     def session(self, request: Request) -> str:
         """The hash of the request's session token."""
@@ -161,12 +151,6 @@ class Web:
         """The address of an invitation (``join``) or of a ``reset``."""
         return f"{self.settings.base_url.rstrip('/')}/{kind}/{token}"
 
-    async def signed_in(self, session: str) -> Person:
-        """Who this is, or SignedOut."""
-        if (person := await self.person(session)) is None:
-            raise SignedOut
-        return person
-
     async def person(self, session: str) -> Person | None:
         """Who this is; keeps the session alive."""
         now = time.time()
@@ -174,46 +158,6 @@ class Web:
         if found is not None and found.stale:
             await self.store.write(access.touch_session, session, now=now)
         return found
-
-    async def member(self, session: str, slug: str, roles: Roles) -> Member:
-        """Their membership, if the role fits."""
-        _check_slug(slug)
-        return await self.store.read(access.member, session, slug, roles=roles, now=time.time())
-
-    async def change(
-        self,
-        session: str,
-        slug: str,
-        roles: Roles,
-        change: Callable[..., Value],
-        *sent: object,
-        **about: object,
-    ) -> Value:
-        """Check the role, and ``change(work, member, *sent, now=…)`` in the same transaction."""
-        now = time.time()
-        self._changes.take(session, now=now)
-        _check_slug(slug)
-
-        def op(work: Work) -> Value:
-            member = access.member(work, session, slug, roles=roles, now=now)
-            return change(work, member, *sent, now=now, **about)
-
-        return await self.store.write(op)
-
-    async def long(
-        self, session: str, slug: str, change: Callable[[Store, Member], Value]
-    ) -> Value:
-        """As ``change``, for managers, where it takes so long that it has transactions of its own."""
-        self.slow_down(session)
-        member = await self.member(session, slug, access.MANAGERS)
-        return await asyncio.to_thread(change, self.store, member)
-
-    async def seal(self, session: str, slug: str) -> str:
-        """Seal a draft."""
-        seal = projects.seal_in_steps
-        return await self.long(
-            session, slug, lambda store, m: seal(store, m.project, actor=m.alias)
-        )
 
     async def parsed(self, read: Callable[..., Value], *sent: object, **about: object) -> Value:
         """Read what was sent in one of two threads, so that nothing else waits for it."""
@@ -225,17 +169,10 @@ class Web:
             rule = f"file must be readable in {_PARSE_SECONDS:.0f} seconds"
             raise Refused(f"{rule}; this one is not. Send it in parts.") from None
 
-    def slow_down(self, session: str) -> None:
-        """Count something expensive that is not a change in a project."""
-        self._changes.take(session, now=time.time())
-
-    # signing in and joining
-
     async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
         """Count an attempt before anything is looked up; returns what a success makes good again.
 
-        A device in which the person signed in before is counted alone: whoever guesses from
-        elsewhere slows the guesses from elsewhere, and not the person.
+        A known device of the person is counted alone, so that guesses from elsewhere slow only others.
         """
         limit, now = self.settings.sign_ins, time.time()
         name = people.email_key(account)
@@ -287,28 +224,6 @@ class Web:
         self.metrics.event("sign-in")
         return started
 
-    async def change_password(self, session: str, old: str, new: str) -> None:
-        """Another password, for whoever knows the old one; ends all other sessions."""
-        person = (await self.signed_in(session)).id
-        about: Any = {"free": self.settings.sign_ins, "most": self.settings.sign_in_seconds}
-        await self.store.write(access.slow, f"password|{person}", now=time.time(), **about)
-        row = await self.store.read(lambda work: work.one(SQL.password_of, person=person))
-        known = None if row is None else row["password"]
-        fits = await asyncio.to_thread(people.password_fits, known, old)
-        Forbidden.unless(fits, "The old password is wrong.")
-        hashed = await asyncio.to_thread(people.hash_password, new)
-        await self.store.write(people.set_password, person, hashed, keep=session)
-
-    async def sign_out_everywhere(self, session: str) -> None:
-        """End all sessions of the person."""
-        person = (await self.signed_in(session)).id
-
-        def op(work: Work) -> None:
-            answers.leave_all(work, session, now=time.time())
-            work.run(SQL.drop_other_sessions, person=person, keep="")
-
-        await self.store.write(op)
-
     async def reset_of(self, token: str) -> Row:
         """Whose password a link sets."""
         return await self.store.read(people.peek_reset, access.token_hash(token), now=time.time())
@@ -321,15 +236,6 @@ class Web:
         who = await self.store.write(people.use_reset, hashed, new, now=now)
         return await self.start(who, caller, email=str(row["email"]))
 
-    async def sign_out(self, session: str) -> None:
-        """End the session; the person's last answers are final."""
-
-        def op(work: Work) -> None:
-            answers.leave_all(work, session, now=time.time())
-            people.end_session(work, session)
-
-        await self.store.write(op)
-
     async def invitation(self, token: str) -> people.Invitation:
         """What a link leads to."""
         hashed = access.token_hash(token)
@@ -341,19 +247,15 @@ class Web:
 
     async def _accept(self, token: str, person: Callable[[Work], int]) -> Member:
         about: Any = {"token_hash": access.token_hash(token), "now": time.time()}
-        joined = await self.store.write(
-            lambda work: people.accept_invitation(work, person=person(work), **about)
-        )
+        accept = people.accept_invitation
+        joined = await self.store.write(lambda work: accept(work, person=person(work), **about))
         self.metrics.event("join")
         return joined
 
     async def join(
         self, token: str, caller: Newcomer, *, password: str, **account: str
     ) -> tuple[Started, Member]:
-        """Join as a new person (``email``, ``name``, ``locale``), or with the account of this e-mail.
-
-        Returns a session too.
-        """
+        """Join as a new person (``email``, ``name``, ``locale``), or with this account; and a session."""
         await self.invitation(token)
         good = await self._attempt(account["email"], caller)
         found = await self.store.read(people.find_person, account["email"])
@@ -378,8 +280,6 @@ class Web:
 
         return await self.start(await self.store.write(op), caller, email=account["email"])
 
-    # asking and answering
-
     async def known(self, slug: str) -> Known:
         """Number, name and specification of a project, whoever asks; remembered once it is sealed."""
         found = self._known.get(slug)
@@ -394,59 +294,11 @@ class Web:
             self._known[slug] = found
         return found
 
-    async def next(self, session: str, slug: str) -> HeldQuestion | None:
-        """The question that the person holds, else the next one."""
-        now = time.time()
-        self._answers.take(session, now=now)
-        return await self.store.next_question(session, (await self.known(slug)).id, now=now)
-
-    async def answer(self, session: str, slug: str, **sent: Unpack[SentAnswer]) -> Answered:
-        """Keep an answer."""
-        now = time.time()
-        self._answers.take(session, now=now)
-        project = (await self.known(slug)).id
-        given: Given = {**sent, "shown_at": min(max(sent["shown_at"], 0.0), now), "now": now}
-        kept = await self.store.answer(session, project, **given)
-        self.metrics.event("answer")
-        return kept
-
-    async def amend(
-        self, session: str, slug: str, *, answer: int, key: str, value: str
-    ) -> Answered:
-        """Append a revision of the person's last answer."""
-        now = time.time()
-        self._answers.take(session, now=now)
-        project = (await self.known(slug)).id
-        kept = await self.store.amend(
-            session, project, answer=answer, key=key, value=value, now=now
-        )
-        self.metrics.event("amend")
-        return kept
-
-    async def undo(self, session: str, slug: str, answer: int) -> HeldQuestion | None:
-        """Take the person's last answer back; returns its question, which they hold again."""
-        await self.change(session, slug, ANNOTATORS, answers.undo, answer)
-        self.metrics.event("undo")
-        return await self.next(session, slug)
-
-    async def leave(self, session: str, slug: str) -> None:
-        """Make the person's last answer final."""
-        await self.change(session, slug, ANNOTATORS, answers.leave)
-
-    async def comment(
-        self, session: str, slug: str, question: int, *, text: str, broken: bool
-    ) -> int:
-        """Keep what the person says about an item."""
-        about: Any = {"text": text.strip(), "broken": broken}
-        return await self.change(session, slug, ANNOTATORS, answers.add_comment, question, **about)
-
-    # looking
-
     async def live(self, member: Member) -> LiveView:
         """The estimates and checks, at most two seconds old; the look is logged first."""
         from noracle.collect.live import live_view
 
-        await self.store.write(projects.log_look, member, now=time.time())
+        await self.store.write(projects.note, member, "look", now=time.time())
         self.metrics.event("look")
         async with self._live_locks.setdefault(member.project, asyncio.Lock()):
             then, view = self._live.get(member.project) or (0.0, None)
@@ -464,9 +316,22 @@ class Requester:
     web: Web
     session: str
 
+    async def signed_in(self) -> Person:
+        """Who this is, or SignedOut."""
+        if (person := await self.web.person(self.session)) is None:
+            raise SignedOut
+        return person
+
     async def member(self, slug: str, roles: Roles = MANAGERS) -> Member:
         """Their membership in a project, if the role fits."""
-        return await self.web.member(self.session, slug, roles)
+        _check_slug(slug)
+        about: Any = {"roles": roles, "now": time.time()}
+        return await self.web.store.read(access.member, self.session, slug, **about)
+
+    def slow_down(self) -> float:
+        """Count a change, or something else that is expensive; returns the time."""
+        self.web.changes.take(self.session, now=(now := time.time()))
+        return now
 
     async def change(
         self,
@@ -476,8 +341,87 @@ class Requester:
         roles: Roles = MANAGERS,
         **about: object,
     ) -> Value:
-        """Change something in a project; see :meth:`Web.change`."""
-        return await self.web.change(self.session, slug, roles, change, *sent, **about)
+        """Check the role, and ``change(work, member, *sent, now=…)`` in the same transaction."""
+        now = self.slow_down()
+        _check_slug(slug)
+
+        def op(work: Work) -> Value:
+            member = access.member(work, self.session, slug, roles=roles, now=now)
+            return change(work, member, *sent, now=now, **about)
+
+        return await self.web.store.write(op)
+
+    async def long(self, slug: str, change: Callable[..., Value], *sent: object) -> Value:
+        """``change(store, project, *sent, actor=…)``, which has transactions of its own."""
+        self.slow_down()
+        member = await self.member(slug)
+        store = self.web.store
+        return await asyncio.to_thread(change, store, member.project, *sent, actor=member.alias)
+
+    async def sign_out(self, *, everywhere: bool = False) -> None:
+        """End the session, or all sessions of the person, whose last answers are final."""
+        person = (await self.signed_in()).id if everywhere else 0
+
+        def op(work: Work) -> None:
+            answers.leave_all(work, self.session, now=time.time())
+            people.end_session(work, self.session)
+            if everywhere:
+                work.run(SQL.drop_other_sessions, person=person, keep="")
+
+        await self.web.store.write(op)
+
+    async def change_password(self, old: str, new: str) -> None:
+        """Another password, for whoever knows the old one; ends all other sessions."""
+        person, store = (await self.signed_in()).id, self.web.store
+        settings = self.web.settings
+        about: Any = {"free": settings.sign_ins, "most": settings.sign_in_seconds}
+        await store.write(access.slow, f"password|{person}", now=time.time(), **about)
+        row = await store.read(lambda work: work.one(SQL.password_of, person=person))
+        known = None if row is None else row["password"]
+        fits = await asyncio.to_thread(people.password_fits, known, old)
+        Forbidden.unless(fits, "The old password is wrong.")
+        hashed = await asyncio.to_thread(people.hash_password, new)
+        await store.write(people.set_password, person, hashed, keep=self.session)
+
+    async def _asking(self, slug: str) -> tuple[str, int, float]:
+        """Count a question or an answer; returns who asks, the project and the time."""
+        self.web.answers.take(self.session, now=(now := time.time()))
+        return self.session, (await self.web.known(slug)).id, now
+
+    async def next(self, slug: str) -> HeldQuestion | None:
+        """The question that the person holds, else the next one."""
+        session, project, now = await self._asking(slug)
+        return await self.web.store.next_question(session, project, now=now)
+
+    async def answer(self, slug: str, **sent: Unpack[SentAnswer]) -> Answered:
+        """Keep an answer."""
+        session, project, now = await self._asking(slug)
+        given: Given = {**sent, "shown_at": min(max(sent["shown_at"], 0.0), now), "now": now}
+        kept = await self.web.store.answer(session, project, **given)
+        self.web.metrics.event("answer")
+        return kept
+
+    async def amend(self, slug: str, **sent: Any) -> Answered:
+        """Append a revision (``answer, key, value``) of the person's last answer."""
+        session, project, now = await self._asking(slug)
+        kept = await self.web.store.amend(session, project, **sent, now=now)
+        self.web.metrics.event("amend")
+        return kept
+
+    async def undo(self, slug: str, answer: int) -> HeldQuestion | None:
+        """Take the person's last answer back; returns its question, which they hold again."""
+        await self.change(slug, answers.undo, answer, roles=ANNOTATORS)
+        self.web.metrics.event("undo")
+        return await self.next(slug)
+
+    async def leave(self, slug: str) -> None:
+        """Make the person's last answer final."""
+        await self.change(slug, answers.leave, roles=ANNOTATORS)
+
+    async def comment(self, slug: str, question: int, *, text: str, broken: bool) -> int:
+        """Keep what the person says about an item."""
+        about: Any = {"text": text.strip(), "broken": broken, "roles": ANNOTATORS}
+        return await self.change(slug, answers.add_comment, question, **about)
 
 
 def _check_slug(slug: str) -> None:
@@ -489,8 +433,3 @@ def number(text: object, name: str) -> int:
     if isinstance(text, str) and re.fullmatch(r"[0-9]{1,15}", text):
         return int(text)
     raise Refused(f"{name} must be a whole number.")
-
-
-def status_of(error: Exception) -> int:
-    """The HTTP status of something that was refused on purpose."""
-    return error.status if isinstance(error, CollectError) else 422

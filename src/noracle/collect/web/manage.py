@@ -19,17 +19,11 @@ from noracle.collect.model import ClassSpec, ProjectSpec, Role
 from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
+from noracle.collect.service.exports import FORMATS
 from noracle.collect.store.base import SQL, Row, Work
-from noracle.collect.web.api import (
-    ONLY_MANAGERS,
-    STEPS,
-    add_upload,
-    adding,
-    create_project,
-    everybody,
-    spec_of,
-)
-from noracle.collect.web.core import Web, number, status_of
+from noracle.collect.web import api
+from noracle.collect.web.api import ONLY_MANAGERS, STEPS
+from noracle.collect.web.core import Web, number
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
 from noracle.collect.web.work import visible
@@ -73,7 +67,7 @@ def spec_from(form: Fields) -> ProjectSpec:
         {"name": name.strip(), "guideline": guide.strip().replace("\\n", "\n")}
         for name, _, guide in (line.partition("|") for line in lines if line.strip())
     ]
-    return spec_of(values)
+    return api.spec_of(values)
 
 
 @router.get("/new")
@@ -91,12 +85,11 @@ async def new(page: Visit) -> Response:
     slug, name = text(form, "slug"), text(form, "name")
     try:
         spec = spec_from(form)
-        made = await create_project(page, slug=slug, name=name, spec=spec)
+        made = await api.create_project(page, slug=slug, name=name, spec=spec)
     except Forbidden:
         raise
     except CollectError as error:
-        status, fields = status_of(error), _sent(form)
-        return page.render("new.html", status=status, fields=fields, error=str(error))
+        return page.refused(error).render("new.html", fields=_sent(form))
     return page.go(f"/p/{made['slug']}/setup")
 
 
@@ -109,42 +102,19 @@ def _sent(form: Fields) -> dict[str, str]:
 @router.get("/p/{slug}/setup")
 async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
     """The state of the set-up; with ``?preview=seal`` (``close``) what sealing (closing) would do."""
-    return await _setup(page, slug, preview=preview)
-
-
-async def _setup(
-    page: Visit,
-    slug: str,
-    *,
-    preview: str = "",
-    status: int = 200,
-    error: str = "",
-    fields: dict[str, str] | None = None,
-) -> Response:
     member = await page.member(slug)
     project = member.project
 
     def op(work: Work) -> dict[str, Any]:
         drawn = preview == "seal" and member.state == "draft"
-        return {
-            "imports": projects.imports_of(work, project),
-            "webhooks": webhooks.webhooks_of(work, project),
-            "project": projects.project_row(work, slug),
-            "progress": projects.progress(work, project),
-            "systems": projects.systems_of(work, project),
-            "preview": projects.preview_seal(work, project) if drawn else None,
-        }
+        found = api.state_of(work, project) | {"webhooks": webhooks.webhooks_of(work, project)}
+        found |= {"preview": projects.preview_seal(work, project) if drawn else None}
+        return found | {"project": projects.project_row(work, slug)}
 
+    closing, found = preview == "close" and member.state == "open", await page.web.store.read(op)
+    about: Any = {"groups": _group_names(page, member), "fields": form_of(member.spec)}
     return page.render(
-        "setup.html",
-        status=status,
-        member=member,
-        groups=_group_names(page, member),
-        fields=fields or form_of(member.spec),
-        closing=preview == "close" and member.state == "open",
-        error=error,
-        moment=moment,
-        **await page.web.store.read(op),
+        "setup.html", member=member, closing=closing, moment=moment, **found, **about
     )
 
 
@@ -163,7 +133,7 @@ async def change(page: Visit, slug: str) -> Response:
         if do == "spec":
             await page.change(slug, STEPS[do], spec_from(form))
         elif do == "seal":
-            await page.web.seal(page.session, slug)
+            await page.long(slug, projects.seal_in_steps)
         elif do == "close" and text(form, "sure") != "yes":
             return page.go(f"/p/{slug}/setup?preview=close")
         elif do in ("open", "close"):
@@ -178,8 +148,8 @@ async def change(page: Visit, slug: str) -> Response:
         else:
             raise Refused("do must be spec, seal, open, close, undo, webhook or no-webhook.")
     except CollectError as error:
-        fields = _sent(form) if do == "spec" else None
-        return await _setup(page, slug, status=status_of(error), error=str(error), fields=fields)
+        written = {"fields": _sent(form)} if do == "spec" else {}
+        return await setup_page(page.refused(error, **written), slug)
     return page.go(f"/p/{slug}/setup")
 
 
@@ -189,15 +159,11 @@ _SHOWN = 5
 @router.get("/p/{slug}/items")
 async def items_page(page: Visit, slug: str) -> Response:
     """The columns of the file that waits, and its first items as they will be shown."""
-    return await _items(page, slug, dict(page.request.query_params))
-
-
-async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Response:
-    member = await page.member(slug)
-    file = await page.web.store.read(projects.upload_of, member)
+    member, wishes = await page.member(slug), page.request.query_params
+    file = await _uploaded(page, member)
     if file is None:
         return page.go(f"/p/{slug}/setup")
-    page.web.slow_down(page.session)
+    page.slow_down()
     problem, upload, name, data = "", None, file["name"], bytes(file["bytes"])
     try:
         names = await page.web.parsed(formats.columns_of, data, name=name)
@@ -209,21 +175,18 @@ async def _items(page: Visit, slug: str, wishes: Mapping[str, object]) -> Respon
             upload = await _read(page.web, data, name, member, names and chosen)
         except CollectError as error:
             problem = str(error)
-    shown = [] if upload is None else upload.items[:_SHOWN]
-    return page.render(
-        "items.html",
-        member=member,
-        file=name,
-        columns=names,
-        chosen=chosen,
-        parts=_part_names(page.say),
-        shown=shown,
-        visible=visible,
-        classes=[c.name for c in member.spec.classes],
-        n=0 if upload is None else len(upload.items),
-        gold=0 if upload is None else sum(item.truth is not None for item in upload.items),
-        problem=problem,
-    )
+    items = [] if upload is None else upload.items
+    read: Any = {"columns": names, "chosen": chosen, "parts": _part_names(page.say), "file": name}
+    read |= {"problem": problem, "shown": items[:_SHOWN], "n": len(items), "visible": visible}
+    read |= {"gold": sum(item.truth is not None for item in items)}
+    classes = [c.name for c in member.spec.classes]
+    return page.render("items.html", member=member, classes=classes, **read)
+
+
+async def _uploaded(page: Visit, member: Member) -> Row | None:
+    """``name, bytes`` of the member's file that waits until its columns are clear."""
+    who = {"project": member.project, "person": member.person}
+    return await page.web.store.read(lambda work: work.one(SQL.upload, **who))
 
 
 def _part_names(_: Say) -> dict[str, str]:
@@ -257,12 +220,12 @@ async def items(page: Visit, slug: str) -> Response:
         await page.change(slug, projects.keep_upload, (file.name, file.data))
         return page.go(f"/p/{slug}/items")
     if text(form, "do") == "add":
-        found = await page.web.store.read(projects.upload_of, member)
+        found = await _uploaded(page, member)
         if found is None:
             raise Refused("file must be chosen.")
         columns = _columns(form)
         upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
-        await add_upload(page, slug, upload)
+        await api.add_upload(page, slug, upload)
     await page.change(slug, projects.keep_upload, None)
     return page.go(f"/p/{slug}/setup")
 
@@ -275,7 +238,7 @@ async def systems(page: Visit, slug: str) -> Response:
     name, file = text(form, "name", most=200), _file(form)
     about: Any = {"spec": spec, "name": file.name, "system": "system"}
     found = await page.web.parsed(formats.read_answers, file.data, **about)
-    await page.change(slug, adding, name, found.get("system", {}))
+    await page.change(slug, api.adding, name, found.get("system", {}))
     return page.go(f"/p/{slug}/setup")
 
 
@@ -296,23 +259,12 @@ async def dashboard(page: Visit, slug: str) -> Response:
     view = await page.web.live(member)
     head = None
     if member.state == "closed" and not page.partial:
-        told = await page.web.store.read_chained(
-            member.project, lambda work: projects.published(work, slug)
-        )
-        head = str(told["head"])
-    return page.render(
-        "live.html" if page.partial else "dashboard.html",
-        head=head,
-        qr=head and _qr(head),
-        drawings=_drawings(view, page.say),
-        member=member,
-        view=view,
-        number=_number,
-        percent=_percent,
-        moment=moment,
-        outcome=outcome_of,
-        finals={s.name: final_of(view.state, s) for s in view.systems},
-    )
+        head = str((await api.published_of(slug, page))["head"])
+    finals = {s.name: final_of(view.state, s) for s in view.systems}
+    about: Any = {"head": head, "qr": head and _qr(head), "finals": finals, "outcome": outcome_of}
+    about |= {"number": _number, "percent": _percent, "moment": moment}
+    template, drawn = "live.html" if page.partial else "dashboard.html", _drawings(view, page.say)
+    return page.render(template, member=member, view=view, drawings=drawn, **about)
 
 
 def _qr(text: str) -> Markup:
@@ -342,47 +294,22 @@ def _percent(value: float | None) -> str:
 
 def moment(at: float | None) -> str:
     """A time, in UTC."""
-    if at is None:
-        return "–"
-    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def day(at: float) -> str:
-    """A day, in UTC."""
-    return moment(at)[:10]
-
-
-# people
+    return "–" if at is None else f"{dt.datetime.fromtimestamp(at, dt.UTC):%Y-%m-%d %H:%M UTC}"
 
 
 @router.get("/p/{slug}/people")
 async def people_page(page: Visit, slug: str) -> Response:
     """Members and open invitations."""
-    return await _people(page, slug)
-
-
-async def _people(
-    page: Visit, slug: str, *, status: int = 200, link: str = "", error: str = ""
-) -> Response:
     member = await page.member(slug)
 
     def op(work: Work) -> dict[str, Any]:
-        return {**everybody(work, member), "comments": comments_of(work, member.project)}
+        return {**api.everybody(work, member), "comments": comments_of(work, member.project)}
 
     found = await page.web.store.read(op)
     roles = ["annotator", "auditor", "manager", *(["owner"] if member.role == "owner" else [])]
-    return page.render(
-        "people.html",
-        status=status,
-        member=member,
-        **found,
-        number=_number,
-        roles=roles,
-        groups=_group_names(page, member),
-        link=link,
-        error=error,
-        day=day,
-    )
+    about: Any = {"groups": _group_names(page, member), "roles": roles, "number": _number}
+    about |= {"day": lambda at: moment(at)[:10]}
+    return page.render("people.html", member=member, link="", **found, **about)
 
 
 @router.post("/p/{slug}/people")
@@ -398,12 +325,14 @@ async def change_people(page: Visit, slug: str) -> Response:
             await page.change(slug, people.remove_member, alias)
         elif do == "reset":
             token = await page.change(slug, people.reset_link, alias)
-            return await _people(page, slug, link=page.web.link("reset", token))
+            page.told = {"link": page.web.link("reset", token)}
         else:
             token = await page.change(slug, people.invite, **_invitation(form))
-            return await _people(page, slug, link=page.web.link("join", token))
+            page.told = {"link": page.web.link("join", token)}
     except CollectError as error:
-        return await _people(page, slug, status=status_of(error), error=str(error))
+        page.refused(error)
+    if page.told:
+        return await people_page(page, slug)
     return page.go(f"/p/{slug}/people")
 
 
@@ -413,9 +342,6 @@ def _invitation(form: Fields) -> dict[str, Any]:
     Refused.unless(known, "role must be owner, manager, annotator or auditor.")
     pool = number(form.get("pool"), "pool") if role == "annotator" else None
     return {"role": role, "pool": pool, "days": days}
-
-
-# audit and exports
 
 
 @router.get("/p/{slug}/audit")
@@ -431,16 +357,10 @@ async def audit(page: Visit, slug: str) -> Response:
     _ = page.say
     words = (_("Made"), _("Sealed"), _("Opened"), _("Closed"))
     steps = zip(words, ("created", "sealed", "opened", "closed"), strict=True)
-    return page.render(
-        "audit.html",
-        member=member,
-        project=row,
-        seed=bytes(row["seed"]).hex() if row["seed"] is not None else "",
-        looks=sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look"),
-        kinds=kinds,
-        moment=moment,
-        times=[(said, row[f"{step}_at"]) for said, step in steps],
-    )
+    about: Any = {"times": [(said, row[f"{step}_at"]) for said, step in steps], "moment": moment}
+    about |= {"seed": bytes(row["seed"]).hex() if row["seed"] is not None else ""}
+    looks = sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look")
+    return page.render("audit.html", member=member, project=row, kinds=kinds, looks=looks, **about)
 
 
 @router.get("/p/{slug}/export")
@@ -448,14 +368,10 @@ async def export_page(page: Visit, slug: str) -> Response:
     """The files that can be had."""
     member = await page.member(slug, READERS)
     _ = page.say
-    names = {
-        "archive": _("Archive for the audit (zip)"),
-        "jsonl": _("Evidence tables, JSONL (zip)"),
-        "csv": _("Evidence tables, CSV (zip)"),
-        "parquet": _("Evidence tables, Parquet (zip)"),
-        "label-studio": _("Label Studio JSON"),
-    }
-    return page.render("export.html", member=member, formats=list(names.items()))
+    tables = (_("Evidence tables, JSONL (zip)"), _("Evidence tables, CSV (zip)"))
+    others = (_("Evidence tables, Parquet (zip)"), _("Label Studio JSON"))
+    names = (_("Archive for the audit (zip)"), *tables, *others)
+    return page.render("export.html", member=member, formats=list(zip(FORMATS, names, strict=True)))
 
 
 @router.get("/p/{slug}/export/{format}")

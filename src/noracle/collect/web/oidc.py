@@ -51,9 +51,7 @@ class Attempt(NamedTuple):
 
 def _client(settings: WebSettings) -> Any:
     try:
-        from authlib.integrations.httpx_client import (  # type: ignore[import-untyped]
-            AsyncOAuth2Client,
-        )
+        from authlib.integrations import httpx_client  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtra("OpenID Connect", "authlib", "oidc") from None
     oidc = settings.oidc
@@ -61,9 +59,8 @@ def _client(settings: WebSettings) -> Any:
         raise NotFound("There is no such page.")
     back = f"{settings.base_url.rstrip('/')}{_PATH}/back"
     about = {"scope": "openid email profile", "redirect_uri": back, "timeout": 10.0}
-    return AsyncOAuth2Client(
-        oidc.client, oidc.secret or None, code_challenge_method="S256", **about
-    )
+    about |= {"code_challenge_method": "S256"}
+    return httpx_client.AsyncOAuth2Client(oidc.client, oidc.secret or None, **about)
 
 
 async def _json(client: Any, url: str, **how: bool) -> Any:
@@ -90,18 +87,14 @@ async def begin(page: Guest, join: str = "") -> Response:
     attempt = Attempt(state, nonce, verifier, join[:200], time.time() + _SECONDS)
     async with _client(settings) as client:
         known = await _asking(_known(client, settings.oidc.issuer))  # type: ignore[union-attr]
-        url, _ = client.create_authorization_url(
-            known["authorization_endpoint"],
-            state=attempt.state,
-            nonce=attempt.nonce,
-            code_verifier=attempt.verifier,
-        )
+        where, about = known["authorization_endpoint"], {"state": state, "nonce": nonce}
+        url, _ = client.create_authorization_url(where, code_verifier=verifier, **about)
     text = urllib.parse.quote(json.dumps(attempt))
     response = RedirectResponse(url, status_code=303)
     # Lax, because the way back is a link from another site.
-    about: Any = {"path": _PATH, "httponly": True, "samesite": "lax", "secure": settings.secure}
+    how: Any = {"path": _PATH, "httponly": True, "samesite": "lax", "secure": settings.secure}
     cookie = f"{text}.{_signed(settings, text)}"
-    response.set_cookie("noracle-oidc", cookie, max_age=_SECONDS, **about)
+    response.set_cookie("noracle-oidc", cookie, max_age=_SECONDS, **how)
     return response
 
 
@@ -112,20 +105,16 @@ async def _asking(call: Any) -> Any:
     except NoracleError:
         raise
     except Exception as error:  # networks, tokens and JSON fail each in its own way
-        why = type(error).__name__
-        raise Unavailable(
-            f"The provider of sign-ins does not answer as it must ({why})."
-        ) from error
+        rule = "The provider of sign-ins does not answer as it must"
+        raise Unavailable(f"{rule} ({type(error).__name__}).") from error
 
 
 def _attempt(request: Request, settings: WebSettings) -> Attempt:
     text, _, mark = request.cookies.get("noracle-oidc", "").rpartition(".")
     if hmac.compare_digest(_signed(settings, text).encode(), mark.encode()):
         attempt = Attempt(*json.loads(urllib.parse.unquote(text)))
-        sent = request.query_params.get("state", "")
-        if attempt.until > time.time() and hmac.compare_digest(
-            attempt.state.encode(), sent.encode()
-        ):
+        sent = request.query_params.get("state", "").encode()
+        if attempt.until > time.time() and hmac.compare_digest(attempt.state.encode(), sent):
             return attempt
     raise Forbidden("This sign-in was not begun here, or too long ago. Begin again.")
 
@@ -141,9 +130,8 @@ async def back(page: Guest) -> Response:
     started = await page.web.start(person, page.caller, email=email)
     # A page of our own goes on: a redirect would still count as a link from another site.
     words: Any = {"title": page.say("You are signed in"), "detail": "", "request_id": ""}
-    response = page.render(
-        "message.html", back="/", back_words=page.say("To the projects"), **words
-    )
+    words |= {"back": "/", "back_words": page.say("To the projects")}
+    response = page.render("message.html", **words)
     set_session(response, page.web.settings, started)
     response.headers["refresh"] = "0; url=/"
     response.delete_cookie("noracle-oidc", path=_PATH)
@@ -157,12 +145,8 @@ async def _identify(settings: WebSettings, attempt: Attempt, code: str) -> Ident
     async with _client(settings) as client:
         issuer = settings.oidc.issuer  # type: ignore[union-attr]
         known = await _known(client, issuer)
-        about = {
-            "code": code,
-            "code_verifier": attempt.verifier,
-            "grant_type": "authorization_code",
-        }
-        token = await client.fetch_token(known["token_endpoint"], **about)
+        about = {"code_verifier": attempt.verifier, "grant_type": "authorization_code"}
+        token = await client.fetch_token(known["token_endpoint"], code=code, **about)
         keys = await _json(client, known["jwks_uri"], withhold_token=True)
         read = jwt.decode(token["id_token"], KeySet.import_key_set(keys), algorithms=_ALGORITHMS)
         must: Any = {"iss": issuer, "aud": client.client_id, "nonce": attempt.nonce}
@@ -190,7 +174,8 @@ def _person(work: Work, who: Identity, attempt: Attempt) -> tuple[int, str]:
             account = {"email": who.email, "name": who.name, "password_hash": ""}
             people.add_person(work, now=now, **account)
             found = people.find_person(work, who.email) or {}
-        people.link_identity(work, int(found["id"]), who.issuer, who.subject)
+        about = {"issuer": who.issuer, "subject": who.subject}
+        work.run(SQL.add_identity, person=int(found["id"]), **about)
     person = int(found["id"])
     if attempt.join:
         people.accept_invitation(work, token_hash(attempt.join), person=person, now=time.time())

@@ -15,11 +15,12 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
-from noracle.collect.errors import NotFound, Refused, SignedOut
+from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut
 from noracle.collect.model import ProjectSpec
 from noracle.collect.service import access, exports
 from noracle.collect.service.access import MANAGERS, READERS, Person
 from noracle.collect.service.exports import FORMATS
+from noracle.collect.service.projects import note
 from noracle.collect.web import security
 from noracle.collect.web.core import Requester, Web
 
@@ -30,8 +31,6 @@ FOLDER = Path(__file__).parent / "locale"
 class Words:
     """One language.
 
-    Examples
-    --------
     >>> Words("de").say("Sign in")
     'Anmelden'
     >>> Words("en").count("%(n)s answer", "%(n)s answers", 2)
@@ -62,8 +61,6 @@ def words(language: str) -> Words:
 def choose(*wishes: str | None, accept: str = "") -> str:
     """The first wish that we have; else the best of an Accept-Language header; else English.
 
-    Examples
-    --------
     >>> choose(None, "fr", accept="fr-CH, de;q=0.8, en;q=0.9")
     'en'
     >>> choose("de", accept="en")
@@ -160,10 +157,13 @@ class Page(Requester):
     fresh: bool
     person: Person | None
     words: Words
+    status: int = 200
+    told: dict[str, object] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    async def visit(cls, web: Web, request: Request, *, signed_in: bool = True) -> Page:
+    async def visit(cls, request: Request, *, signed_in: bool = True) -> Page:
         """Find out who this is; raises SignedOut where somebody must be signed in."""
+        web = web_of(request)
         token, fresh = security.visitor(request, web.settings)
         session = access.token_hash(token)
         person = None if fresh else await web.person(session)
@@ -186,6 +186,13 @@ class Page(Requester):
         """A message in the reader's language."""
         return self.words.say(message, **values)
 
+    def refused(self, error: CollectError, **told: object) -> Page:
+        """The same page, which will show what was wrong and what was written."""
+        said = self.say("E-mail or password is wrong.")
+        text = said if isinstance(error, SignedOut) else str(error)
+        self.status, self.told = error.status, {**told, "error": text}
+        return self
+
     async def form(self, *, files: int = 0) -> Fields:
         """The fields that were sent, once their CSRF token fits."""
         fields: Fields = {}
@@ -205,31 +212,21 @@ class Page(Requester):
                     fields.setdefault(name, SentFile(plain, await value.read()))
         return fields
 
-    def render(self, template: str, *, status: int = 200, **values: object) -> Response:
+    def render(self, template: str, **values: object) -> Response:
         """The page as HTML."""
         csrf = security.csrf_token(self.web.settings, self.session)
         field = Markup('<input type="hidden" name="csrf" value="{}">').format(csrf)
-        _ = self.words.say
-        names = {
-            "role_name": functools.partial(role_name, _=_),
-            "state_name": functools.partial(state_name, _=_),
-        }
+        _, settings, path = self.words.say, self.web.settings, self.request.url.path
         said = {"_": _, "ngettext": self.words.count, "lang": self.words.language}
-        here = {
-            "oidc": self.web.settings.oidc is not None,
-            "person": self.person,
-            "path": self.request.url.path,
-            "places": places,
-        }
+        said |= {name.__name__: functools.partial(name, _=_) for name in (role_name, state_name)}
+        here = {"oidc": settings.oidc is not None, "person": self.person, "path": path}
         usual = {"csrf_field": lambda: field, "member": None, "notice": "", "error": ""}
-        context: dict[str, object] = {**said, **here, **names, **usual, **values}
+        context = {**said, **here, "places": places, **usual, **values, **self.told}
         page = environment().get_template(template).render(context)
-        response = HTMLResponse(page, status_code=status)
+        response = HTMLResponse(page, status_code=self.status)
         if self.fresh:
-            settings = self.web.settings
-            security.set_cookie(
-                response, settings, settings.guest, self.token, settings.session_seconds
-            )
+            name, seconds = settings.guest, settings.session_seconds
+            security.set_cookie(response, settings, name, self.token, seconds)
         return response
 
     def go(self, path: str, *, started: security.Started | None = None) -> Response:
@@ -263,27 +260,26 @@ def text(form: Fields, name: str, *, most: int = 2000) -> str:
 
 def web_of(request: Request) -> Web:
     """The server's state."""
-    web: Web = request.app.state.web
-    return web
+    return request.app.state.web  # type: ignore[no-any-return]
 
 
 async def _visitor(request: Request) -> Page:
-    return await Page.visit(web_of(request), request, signed_in=False)
+    return await Page.visit(request, signed_in=False)
 
 
-async def _person(request: Request) -> Page:
-    return await Page.visit(web_of(request), request)
+async def _signed_in(request: Request) -> Page:
+    return await Page.visit(request)
 
 
 # What a handler asks for: a page for anybody, or for somebody who is signed in.
 Guest = Annotated[Page, Depends(_visitor)]
-Visit = Annotated[Page, Depends(_person)]
+Visit = Annotated[Page, Depends(_signed_in)]
 
 
 async def export_response(ask: Requester, slug: str, kind: str) -> Response:
     """A project as a file to download; that it was taken is logged first."""
     NotFound.unless(kind in FORMATS, "There is no such format.")
-    await ask.change(slug, exports.log_export, kind, roles=READERS)
+    await ask.change(slug, note, "exported", roles=READERS, format=kind)
     project = (await ask.member(slug, READERS)).project
     op = functools.partial(exports.export_one, project=project, kind=kind)
     name, media, data = await ask.web.store.read_chained(project, op)

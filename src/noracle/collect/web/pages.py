@@ -13,7 +13,6 @@ from noracle.collect.service import people
 from noracle.collect.service.projects import projects_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
-from noracle.collect.web.core import status_of
 from noracle.collect.web.page import (
     LANGUAGE_COOKIE,
     LANGUAGES,
@@ -57,9 +56,7 @@ async def metrics(request: Request) -> Response:
 
 @router.get("/sign-in")
 async def sign_in_page(page: Guest, again: str = "") -> Response:
-    """The form. A link from another site brings no cookies: then the browser is asked once more, by
-    ourselves.
-    """
+    """The form; after a link from another site, which brings no cookies, we ask the browser once more."""
     if page.person:
         return page.go("/")
     response = page.render("sign_in.html", email="")
@@ -75,9 +72,8 @@ async def sign_in(page: Guest) -> Response:
     email, password = text(form, "email", most=254), text(form, "password", most=1000)
     try:
         started, _ = await page.web.sign_in(email, password, page.caller)
-    except SignedOut:
-        error = page.say("E-mail or password is wrong.")
-        return page.render("sign_in.html", status=401, email=email, error=error)
+    except SignedOut as error:
+        return page.refused(error).render("sign_in.html", email=email)
     return page.go("/", started=started)
 
 
@@ -85,7 +81,7 @@ async def sign_in(page: Guest) -> Response:
 async def sign_out(page: Visit) -> Response:
     """End the session."""
     await page.form()
-    await page.web.sign_out(page.session)
+    await page.sign_out()
     response = page.go("/sign-in")
     security.clear_session(response, page.web.settings)
     return response
@@ -94,14 +90,10 @@ async def sign_out(page: Visit) -> Response:
 @router.get("/join/{token}")
 async def join_page(page: Guest, token: str) -> Response:
     """What the invitation leads to."""
-    return await _join_page(page, token)
-
-
-async def _join_page(page: Page, token: str, *, status: int = 200, **values: str) -> Response:
     found = await page.web.invitation(token)
     group = group_name(found.spec, found.pool, page.say)
-    shown = {"email": "", "name": "", **values, "role_name": role_name(found.role, page.say)}
-    return page.render("join.html", status=status, invitation=found, group=group, **shown)
+    shown = {"email": "", "name": "", "role_name": role_name(found.role, page.say)}
+    return page.render("join.html", invitation=found, group=group, **shown)
 
 
 @router.post("/join/{token}")
@@ -119,11 +111,8 @@ async def join(page: Guest, token: str) -> Response:
             fresh, joined = await page.web.join(token, page.caller, password=password, **account)
     except NotFound:
         raise
-    except SignedOut:
-        error = page.say("E-mail or password is wrong.")
-        return await _join_page(page, token, status=401, error=error, **sent)
     except CollectError as error:
-        return await _join_page(page, token, status=status_of(error), error=str(error), **sent)
+        return await join_page(page.refused(error, **sent), token)
     work = "/work" if joined.role == "annotator" else ""
     return page.go(f"/p/{joined.slug}{work}", started=fresh)
 
@@ -139,17 +128,17 @@ async def account(page: Visit) -> Response:
     """Change my password, or sign out everywhere."""
     form = await page.form()
     if text(form, "do") == "everywhere":
-        await page.web.sign_out_everywhere(page.session)
+        await page.sign_out(everywhere=True)
         response = page.go("/sign-in")
         security.clear_session(response, page.web.settings)
         return response
     old, new = (text(form, name, most=1000) for name in ("old", "password"))
     try:
-        await page.web.change_password(page.session, old, new)
+        await page.change_password(old, new)
     except SignedOut:
         raise
     except CollectError as error:
-        return page.render("account.html", status=status_of(error), error=str(error))
+        return page.refused(error).render("account.html")
     notice = page.say("The password was changed. All other sessions have ended.")
     return page.render("account.html", notice=notice)
 
@@ -165,11 +154,10 @@ async def reset_page(page: Guest, token: str) -> Response:
 async def reset(page: Guest, token: str) -> Response:
     """Set it, and begin a session."""
     password = text(await page.form(), "password", most=1000)
-    found = await page.web.reset_of(token)
     try:
         started = await page.web.reset(token, password, page.caller)
     except Refused as error:
-        return page.render("reset.html", status=422, error=str(error), email=found["email"])
+        return await reset_page(page.refused(error), token)
     return page.go("/", started=started)
 
 
@@ -197,8 +185,7 @@ async def first(page: Guest, token: str) -> Response:
         account = {**sent, "locale": page.words.language}
         fresh = await page.web.first(text(form, "password", most=1000), page.caller, account)
     except CollectError as error:
-        status, told = status_of(error), str(error)
-        return page.render("join.html", status=status, invitation=None, error=told, **sent)
+        return page.refused(error).render("join.html", invitation=None, **sent)
     return page.go("/new", started=fresh)
 
 
@@ -208,9 +195,8 @@ async def projects(page: Guest) -> Response:
     if page.person is None:
         return page.go("/sign-in")
     me = page.person.id
-    rows, may = await page.web.store.read(
-        lambda work: (projects_of(work, me), may_create(work, me))
-    )
+    read = page.web.store.read
+    rows, may = await read(lambda work: (projects_of(work, me), may_create(work, me)))
     return page.render("projects.html", projects=rows, may_create=may)
 
 
@@ -229,7 +215,7 @@ async def language(page: Guest) -> Response:
         raise Refused(f"language must be one of {', '.join(LANGUAGES)}.")
     if page.person is not None:
         me = page.person.id
-        await page.web.store.write(lambda work: people.set_locale(work, me, wish))
+        await page.web.store.write(lambda work: work.run(SQL.set_locale, locale=wish, person=me))
     back = urllib.parse.urlsplit(text(form, "back"))
     ours = not back.netloc and not back.scheme and not back.path.startswith(("//", "/\\"))
     safe = back.path.startswith("/") and ours

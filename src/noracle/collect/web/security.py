@@ -71,8 +71,6 @@ class WebSettings:
         Hosts (``name`` or ``name:port``) that webhooks may call although they are private or
         without TLS.
 
-    Examples
-    --------
     >>> WebSettings(base_url="http://127.0.0.1:8000", secure=False, key=bytes(range(32))).cookie
     'noracle'
     >>> sorted(WebSettings(base_url="https://labels.example.org", secure=True, key=bytes(range(32))).origins)
@@ -126,9 +124,7 @@ class WebSettings:
 
     @property
     def guest(self) -> str:
-        """Name of the cookie of somebody without a session. It is another one, because a link from
-        elsewhere brings no cookies and must not replace the session.
-        """
+        """Cookie of a visitor: another name, as links from elsewhere must not replace the session."""
         return f"{self.cookie}-guest"
 
     @property
@@ -167,21 +163,21 @@ def caller_of(request: Request, settings: WebSettings, old: str | None) -> Newco
     return Newcomer(address, old, request.cookies.get(settings.device, "")[:200])
 
 
+Way = Literal["bearer", "cookie", "none"]
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}\Z")
 _STRICT: Any = {"path": "/", "httponly": True, "samesite": "strict"}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: tuple[tuple[str, str], ...] = (
-    ("content-security-policy", _POLICY),
-    ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
-    ("x-frame-options", "DENY"),
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
-)
+_HEADERS = f"""content-security-policy: {_POLICY}
+x-content-type-options: nosniff
+referrer-policy: no-referrer
+x-frame-options: DENY
+cross-origin-opener-policy: same-origin
+cross-origin-resource-policy: same-origin
+permissions-policy: camera=(), geolocation=(), microphone=()"""
+HEADERS = [(name, value) for name, _, value in (s.partition(": ") for s in _HEADERS.split("\n"))]
 """On every response."""
 
 HSTS = ("strict-transport-security", "max-age=31536000; includeSubDomains")
@@ -205,9 +201,7 @@ def check_csrf(settings: WebSettings, token_hash: str | None, sent: str | None) 
         raise Forbidden("The form is out of date or came from elsewhere. Load the page again.")
 
 
-def token_of(
-    request: Request, settings: WebSettings
-) -> tuple[str | None, Literal["bearer", "cookie", "none"]]:
+def token_of(request: Request, settings: WebSettings) -> tuple[str | None, Way]:
     """The session token of a request and the way it came; a bearer token goes before the cookie."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -223,11 +217,9 @@ def set_session(response: Response, settings: WebSettings, started: Started) -> 
     set_cookie(response, settings, settings.device, started.device, 400 * 86400)
 
 
-def set_cookie(
-    response: Response, settings: WebSettings, name: str, value: str, seconds: int
-) -> None:
+def set_cookie(to: Response, settings: WebSettings, name: str, value: str, seconds: int) -> None:
     """A cookie that no script and no other site can use."""
-    response.set_cookie(name, value, max_age=seconds, secure=settings.secure, **_STRICT)
+    to.set_cookie(name, value, max_age=seconds, secure=settings.secure, **_STRICT)
 
 
 def clear_session(response: Response, settings: WebSettings) -> None:
@@ -250,8 +242,6 @@ def refused_origin(settings: WebSettings, method: str, headers: Mapping[str, str
     (which is "null" for forms under our own Referrer-Policy, so it decides alone only where the
     other is missing). A program that sends neither has no cookies to abuse.
 
-    Examples
-    --------
     >>> settings = WebSettings(base_url="http://127.0.0.1:8000", secure=False, key=bytes(range(32)))
     >>> refused_origin(settings, "POST", {"origin": "https://evil.example"})
     'The request came from another site.'

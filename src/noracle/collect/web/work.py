@@ -4,6 +4,7 @@ with htmx only the question is swapped.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import secrets
@@ -22,7 +23,7 @@ from noracle.collect.service.access import ANNOTATORS, ANYBODY, Member
 from noracle.collect.service.projects import image_of, my_progress
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import SQL, Row, Work
-from noracle.collect.web.core import number
+from noracle.collect.web.core import Known, number
 from noracle.collect.web.page import Page, Visit, Words, text
 
 _MOST_KEYS = 9
@@ -91,9 +92,7 @@ def show(
 
 
 def visible(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator may know of an item: neither whether it tests their attention, nor whose
-    answer it shows.
-    """
+    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
     keys = ("text", "markdown", "image", "options", "reply")
     return {key: content[key] for key in keys if key in content}
 
@@ -183,7 +182,7 @@ router = APIRouter(include_in_schema=False)
 async def work_page(page: Visit, slug: str) -> Response:
     """The question that I hold, or the next one. Loading the page again shows the same one."""
     member = await page.member(slug, ANNOTATORS)
-    asked = await page.web.next(page.session, slug) if member.state == "open" else None
+    asked = await page.next(slug) if member.state == "open" else None
     return await _question(page, member, asked, whole=True)
 
 
@@ -192,16 +191,10 @@ async def answer(page: Visit, slug: str) -> Response:
     """Keep my answer; on to the next question."""
     member = await page.member(slug, ANNOTATORS)
     form = await page.form()
-    kept = await page.web.answer(
-        page.session,
-        slug,
-        question=number(form.get("question"), "question"),
-        key=text(form, "key", most=200),
-        value=value_of(form),
-        shown_at=_shown_at(form.get("shown_at")),
-        client_ms=None,
-        want_next=page.partial,
-    )
+    which, key = number(form.get("question"), "question"), text(form, "key", most=200)
+    sent: Any = {"question": which, "key": key, "value": value_of(form), "client_ms": None}
+    shown_at = _shown_at(form.get("shown_at"))
+    kept = await page.answer(slug, **sent, shown_at=shown_at, want_next=page.partial)
     if page.partial:
         return await _question(page, member, kept.next, whole=False)
     return page.go(f"/p/{slug}/work")
@@ -214,30 +207,38 @@ async def _question(
     here = dt.datetime.fromtimestamp(now, tz=dt.UTC).astimezone()
     day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
-    def op(work: Work) -> tuple[dict[str, int], Row | None, Row | None, ShownQuestion | None]:
+    def op(work: Work) -> tuple[dict[str, int], Lasts, ShownQuestion | None]:
         about: Any = {"slug": slug, "words": page.words, "now": now}
         shown = None if asked is None else show(asked, known.spec, **about)
         progress = my_progress(work, member.project, member.person, day=day)
-        return progress, my_last(work, member), answers.provisional(work, member, now=now), shown
+        return progress, lasts_of(work, member, now), shown
 
-    progress, last, undoable, shown = await page.web.store.read(op)  # laid out in a thread too
+    progress, (last, undoable), shown = await page.web.store.read(op)  # laid out in a thread too
     _ = page.say
     early, late = _("The project is not open yet."), _("The project is closed. Thank you.")
     nothing = {"draft": early, "sealed": early, "closed": late}.get(member.state)
-    return page.render(
-        "work.html" if whole else "question.html",
-        member=member,
-        project_name=known.name,
-        slug=slug,
-        action=f"/p/{slug}/work",
-        question=shown,
-        item_lang=known.spec.language,
-        nothing=nothing or _("There is no question for you now. Thank you."),
-        progress=progress,
-        amendable=last is not None and member.state == "open",
-        undoable=undoable if member.state == "open" else None,
-        seconds=0 if undoable is None else round(UNDO_SECONDS - (now - undoable["received_at"]), 1),
-    )
+    is_open, left = member.state == "open", UNDO_SECONDS - now
+    about: Any = {"progress": progress, "undoable": undoable if is_open else None}
+    about |= {"amendable": last is not None and is_open}
+    about |= {"seconds": 0 if undoable is None else round(left + undoable["received_at"], 1)}
+    about |= {"nothing": nothing or _("There is no question for you now. Thank you.")}
+    template = "work.html" if whole else "question.html"
+    return page.render(template, **_place(member, known, "work"), question=shown, **about)
+
+
+def _place(member: Member, known: Known, part: str) -> dict[str, Any]:
+    """What both pages say about the project."""
+    here = {"member": member, "slug": member.slug, "action": f"/p/{member.slug}/{part}"}
+    return {**here, "project_name": known.name, "item_lang": known.spec.language}
+
+
+Lasts = tuple[Row | None, Row | None]
+
+
+def lasts_of(work: Work, /, member: Member, now: float) -> Lasts:
+    """My last answered question, with what I said as last amended, and my answer to be undone."""
+    last = work.one(SQL.last_answer, project=member.project, person=member.person)
+    return last, answers.provisional(work, member, now=now)
 
 
 @router.post("/p/{slug}/undo")
@@ -246,7 +247,7 @@ async def undo(page: Visit, slug: str) -> Response:
     member = await page.member(slug, ANNOTATORS)
     which = number((await page.form()).get("answer"), "answer")
     try:
-        asked = await page.web.undo(page.session, slug, which)
+        asked = await page.undo(slug, which)
     except Conflict:
         headers = {"hx-redirect": f"/p/{slug}/last"}
         return Response(headers=headers) if page.partial else page.go(f"/p/{slug}/last")
@@ -260,7 +261,7 @@ async def leave(page: Visit, slug: str) -> Response:
     """I pause: my last answer is final. Also sent when the page is left."""
     await page.member(slug, ANNOTATORS)
     await page.form()
-    await page.web.leave(page.session, slug)
+    await page.leave(slug)
     return page.go("/")
 
 
@@ -271,42 +272,26 @@ async def comment(page: Visit, slug: str) -> Response:
     form = await page.form()
     question, broken = number(form.get("question"), "question"), "broken" in form
     said = text(form, "text", most=answers.LONGEST_COMMENT)
-    await page.web.comment(page.session, slug, question, text=said, broken=broken)
+    await page.comment(slug, question, text=said, broken=broken)
     return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
-
-
-def my_last(work: Work, member: Member) -> Row | None:
-    """My last answered question and what I said, as last amended."""
-    return work.one(SQL.last_answer, project=member.project, person=member.person)
 
 
 @router.get("/p/{slug}/last")
 async def last_page(page: Visit, slug: str) -> Response:
     """My last answer, to be changed."""
     member = await page.member(slug, ANNOTATORS)
-    row, undoable = await page.web.store.read(
-        lambda work: (my_last(work, member), answers.provisional(work, member, now=time.time()))
-    )
+    row, undoable = await page.web.store.read(lasts_of, member, time.time())
     if row is None or member.state != "open":
         return page.go(f"/p/{slug}/work")
     about = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
     asked = hot.asked(member.project, about, 0.0, "", 0)
     now, before = time.time(), row["value"]
     question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
-    known = await page.web.known(slug)
-    return page.render(
-        "last.html",
-        member=member,
-        project_name=known.name,
-        slug=slug,
-        action=f"/p/{slug}/last",
-        question=question,
-        item_lang=member.spec.language,
-        answer=int(row["answer"]),
-        said=next((c.words for c in question.choices if c.value == before), ""),
-        undoable=undoable,
-        key=secrets.token_urlsafe(16),
-    )
+    place = _place(member, await page.web.known(slug), "last")
+    said = next((c.words for c in question.choices if c.value == before), "")
+    kept, key = int(row["answer"]), secrets.token_urlsafe(16)
+    shown: Any = {"answer": kept, "key": key, "undoable": undoable, "said": said}
+    return page.render("last.html", **place, question=question, **shown)
 
 
 @router.post("/p/{slug}/last")
@@ -315,7 +300,7 @@ async def amend(page: Visit, slug: str) -> Response:
     await page.member(slug, ANNOTATORS)
     form = await page.form()
     which, key = number(form.get("answer"), "answer"), text(form, "key", most=200)
-    await page.web.amend(page.session, slug, answer=which, key=key, value=value_of(form))
+    await page.amend(slug, answer=which, key=key, value=value_of(form))
     return page.go(f"/p/{slug}/work")
 
 
@@ -333,10 +318,8 @@ async def image(page: Visit, slug: str, sha256: str) -> Response:
 
 
 def _shown_at(sent: object) -> float:
-    """When the question was shown; the past if it cannot be read."""
-    try:
-        value = float(sent) if isinstance(sent, str) else math.nan
-    except ValueError:
-        value = math.nan
-    Refused.unless(math.isfinite(value), "shown_at must be a time in seconds.")
-    return value
+    """When the question was shown, in seconds."""
+    with contextlib.suppress(ValueError):
+        if isinstance(sent, str) and math.isfinite(value := float(sent)):
+            return value
+    raise Refused("shown_at must be a time in seconds.")
