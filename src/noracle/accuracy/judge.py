@@ -860,8 +860,9 @@ def route_judged(
 
     Notes
     -----
-    n_s proportional to q_s·σ_s minimises Σ q_s²·σ_s²/n_s, the variance of the estimate. Assumes
-    that the grades so far are a random sample of each part.
+    n_s proportional to q_s·σ_s minimises Σ q_s²·σ_s²/n_s, the variance of the estimate.
+
+    Assumes that the grades so far are a random sample of each part.
 
     References
     ----------

@@ -105,7 +105,8 @@ def _ask() -> Have:
         print(f"  {number}  {_HAVE[have]}")
     answer = typer.prompt("What do you have", default=1, type=int)
     require(1 <= answer <= len(choices), f"the answer must be 1 to {len(choices)}; got {answer}.")
-    return choices[answer - 1]
+    have: Have = choices[answer - 1]
+    return have
 
 
 def _write(folder: str, tables: Mapping[str, Any], texts: Mapping[str, str]) -> None:

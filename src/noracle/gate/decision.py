@@ -100,6 +100,14 @@ class GateDesign:
     new, ``n_vault`` may be tested again. ``needed`` says how many more fresh labels, drawn at
     random from ``ask``, decide with probability 0.8: ``fail`` where the accuracy is ``detect``
     below what is asked for, ``pass`` where it is ``detect`` above or equal to that of the base.
+
+    Examples
+    --------
+    >>> from noracle import Evidence
+    >>> right = {"item": list(range(50)), "system": ["agent"] * 50, "verdict": ["right"] * 40 + ["wrong"] * 10}
+    >>> design = GateRun(Evidence.from_tables(grades=right)).design(GateClaim(system="agent", at_least=0.8))
+    >>> design.n_fresh, sorted(design.needed)
+    (50, ['fail', 'pass'])
     """
 
     test: GateTest
@@ -327,6 +335,14 @@ class GateRun:
 
     Labels are new for all claims that are decided together, since none of them was made after an
     outcome on these labels.
+
+    Examples
+    --------
+    >>> from noracle import Evidence
+    >>> right = {"item": list(range(200)), "system": ["agent"] * 200, "verdict": ["right"] * 190 + ["wrong"] * 10}
+    >>> run = GateRun(Evidence.from_tables(grades=right))
+    >>> [d.outcome for d in run.decide(GateClaim(system="agent", at_least=0.8), GateClaim(system="agent", at_least=0.99))]
+    ['pass', 'fail']
     """
 
     def __init__(

@@ -351,8 +351,10 @@ def range_agreement(
 
     Notes
     -----
-    An end A_j is the largest k for which "agreement of j is at least k verdicts" is consistent,
-    found by bisection with proofs on either side; linear programs guess first.
+    An end A_j = max {k : "agreement of j is at least k verdicts" is consistent}, found by bisection
+    with proofs on either side; linear programs guess first.
+
+    Assumes the trusted claims, and nothing else.
 
     References
     ----------
@@ -480,8 +482,10 @@ def range_dissenters(
 
     Notes
     -----
-    The least number is the size of a smallest set that meets every conflict (a hitting set), as in
-    :func:`range_violators`.
+    With C the conflicts, low = min {|H| : H meets every c ∈ C}: the size of a smallest hitting set,
+    as in :func:`range_violators`.
+
+    Assumes nothing: it follows from the verdicts for every order.
 
     References
     ----------

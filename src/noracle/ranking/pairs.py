@@ -93,7 +93,10 @@ def plan_pairs(
     With v the information of a verdict, n of people and N of the judge on a pair, the information is
     n·v/(1 - r²·(1 - n/N)), r² being the share of a win that the judge explains (MultiPPI's variance
     of a mean with a control variate). Strengths are taken as they seem, a gap of theirs with its
-    standard error added. That pairs are chosen by what was said before leaves the intervals of
+    standard error added.
+
+    Assumes that the model of :func:`rank_systems` is nearly right; a plan that errs costs verdicts
+    and breaks no interval. That pairs are chosen by what was said before leaves the intervals of
     :func:`rank_systems` as they are, if items are drawn at random, as here, and the number of looks
     is shared among them: ten looks at 0.995 hold together at 0.95.
 

@@ -178,6 +178,18 @@ def estimate_win_rates(
     The win rate of a system is the mean over the other systems of P(preferred) + P(tie)/2, with both
     orders shown equally often, in the model of :func:`rank_systems`, whose parameters these are.
 
+    Notes
+    -----
+    w_a = Σ_b (P(a) + P(tie)/2)/(m - 1) over the m - 1 other systems. Limits are those of log-odds, by
+    the delta method, with the quantile of the largest studentised deviation.
+
+    Assumes what :func:`rank_systems` assumes.
+
+    References
+    ----------
+    Bradley and Terry (1952), Biometrika 39, 324-345; Davidson and Beaver (1977), Biometrics 33,
+    693-702.
+
     Examples
     --------
     >>> rows = [("a", "b")] * 30 + [("b", "a")] * 10
@@ -221,6 +233,17 @@ def check_position(preferences: Preferences) -> Check:
     Of verdicts that one rater gave on the same two answers in both orders, those that named the same
     place twice were swayed by it: under no effect of the order, first twice is as likely as second
     twice. Exact sign test. Rows without their mirror are not used.
+
+    Notes
+    -----
+    With F pairs that named the first place twice and S the second, p = P(|B - n/2| ≥ |F - n/2|), B
+    binomial with n = F + S and 1/2.
+
+    Assumes that pairs shown in both orders are independent of each other.
+
+    References
+    ----------
+    Dixon and Mood (1946), J. Amer. Statist. Assoc. 41, 557-566 (the sign test).
 
     Examples
     --------

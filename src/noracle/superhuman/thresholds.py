@@ -43,7 +43,7 @@ def estimate_ceilings(
 
     Notes
     -----
-    With L labels there are L - 1 thresholds, each at error rate (1 - confidence)/(L - 1): together
+    With L labels there are L - 1 thresholds, each at error rate α = (1 - confidence)/(L - 1): together
     they err with at most 1 - confidence, however they depend on each other (Bonferroni). With five
     scores a bound is that of 98.75 %.
 
@@ -111,14 +111,15 @@ def certify_thresholds(
 
     Notes
     -----
-    Each of the L - 1 certificates is made, and verifies, at confidence 1 - (1 - confidence)/(L -
-    1): the chance that any of them is wrong is at most 1 - confidence, however they depend on each
+    Each of the L - 1 certificates is made, and verifies, at confidence
+    c = 1 - (1 - confidence)/(L - 1): the chance that any of them is wrong is at most 1 - confidence, however they depend on each
     other. That all thresholds are certified at once also holds at the confidence of each alone, as
     its error needs one certain threshold to err.
 
-    With two sides, assumption (6) of :func:`certify_superhuman` says that where the vote is on the
-    wrong side of t, the system is on the right side at least as often as not. Items of clusters are
-    refused: make certificates threshold by threshold.
+    Assumes what :func:`certify_superhuman` assumes, for each threshold: with two sides its
+    assumption (6) says that where the vote is on the wrong side of t, the system is on the right
+    side at least as often as not. Items of clusters are refused: make certificates threshold by
+    threshold.
 
     References
     ----------
