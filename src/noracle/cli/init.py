@@ -101,8 +101,8 @@ def _on_terminal() -> bool:
 def _ask() -> Have:
     """What the reader says that there is."""
     choices: Sequence[Have] = get_args(Have)
-    for number, have in enumerate(choices, start=1):
-        print(f"  {number}  {_HAVE[have]}")
+    for number, choice in enumerate(choices, start=1):
+        print(f"  {number}  {_HAVE[choice]}")
     answer = typer.prompt("What do you have", default=1, type=int)
     require(1 <= answer <= len(choices), f"the answer must be 1 to {len(choices)}; got {answer}.")
     have: Have = choices[answer - 1]
