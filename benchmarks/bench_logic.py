@@ -175,7 +175,8 @@ def main() -> None:
             figures = in_child(__file__, "--table", kind, world, order)
             size = {"judges": 20, "items": 10_000, "systems": 20}
             about = {**size, "design": kind, "world": world, "order": order}
-            claim = "≤ 10 s processor time, every proof verified"
+            where = f"{kind}, {world}, order {order}"
+            claim = f"≤ 10 s processor time, every proof verified ({where})"
             line = f"{command} --only preferences"
             emit(
                 "logic: preferences", claim, {**about, **figures}, command=line, record=args.record
