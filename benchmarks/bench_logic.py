@@ -169,13 +169,14 @@ def main() -> None:
         return
     command = "python benchmarks/bench_logic.py"
     if args.only != "answers":
-        for kind, world, order in itertools.product(
-            ("same pair", "own pair"), WORLDS, ("item", "one")
+        for order, kind, world in itertools.product(
+            ("one", "item"), ("same pair", "own pair"), WORLDS
         ):
             figures = in_child(__file__, "--table", kind, world, order)
             size = {"judges": 20, "items": 10_000, "systems": 20}
             about = {**size, "design": kind, "world": world, "order": order}
-            claim = "≤ 10 s processor time, every proof verified"
+            where = f"{kind}, {world}, order {order}"
+            claim = f"≤ 10 s processor time, every proof verified ({where})"
             line = f"{command} --only preferences"
             emit(
                 "logic: preferences", claim, {**about, **figures}, command=line, record=args.record
