@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -100,13 +100,12 @@ def _on_terminal() -> bool:
 
 def _ask() -> Have:
     """What the reader says that there is."""
-    choices: Sequence[Have] = get_args(Have)
-    for number, choice in enumerate(choices, start=1):
-        print(f"  {number}  {_HAVE[choice]}")
-    answer = typer.prompt("What do you have", default=1, type=int)
+    choices: Sequence[Have] = list(_HAVE)
+    for number, have in enumerate(choices, start=1):
+        print(f"  {number}  {_HAVE[have]}")
+    answer = int(typer.prompt("What do you have", default=1, type=int))
     require(1 <= answer <= len(choices), f"the answer must be 1 to {len(choices)}; got {answer}.")
-    have: Have = choices[answer - 1]
-    return have
+    return choices[answer - 1]
 
 
 def _write(folder: str, tables: Mapping[str, Any], texts: Mapping[str, str]) -> None:
