@@ -290,13 +290,13 @@ def _weight(known: Sequence[tuple[float, float]], companions: float) -> float:
     return min(1.0, max(-1.0, 0.75 * together / ((spread + 1.0) * (1 + 1 / companions))))
 
 
-def counted(moments: Iterable[Moment], system: str) -> AccuracyCounts:
+def counted(moments: Iterable[Moment]) -> AccuracyCounts:
     """Labels as counts, of which more are to come."""
     tallies = Counter(m.tally for m in moments)
     items, answered = Counter[Cell](), Counter[Cell]()
     for t, n in tallies.items():
-        items[Cell(system, t.n_classes)] += n
-        answered[Cell(system, t.n_classes)] += n * t.answered
+        items[Cell(t.system, t.n_classes)] += n
+        answered[Cell(t.system, t.n_classes)] += n * t.answered
     return AccuracyCounts(tallies=dict(tallies), items=items, answered=answered)
 
 
@@ -322,7 +322,7 @@ def drift_of(
         f"{found.open:,} labels wait for their window to end": found.open,
     }
     notes += [text for text, n in told.items() if n]
-    level, reason, guarantee = rule.level_of_floor, "", _promise(counted(moments, system), judged)
+    level, reason, guarantee = rule.level_of_floor, "", _promise(counted(moments), judged)
     at = [m.at for m in moments]
     after = np.array([i for i, t in enumerate(at) if rule.is_after(t)], dtype=np.int64)
     before: dict[str, Any] = {}
@@ -331,7 +331,7 @@ def drift_of(
         level, before = math.nan, {"reference": rule.reference, "reference_labels": len(mine)}
         if mine and len(after):
             error /= 2
-            base = _reference(counted(mine, system), confidence=1 - error)
+            base = _reference(counted(mine), confidence=1 - error)
             level = base.low - rule.margin
             before |= {"reference_value": base.value, "reference_low": base.low}
             guarantee &= dataclasses.replace(base.guarantee, error_rate=error, anytime=True)
