@@ -14,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+REPORTS = ("oversight-report", "report-twenty", "report-answers")
+LOOKS = ("", "-1440-dark", "-390-light", "-390-dark")
+"""The pictures of ``docs/make_screenshots.py report``."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,8 @@ def test_the_page_shows_every_picture_with_its_numbers(gallery: ModuleType) -> N
     described = {
         Path(target).stem: words for words, target in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page)
     }
-    assert set(described) == set(gallery.PICTURES)
+    screens = {f"{kind}{look}" for kind in REPORTS for look in LOOKS}
+    assert set(described) == set(gallery.PICTURES) | screens
     assert all(re.search(r"\d", words) for words in described.values())
 
 
