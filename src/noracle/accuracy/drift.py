@@ -651,9 +651,9 @@ def _grades(
     raters = sorted({str(row.get("rater") or "") for row in rows})
     known = judge is None or judge in raters
     require_evidence(known, "judge", f"must be among the raters {raters[:8]}", repr(judge))
-    if judge is None and (alike := judges_in(evidence)):
+    if judge is None and (same := judges_in(evidence)):
         rule = "must be named where a rater graded every answer beside others"
-        raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={alike[0]!r}.")
+        raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={same[0]!r}.")
     graded: list[tuple[str, Any, str | None, Label, str]] = []
     judged = defaultdict[str, list[Called]](list)
     for row in rows:

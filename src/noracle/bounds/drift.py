@@ -120,7 +120,7 @@ def change_points(
     x, low = (np.broadcast_to(np.asarray(v, dtype=float), np.shape(after[0])) for v in after)
     y, high = (np.broadcast_to(np.asarray(v, dtype=float), np.shape(before[0])) for v in before)
     goal = math.log(2 / error)
-    # With θ = 1 nothing is lost for ever backwards either: a wealth of 0 stays 0.
+    # With θ = 1 nothing is lost for good backwards either: a wealth of 0 stays 0.
     forward = _best_wealth((x - level) / (level - low)) < goal
     backward = _best_wealth(((level - y) / (high - level))[::-1])[::-1] < goal
     kept = np.flatnonzero(forward & np.concatenate([[True], backward[:-1]]))

@@ -121,8 +121,8 @@ def scan(
             query = f"SELECT * FROM {name}"  # noqa: S608 (our own name)
     with _readable(f"{table} file {shown}"):
         found = run(query)
-        kinds = zip(found.columns, found.types, strict=True)
         # Numbers and texts in one column of JSON lines: a text is the text, not its JSON.
+        kinds = zip(found.columns, found.types, strict=True) if "read_json" in query else ()
         texts = ", ".join(
             f"{q} ->> '$' AS {q}" for c, k in kinds if k == "JSON" for q in [quoted(c)]
         )

@@ -301,7 +301,7 @@ class TestArguments:
             match="must leave 3 possible classes; got 2 possible classes at items 0, 1",
         ):
             draw_ruled_out([0, 1], n_classes=3, n_labels=3, rng=rng)
-        with pytest.raises(ArgumentError, match="one whole number an item"):
+        with pytest.raises(ArgumentError, match="one whole number per item"):
             draw_ruled_out([0.5], n_classes=3, rng=rng)
         with pytest.raises(ArgumentError, match="n_labels must be at least 1"):
             draw_ruled_out([0], n_classes=3, n_labels=0, rng=rng)
