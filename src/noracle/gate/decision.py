@@ -872,7 +872,7 @@ def decide_gate(
     detect: float = 0.05,
     commit: str = "",
 ) -> GateDecision:
-    """Decide whether a system is good enough: pass, fail or undecided, with one error rate for ever.
+    """Decide whether a system is good enough: pass, fail or undecided, with one error rate for all time.
 
     H: A < x (``at_least``), or A < A_base - margin (``no_worse_than``). Decision t of a ledger
     spends ε_t = 6ε/(π²t²), ε = 1 - ``confidence``: half for a pass (H is rejected), half for a fail

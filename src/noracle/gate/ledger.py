@@ -36,7 +36,7 @@ _FREE = ("known", "unchanged", "none")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GateSettings:
-    """What the first line of a ledger fixes for ever.
+    """What the first line of a ledger fixes for good.
 
     Attributes
     ----------
@@ -453,7 +453,7 @@ class GateLedger:
 
     def missing(self) -> list[str]:
         """Lines that the history of the repository has and the file has not; what was taken away
-        once stands there for ever.
+        once stands there for good.
         """
         known = {line["hash"] for line in self.lines}
         found: dict[str, str] = {}

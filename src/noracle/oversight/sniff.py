@@ -376,7 +376,7 @@ def _unknown(types: Mapping[str, str]) -> str:
         if len(missing) == 1:
             return f"columns {listed} are not {kind}: no {missing[0]}. Rename or add the column"
         if len(columns) > 1:
-            return f"columns {listed} are of no known kind; for one row an item name the columns in [wide.ratings] or [wide.answers]"
+            return f"columns {listed} are of no known kind; for one row per item name the columns in [wide.ratings] or [wide.answers]"
     return f"columns {listed} are of no known kind"
 
 
@@ -397,7 +397,7 @@ def kind_fault(seen: Seen, kind: SourceKind) -> str:
     remedy = "Rename the columns."
     wide = {"answers": "systems", "ratings": "raters"}.get(kind)
     if wide is not None:
-        remedy = f"Rename the columns; for one row an item write [wide.{kind}] with {wide} into noracle.toml."
+        remedy = f"Rename the columns; for one row per item write [wide.{kind}] with {wide} into noracle.toml."
     return fault(f"{kind} file {seen.path!r}", rule, came, remedy=remedy)
 
 

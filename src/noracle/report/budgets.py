@@ -60,7 +60,7 @@ def _gap(plan: Plan) -> str:
         return ""
     what = "more variance than the best real-valued plan"
     if plan.goal == "half-width":
-        what = "dearer than the smallest budget"
+        what = "more expensive than the smallest budget"
     return f"at most {words.percent(gap, '.2g')} {what}, over all sets for sale"
 
 

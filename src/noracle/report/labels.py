@@ -87,7 +87,7 @@ def _limits(r: Rate) -> tuple[str, str, str]:
 
 
 def _classes_table(result: LabelAnalysis) -> ContentTable:
-    """One row a class: how often it is ruled out, and how often its own items are ruled out."""
+    """One row per class: how often it is ruled out, and how often its own items are ruled out."""
     wrong, fair = bool(result.noise_by_class), bool(result.preferences)
     header = ["class", "labels", "share", "low", "high"]
     among = "among right labels of other classes"

@@ -36,7 +36,7 @@ def describe(proof: Proof) -> Content:
         broken = f"at least one of {n} classifiers breaks it, whatever the answer key is"
     said = {
         "alarm": broken,
-        "consistent": "some answer key allows it; that is no sign of health",
+        "consistent": "some answer key allows it; this says nothing about how good they are",
         "undecided": "neither proved nor refuted in time",
     }[status]
     conflict = ", ".join(proof.diagnostics.get("conflict") or ())
@@ -62,7 +62,7 @@ def _orders_content(proof: Proof) -> Content:
     one = proof.spec["order"] == "one"
     said = {
         "alarm": f"at least one of {n} judges breaks it, whatever the {'ranking' if one else 'orders'}",
-        "consistent": f"some {'ranking allows' if one else 'orders allow'} it; that is no sign of health",
+        "consistent": f"some {'ranking allows' if one else 'orders allow'} it; this says nothing about how good they are",
         "undecided": "neither proved nor refuted in time",
     }[status]
     conflict = ", ".join(proof.diagnostics.get("conflict") or ())

@@ -53,9 +53,9 @@ def describe_calls(workflow: Workflow) -> str:
     --------
     >>> from noracle.search.workflow import load_workflow
     >>> describe_calls(load_workflow("self-refine")), describe_calls(load_workflow("cot"))
-    ('2 to 11 calls an item', '1 call an item')
+    ('2 to 11 calls per item', '1 call per item')
     """
-    return f"{_calls(workflow.least_calls, workflow.most_calls)} an item"
+    return f"{_calls(workflow.least_calls, workflow.most_calls)} per item"
 
 
 def draw_workflow(workflow: Workflow) -> str:
@@ -65,7 +65,7 @@ def draw_workflow(workflow: Workflow) -> str:
     --------
     >>> from noracle.search.workflow import load_workflow
     >>> print(draw_workflow(load_workflow("step-back")))
-    step-back: 2 calls an item
+    step-back: 2 calls per item
     First the principles that decide such a question, then the answer (Zheng et al. 2024).
     <BLANKLINE>
     flowchart TD

@@ -1,8 +1,8 @@
 """The best of systems that exist already: a race that asks only questions which can change its
 outcome.
 
-An item that all systems in the race answered alike is passed over: their differences are 0 there,
-whatever the truth, so the item counts in full and the wealth processes stay valid.
+An item that all systems in the race answered in the same way is passed over: their differences are
+0 there, whatever the truth, so the item counts in full and the wealth processes stay valid.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Picked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
-    """Answers of systems to items as numbers of classes, one row a system; -1 is no answer. Made by
+    """Answers of systems to items as numbers of classes, one row per system; -1 is no answer. Made by
     :meth:`read`.
 
     Examples
@@ -297,7 +297,7 @@ class AimedLabels:
     Items come in random order. The first question of an item is about the answer that most of the
     candidates in the race gave: a yes is an ordinary label for everybody. After a no comes one more
     question, about a class drawn among the others with a recorded probability that is never 0.
-    Where all candidates in the race agree, an item is only asked about with probability ``alike``.
+    Where all candidates in the race agree, an item is only asked about with probability ``unanimous``.
 
     Parameters
     ----------
@@ -310,9 +310,9 @@ class AimedLabels:
         The most questions. An item is begun only where two are left, so that no item is dropped
         after a no.
     uniform
-        The share of second questions that goes to all classes alike, so that the scores of later
+        The share of second questions that goes to all classes equally, so that the scores of later
         candidates, which give other answers, stay calm.
-    alike
+    unanimous
         The probability that an item is asked about on which all agree.
 
     Notes
@@ -321,7 +321,7 @@ class AimedLabels:
     else q_c + (1{k = c} - a_c)·(v - q_k)/π_k: k is the class of the second question, v its verdict,
     q the shares of the answers, a_c ∝ q_c(1 - q_c)/π_c. Exactly one class is right, therefore its
     mean is 1{c right} whatever q is; q and a only make it less noisy. Items on which all agree have
-    q_c + 1{asked}·(score - q_c)/``alike``. No answer scores 0. q and π are settled before the
+    q_c + 1{asked}·(score - q_c)/``unanimous``. No answer scores 0. q and π are settled before the
     verdict that they go with, from the answers alone. The number of items that a budget
     reaches follows from the verdicts, which leaves a bias of the order of one item.
 
@@ -347,14 +347,14 @@ class AimedLabels:
         *,
         budget: int,
         uniform: float = 0.4,
-        alike: float = 0.25,
+        unanimous: float = 0.25,
         seed: int = 0,
     ) -> None:
         at_least(2, budget=budget)
-        for name, value in {"uniform": uniform, "alike": alike}.items():
+        for name, value in {"uniform": uniform, "unanimous": unanimous}.items():
             require(0 < value <= 1, f"{name} must be in (0, 1]; got {value}.")
         self.n_classes, self.judge, self.budget = np.asarray(n_classes), judge, budget
-        self.uniform, self.alike = uniform, alike
+        self.uniform, self.unanimous = uniform, unanimous
         self._rng = np.random.default_rng(seed)
         self._order = self._rng.permutation(len(self.n_classes)).tolist()
         self._read: dict[int, Array] = {}
@@ -395,7 +395,7 @@ class AimedLabels:
         k = int(self.n_classes[t])
         votes = np.bincount(given[given >= 0], minlength=k).astype(float)
         share: Array = np.asarray((votes + 0.5) / (votes + 0.5).sum())
-        p = 1.0 if votes.max() < len(given) else self.alike
+        p = 1.0 if votes.max() < len(given) else self.unanimous
         if p < 1 and self._rng.random() >= p:
             return share
         first = int(np.argmax(votes))

@@ -251,7 +251,7 @@ def parse_workflow(data: object) -> Workflow:
     remedy = "Name it among the inputs of a later node, or remove it."
     for i, node_id in enumerate(nodes):
         _must(node_id in reached, f"nodes[{i}]", "must count towards the answer", node_id, remedy)
-    calls, rule = workflow.most_calls, f"must take at most {MOST_CALLS} calls an item"
+    calls, rule = workflow.most_calls, f"must take at most {MOST_CALLS} calls per item"
     _must(calls <= MOST_CALLS, "nodes", rule, calls, "Lower n or max_rounds.")
     _small(len(json.dumps(workflow.to_dict(), ensure_ascii=False).encode()), "more")
     return workflow

@@ -48,7 +48,7 @@ def test_without_a_name_all_are_listed_with_their_calls() -> None:
 
 def test_a_name_is_drawn_with_its_bound() -> None:
     out = ran("debate")
-    assert out.startswith("debate: 9 calls an item\n")
+    assert out.startswith("debate: 9 calls per item\n")
     assert '["verdict: decide · 1 call"]' in out
 
 
@@ -57,7 +57,7 @@ def test_json_can_be_edited_and_shown_again(tmp_path: Path) -> None:
     assert parse_workflow_text(out) == load_workflow("cot-sc")
     path = tmp_path / "mine.json"
     path.write_text(out.replace('"n": 5', '"n": 7'), encoding="utf-8")
-    assert "7 calls an item" in ran(str(path))
+    assert "7 calls per item" in ran(str(path))
 
 
 def test_svg_is_written_whole_and_named(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_status_is_in_the_first_line(alarm: Proof) -> None:
     consistent = prove_malfunction(table_2().of(GRADERS[:2]), CLAIM)
     assert (
         card(consistent).splitlines()[0]
-        == "consistent: accuracy > 1/2    some answer key allows it; that is no sign of health"
+        == "consistent: accuracy > 1/2    some answer key allows it; this says nothing about how good they are"
     )
     undecided = dataclasses.replace(
         consistent, status="undecided", witness={}, reason="the time limit was reached"

@@ -213,7 +213,7 @@ def test_paid_calls_of_a_workflow_that_was_stopped_half_way_are_not_paid_again(
         paid.append(request.digest("m"))
         return "ANSWER: A"
 
-    for cap in (7, 11, None):  # five calls an item: both caps stop in the middle of one
+    for cap in (7, 11, None):  # five calls per item: both caps stop in the middle of one
         with RunFolder(tmp_path / "run", SETTINGS) as run, Cache.open(run.calls) as store:
             caller = Caller(
                 ScriptedModel(script, name="m"),

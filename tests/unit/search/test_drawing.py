@@ -27,7 +27,9 @@ BOX_WIDTH, BOX_HEIGHT = 190, 62
 def test_text_names_every_node_and_every_edge(name: str) -> None:
     workflow = load_workflow(name)
     whole_text(workflow)
-    assert "calls an item" in draw_workflow(workflow) or "1 call an item" in draw_workflow(workflow)
+    assert "calls per item" in draw_workflow(workflow) or "1 call per item" in draw_workflow(
+        workflow
+    )
 
 
 def whole_text(workflow: Workflow) -> None:

@@ -306,7 +306,7 @@ def test_an_unsure_expert_leaves_an_item_out_and_the_same_seed_asks_the_same() -
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"budget": 1}, "budget"), ({"uniform": 0.0}, "uniform"), ({"alike": 1.5}, "alike")],
+    [({"budget": 1}, "budget"), ({"uniform": 0.0}, "uniform"), ({"unanimous": 1.5}, "unanimous")],
 )
 def test_shared_questions_refuse_what_cannot_be(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):

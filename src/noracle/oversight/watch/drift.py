@@ -91,7 +91,7 @@ def drifts(
         )
     if judge is None and len(raters) > 1:
         notes.append(
-            f"grades of {', '.join(map(repr, raters))} count alike; name a model by --judge"
+            f"grades of {', '.join(map(repr, raters))} count equally; name a model by --judge"
         )
     return found, tuple(new), notes
 

@@ -249,7 +249,7 @@ class Memory(contextlib.AbstractContextManager["Memory"]):
         return total
 
     def note(self, event: str, detail: str) -> None:
-        """Write to the journal, for ever."""
+        """Write to the journal for good."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._insert("journal (at, run, event, detail)", now, self.run, event, detail)
 

@@ -150,7 +150,7 @@ class Rules:
         """Raise :class:`WorkflowError` with the line that the designer is shown."""
         workflow, change = draft.workflow, draft.change
         if workflow.most_calls > self.most_calls:
-            rule = f"nodes must take at most {self.most_calls} calls an item"
+            rule = f"nodes must take at most {self.most_calls} calls per item"
             raise WorkflowError(f"{rule}; got {workflow.most_calls}. Lower n or max_rounds.")
         if workflow.digest in self.known:
             old = f"the nodes of entry {self.known[workflow.digest]}"
