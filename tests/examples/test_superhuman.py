@@ -225,6 +225,7 @@ def test_columns_of_table_1b_are_those_of_the_check_without_ties(kind: str) -> N
             assert ours.repeats == pytest.approx(check.parts[0]["same_as_vote"], abs=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", data.TASKS)
 def test_figure_ends_at_what_the_package_says_of_all_raters(kind: str) -> None:
     whole = rated(kind)

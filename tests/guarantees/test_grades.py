@@ -47,7 +47,7 @@ def test_every_number_of_right_answers_is_covered(name: str) -> None:
         assert max(row.width for row in rows) < 0.3
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_few_drawn_worlds_are_covered(name: str) -> None:
     for row in CASES[name].measured(12):

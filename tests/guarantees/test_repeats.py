@@ -340,7 +340,7 @@ def misses(
     return missed, width
 
 
-@pytest.mark.thin(5)
+@pytest.mark.full
 @pytest.mark.parametrize(("protocol", "how", "rate", "n", "together"), WORLDS[::4])
 def test_estimates_of_repeats_cover_in_worlds(
     protocol: Protocol, how: Repeats, rate: float, n: int, together: float

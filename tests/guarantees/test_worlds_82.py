@@ -346,7 +346,7 @@ def beyond(rng: Rng, *, ordinary: bool, mixed: bool, size: int = 240) -> tuple[E
     return tables(answers, rows, k, ["hard" if h else "easy" for h in hard]), 0.575
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("interval", ["auto", "wald"])
 @pytest.mark.parametrize("mixed", [False, True], ids=["strata", "strata and K"])
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "questions"])
@@ -493,6 +493,7 @@ def questions_about(
     return tables(answers, rows, k)
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("design", ["uniform", "targeted"])
 @runs(8)
 def test_g_honest_questions_pass_all_checks(worlds: int, design: str) -> None:

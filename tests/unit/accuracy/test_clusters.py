@@ -464,7 +464,7 @@ def pattern_counts(
     return PatternCounts(systems=("a", "b"), patterns=dict(patterns), items=dict(items))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["equal", "unequal", "uniform"])
 def test_differences_by_cluster_cover_where_items_do_not(kind: str) -> None:
     rng = np.random.default_rng(9)

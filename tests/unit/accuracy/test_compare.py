@@ -126,6 +126,7 @@ def test_two_systems_are_needed_and_names_must_match() -> None:
         Race(("a",), n_classes=3)
 
 
+@pytest.mark.full
 def test_aimed_questions_compare_systems_without_bias() -> None:
     """Asked about a's answer with 0.8, else about another class; b differs from a on some items."""
     rng = np.random.default_rng(9)

@@ -101,7 +101,7 @@ def misses(kind: str, worlds: int, tail: float) -> dict[str, int]:
     return found
 
 
-@pytest.mark.thin(5)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_cluster_limits_cover(kind: str) -> None:
     found = misses(kind, 60, 0.1)

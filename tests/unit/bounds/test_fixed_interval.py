@@ -250,6 +250,7 @@ def test_more_confidence_is_not_narrower() -> None:
     assert widths == sorted(widths)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "law", ["complementary 4 0.7", "complementary 10 0.7", "beta 0.5 4.5", "bernoulli 0.7"]
 )
@@ -277,7 +278,7 @@ def test_two_kinds_of_score_are_weighted_by_their_precision() -> None:
     assert both < 1.05 / math.sqrt(1 / alone**2 + 1 / other**2)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("law", ["bernoulli 0.95", "complementary 10 0.5", "beta 10 1"])
 @pytest.mark.parametrize("n", [50, 3000])
 def test_seeds_move_the_limits_by_at_most_a_twentieth_of_the_width(law: str, n: int) -> None:

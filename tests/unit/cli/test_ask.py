@@ -653,6 +653,7 @@ def test_the_longest_time_holds_also_while_calls_are_out(
     assert "The cap on seconds (1) is reached" in ended.err
 
 
+@pytest.mark.full
 def test_a_try_takes_no_longer_than_its_time_and_tries_are_counted(
     noracle: Run, items: str, server: OpenAIServer
 ) -> None:

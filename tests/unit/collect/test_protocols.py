@@ -83,6 +83,7 @@ def test_the_order_of_the_items_changes_nothing() -> None:
     assert draw_routes(spec, items, SEED) != draw_routes(spec, items, seed_of(1))
 
 
+@pytest.mark.full
 def test_targeted_routes_record_their_chance_and_keep_to_it() -> None:
     chances = [0.7, 0.1, 0.15, 0.05]
     items = items_of(8000)

@@ -215,6 +215,7 @@ def test_the_budget_is_never_passed_and_always_leaves_the_final_estimate(
     assert math.isfinite(found.held_out.value)
 
 
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("budget", [220, 300, 420, 700, 1500])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_mutate_proposes_nothing_that_the_budget_cannot_run(

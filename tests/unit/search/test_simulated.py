@@ -88,6 +88,7 @@ def test_replicates_differ_and_temperature_zero_does_not() -> None:
     assert len(texts(0.0)) == 1
 
 
+@pytest.mark.full
 def test_votes_average_independent_errors() -> None:
     single, five = accuracy(plain()), accuracy(voted(5, 0.5))
     assert five > single + 0.03
@@ -146,6 +147,7 @@ def test_a_prompt_of_another_world_is_an_error() -> None:
         simulated_world(10, 1)
 
 
+@pytest.mark.full
 def test_a_search_with_weak_labels_finds_a_truly_better_workflow() -> None:
     """Typed random edits from one plain call, scored with complementary labels; the truth of the
     best is measured on other items.

@@ -42,7 +42,7 @@ def found(
     return asyncio.run(search)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_search_runs_to_its_end_and_repeats(name: StrategyName, tmp_path: Path) -> None:
     one, two = found(name, tmp_path / "a"), found(name, tmp_path / "b")
