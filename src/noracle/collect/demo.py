@@ -98,6 +98,7 @@ def stop(demo: Demo) -> None:
 
 def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
     from noracle.collect.content import clean_image
+    from noracle.collect.errors import NotFound
     from noracle.collect.service import people, projects
     from noracle.collect.service.access import member_of
 
@@ -118,9 +119,7 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
         owner = people.add_person(work, now=now, **account)
         named: Any = {"slug": SLUG, "name": "Which shape occurs most often?"}
         project = projects.create_project(work, spec=spec, owner=owner, now=now, **named)
-        member = member_of(work, owner, project)
-        if member is None:
-            raise ArgumentError("the owner must be a member of the project; it is not.")
+        member = NotFound.given(member_of(work, owner, project), "The owner must be a member.")
         for picture in pictures.values():
             projects.add_image(work, project, picture)
         gold = {name: truth[name] for name in task.items[n_items:]}

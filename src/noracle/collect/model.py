@@ -219,6 +219,12 @@ def replies_in(content: Mapping[str, Any]) -> list[Any]:
     return sorted({reply for reply in content.get("answers", {}).values() if reply is not None})
 
 
+def visible(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
+    keys = ("text", "markdown", "image", "options", "reply")
+    return {key: content[key] for key in keys if key in content}
+
+
 def reply_number(replies: Sequence[Any], reply: int | str | None) -> int | None:
     """The number of an answer: its class, or the place of a text among those of the item.
 

@@ -83,10 +83,7 @@ def token_hash(token: str) -> str:
 
 def project_of(work: Work, project: int) -> Row:
     """The whole row of a project; raises NotFound if there is none."""
-    row = work.one(SQL.project, project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    return row
+    return NotFound.given(work.one(SQL.project, project=project), "There is no such project.")
 
 
 def who(work: Work, token_hash: str, *, now: float) -> Person | None:
@@ -110,9 +107,7 @@ def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) 
     """The membership of a session's person: SignedOut without a session, NotFound if there is no such
     project or membership (nobody can tell which), Forbidden if the role is not one of ``roles``.
     """
-    row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
-    if row is None:
-        raise SignedOut
+    row = SignedOut.given(work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now))
     role = row["role"]
     NotFound.unless(role is not None, "There is no such project among yours.")
     Forbidden.unless(role in roles, f"This needs the role {' or '.join(roles)}; yours is {role}.")

@@ -122,9 +122,7 @@ def add_comment(
     Refused.unless(text or broken, "text must not be empty, unless the item is broken.")
     hold(work, member.project, "open")
     asked = {"question": question, "project": member.project, "person": member.person}
-    row = work.one(SQL.asked_of, **asked)
-    if row is None:
-        raise NotFound(MESSAGES["question"])
+    row = NotFound.given(work.one(SQL.asked_of, **asked), MESSAGES["question"])
     kept = work.one(SQL.add_comment, **asked, now=now, broken=int(broken), text=text)
     number = int((kept or {})["id"])
     about = {"broken": broken, "comment": number, "place": row["place"], "question": question}

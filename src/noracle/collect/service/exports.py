@@ -213,8 +213,8 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
     open project is less (:func:`export_files`).
     """
     row = project_of(work, project)
-    if row["state"] == "draft":
-        raise Conflict("The project must be sealed before it can be exported; it is a draft.")
+    rule = "The project must be sealed before it can be exported; it is a draft."
+    Conflict.unless(row["state"] != "draft", rule)
     items = work.all(SQL.items, project=project)
     chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
     asked = work.all(SQL.routes, project=project)

@@ -301,8 +301,7 @@ def image_of(work: Work, member: Member, sha256: str) -> tuple[str, bytes]:
         seen = work.all(SQL.contents_seen, project=member.project, person=member.person)
         if all(json.loads(each["content"]).get("image") != sha256 for each in seen):
             row = None
-    if row is None:
-        raise NotFound("There is no such image.")
+    row = NotFound.given(row, "There is no such image.")
     return str(row["media"]), bytes(row["bytes"])
 
 
@@ -335,9 +334,7 @@ def create_project(
     Refused.unless(fits, f"{rule}; got {slug[:80]!r}.")
     title = _title(name)
     row = work.one(SQL.add_project, slug=slug, name=title, spec=_written(spec), now=now)
-    if row is None:
-        raise Conflict(f"slug must be new; {slug!r} is taken.")
-    project = int(row["id"])
+    project = int(Conflict.given(row, f"slug must be new; {slug!r} is taken.")["id"])
     alias = join(work, project, owner, role="owner", now=now)
     payload = {"alias": alias, "name": title, "slug": slug, "spec": spec.to_dict()}
     work.log(project, "created", payload, actor=alias, at=now)
@@ -559,8 +556,7 @@ def add_system(
         told = {"name": title, "n": len(answers)}
         work.log(project, "answers-imported", told, actor=actor, at=now)
         return next(int(row["id"]) for row in systems_of(work, project) if row["name"] == title)
-    if made is None:
-        raise Conflict(f"name must be new; the project has a system {title!r}.")
+    made = Conflict.given(made, f"name must be new; the project has a system {title!r}.")
     system = int(made["id"])
     if spec.protocol == "grade":
         replies = {item.name: item.replies for item in items_of(work, project)}
@@ -609,9 +605,7 @@ def note(work: Work, /, member: Member, kind: str, *, now: float, **payload: obj
 
 def project_row(work: Work, slug: str) -> Row:
     """The row of a project by its slug; the seed only where the project is closed."""
-    row = work.one(SQL.project_by_slug, slug=slug)
-    if row is None:
-        raise NotFound("There is no such project.")
+    row = NotFound.given(work.one(SQL.project_by_slug, slug=slug), "There is no such project.")
     return row if row["state"] == "closed" else {**row, "seed": None}
 
 

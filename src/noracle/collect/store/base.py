@@ -78,6 +78,9 @@ class Work(Protocol):
         """Append an event; returns the time under which it stands: ``at``, unless the clock stepped back."""
 
 
+Op = Callable[Concatenate[Work, Sent], Value]
+
+
 class Store(Protocol):
     """A database that is open."""
 
@@ -92,25 +95,13 @@ class Store(Protocol):
 
     def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]: ...
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
+    async def write(self, op: Op[Sent, Value], /, *sent: Sent.args, **on: Sent.kwargs) -> Value:
         """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
+        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **on)))
 
-    async def read(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
+    async def read(self, op: Op[Sent, Value], /, *sent: Sent.args, **on: Sent.kwargs) -> Value:
         """``op(work, …)`` on one consistent state."""
-        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **about))
+        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **on))
         return await asyncio.wrap_future(done)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:

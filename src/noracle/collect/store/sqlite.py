@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Unpack
 
 from noracle.collect import errors, model
 from noracle.collect.chain import STEPPED, Clamped, ClockStep, clamped, event_hash
-from noracle.collect.errors import Conflict, Damaged, Forbidden, NotFound, Refused, Unavailable
+from noracle.collect.errors import Conflict, NotFound, Refused, Unavailable
 from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, fits
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
@@ -225,11 +225,9 @@ def check_form(
 def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Asker:
     """Who asks; refuses everybody who is no annotator of the project."""
     row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
-    if row is None:
-        raise errors.SignedOut
-    person, role, alias, state, spec = row
+    person, role, alias, state, spec = errors.SignedOut.given(row)
     NotFound.unless(role is not None, MESSAGES["project"])
-    Forbidden.unless(role == "annotator", MESSAGES["role"])
+    errors.Forbidden.unless(role == "annotator", MESSAGES["role"])
     return _Asker(person, alias, state, model.read_spec(spec), project)
 
 
@@ -318,8 +316,7 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     run, project, now = work.connection.execute, who.project, given["now"]
     Conflict.unless(who.state == "open", MESSAGES["state"])
     row = run(SQL.hot_question, (given["question"], project)).fetchone()
-    if row is None:
-        raise NotFound(MESSAGES["question"])
+    row = NotFound.given(row, MESSAGES["question"])
     item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at, undone = row
     held = (status, person, key) == (1, who.person, given["key"])
     Conflict.unless(held, MESSAGES["lease"])
@@ -344,10 +341,8 @@ def amend(work: SqliteWork, token: str, project: int, **given: Unpack[Amended]) 
     who = _enter(work, token, project, now)
     run = work.connection.execute
     mine = run(SQL.hot_mine, (answer, project, who.person)).fetchone()
-    if mine is None:
-        raise NotFound(MESSAGES["question"])
-    before = _again(work, who, key, value, mine[0])
-    if before is not None:
+    mine = NotFound.given(mine, MESSAGES["question"])
+    if (before := _again(work, who, key, value, mine[0])) is not None:
         return before
     Conflict.unless(who.state == "open", MESSAGES["state"])
     last = run(SQL.hot_last, (project, who.person)).fetchone()
@@ -436,7 +431,7 @@ def told(error: BaseException, path: Path) -> BaseException:
         return error
     if code & 0xFF in _DAMAGED:
         rule = f"the database must be whole; SQLite says of {path}: {error}"
-        return Damaged(f"{rule}. Restore a copy: noracle collect restore BACKUP --db NEW")
+        return errors.Damaged(f"{rule}. Restore a copy: noracle collect restore BACKUP --db NEW")
     words = _TROUBLE.get(code & 0xFF)
     return error if words is None else Unavailable(words, wait=30.0)
 
@@ -568,7 +563,7 @@ class SqliteStore(Store):
         words = "nothing" if found is None else str(found["quick_check"])
         rule = f"the database must be whole; SQLite says of {self.path}: {words}"
         remedy = "Restore a copy: noracle collect restore BACKUP --db NEW"
-        Damaged.unless(words == "ok", f"{rule}. {remedy}")
+        errors.Damaged.unless(words == "ok", f"{rule}. {remedy}")
 
     def health_now(self) -> str:
         """What keeps the store from writing, in words; empty if nothing does."""

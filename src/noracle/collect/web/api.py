@@ -16,16 +16,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from noracle.collect import formats
 from noracle.collect.errors import Forbidden, Refused, SignedOut
-from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
+from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec, visible
 from noracle.collect.service import access, people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Requester, Web
-from noracle.collect.web.page import export_response, language_of, web_of
+from noracle.collect.web.core import Requester, Web, web_of
+from noracle.collect.web.page import export_response, language_of
 from noracle.collect.web.pages import may_create
-from noracle.collect.web.work import visible
 from noracle.errors import NoracleError
 
 _DEEPEST = 20
@@ -180,9 +179,7 @@ async def caller(request: Request) -> Requester:
     """Who calls; a cookie must bring its CSRF token when something changes."""
     web = web_of(request)
     token, way = security.token_of(request, web.settings)
-    if token is None:
-        raise SignedOut
-    hashed = access.token_hash(token)
+    hashed = access.token_hash(SignedOut.given(token))
     if way == "cookie" and request.method in security.UNSAFE:
         security.check_csrf(web.settings, hashed, request.headers.get("x-csrf-token"))
     return Requester(web, hashed)
@@ -365,8 +362,7 @@ async def create_project(ask: Requester, **draft: Any) -> dict[str, Any]:
     now = ask.slow_down()
 
     def op(work: Work) -> dict[str, Any]:
-        if (person := access.who(work, ask.session, now=now)) is None:
-            raise SignedOut
+        person = SignedOut.given(access.who(work, ask.session, now=now))
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
         projects.create_project(work, owner=person.id, now=now, **draft)
         return {"slug": draft["slug"], "state": "draft"}

@@ -27,8 +27,8 @@ from noracle.collect.errors import Later, SignedOut
 from noracle.collect.service import access, webhooks
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
-from noracle.collect.web.core import Requester, Web
-from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
+from noracle.collect.web.core import Requester, Web, web_of
+from noracle.collect.web.page import HERE, Page, environment, language_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
 

@@ -22,6 +22,7 @@ from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, Se
 from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
+from noracle.collect.store.sqlite import MESSAGES
 from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
 
 if TYPE_CHECKING:
@@ -143,9 +144,7 @@ class Web:
     def session(self, request: Request) -> str:
         """The hash of the request's session token."""
         token, _ = token_of(request, self.settings)
-        if token is None:
-            raise SignedOut
-        return access.token_hash(token)
+        return access.token_hash(SignedOut.given(token))
 
     def link(self, kind: str, token: str) -> str:
         """The address of an invitation (``join``) or of a ``reset``."""
@@ -287,8 +286,7 @@ class Web:
             return found
         _check_slug(slug)
         row = await self.store.read(lambda work: work.one(SQL.project_by_slug, slug=slug))
-        if row is None:
-            raise NotFound("There is no such project among yours.")
+        row = NotFound.given(row, MESSAGES["project"])
         found = Known(int(row["id"]), row["name"], read_spec(row["spec"]))
         if row["state"] != "draft" and len(self._known) < 10_000:
             self._known[slug] = found
@@ -309,6 +307,11 @@ class Web:
         return view
 
 
+def web_of(request: Request) -> Web:
+    """The server's state."""
+    return request.app.state.web  # type: ignore[no-any-return]
+
+
 @dataclasses.dataclass(slots=True)
 class Requester:
     """Who asks, by the hash of the session's token, and whom."""
@@ -318,9 +321,7 @@ class Requester:
 
     async def signed_in(self) -> Person:
         """Who this is, or SignedOut."""
-        if (person := await self.web.person(self.session)) is None:
-            raise SignedOut
-        return person
+        return SignedOut.given(await self.web.person(self.session))
 
     async def member(self, slug: str, roles: Roles = MANAGERS) -> Member:
         """Their membership in a project, if the role fits."""
@@ -425,7 +426,7 @@ class Requester:
 
 
 def _check_slug(slug: str) -> None:
-    NotFound.unless(SLUG.match(slug), "There is no such project among yours.")
+    NotFound.unless(SLUG.match(slug), MESSAGES["project"])
 
 
 def number(text: object, name: str) -> int:

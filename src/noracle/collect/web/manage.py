@@ -15,7 +15,7 @@ from noracle.collect import formats
 from noracle.collect.charts import charts_of, final_of, outcome_of
 from noracle.collect.errors import CollectError, Forbidden, Refused
 from noracle.collect.live.records import LiveView
-from noracle.collect.model import ClassSpec, ProjectSpec, Role
+from noracle.collect.model import ClassSpec, ProjectSpec, Role, visible
 from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
@@ -26,7 +26,6 @@ from noracle.collect.web.api import ONLY_MANAGERS, STEPS
 from noracle.collect.web.core import Web, number
 from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
-from noracle.collect.web.work import visible
 from noracle.report import words
 
 router = APIRouter(include_in_schema=False)
@@ -220,9 +219,7 @@ async def items(page: Visit, slug: str) -> Response:
         await page.change(slug, projects.keep_upload, (file.name, file.data))
         return page.go(f"/p/{slug}/items")
     if text(form, "do") == "add":
-        found = await _uploaded(page, member)
-        if found is None:
-            raise Refused("file must be chosen.")
+        found = Refused.given(await _uploaded(page, member), "file must be chosen.")
         columns = _columns(form)
         upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
         await api.add_upload(page, slug, upload)

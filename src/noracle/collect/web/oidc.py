@@ -54,9 +54,7 @@ def _client(settings: WebSettings) -> Any:
         from authlib.integrations import httpx_client  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtra("OpenID Connect", "authlib", "oidc") from None
-    oidc = settings.oidc
-    if oidc is None:
-        raise NotFound("There is no such page.")
+    oidc = NotFound.given(settings.oidc, "There is no such page.")
     back = f"{settings.base_url.rstrip('/')}{_PATH}/back"
     about = {"scope": "openid email profile", "redirect_uri": back, "timeout": 10.0}
     about |= {"code_challenge_method": "S256"}

@@ -22,7 +22,7 @@ from noracle.collect.service.access import MANAGERS, READERS, Person
 from noracle.collect.service.exports import FORMATS
 from noracle.collect.service.projects import note
 from noracle.collect.web import security
-from noracle.collect.web.core import Requester, Web
+from noracle.collect.web.core import Requester, web_of
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -256,11 +256,6 @@ def text(form: Fields, name: str, *, most: int = 2000) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise Refused(f"{name} must be text of at most {most} characters.")
     return value if name in ("password", "old") else value.strip()
-
-
-def web_of(request: Request) -> Web:
-    """The server's state."""
-    return request.app.state.web  # type: ignore[no-any-return]
 
 
 async def _visitor(request: Request) -> Page:

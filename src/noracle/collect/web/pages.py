@@ -13,6 +13,7 @@ from noracle.collect.service import people
 from noracle.collect.service.projects import projects_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
+from noracle.collect.web.core import web_of
 from noracle.collect.web.page import (
     LANGUAGE_COOKIE,
     LANGUAGES,
@@ -22,7 +23,6 @@ from noracle.collect.web.page import (
     group_name,
     role_name,
     text,
-    web_of,
 )
 
 router = APIRouter(include_in_schema=False)
@@ -49,8 +49,7 @@ async def metrics(request: Request) -> Response:
         host = request.client.host if request.client else ""
         passed_on = any(name in headers for name in ("forwarded", "x-forwarded-for", "via"))
         fits = not passed_on and host in ("127.0.0.1", "::1")
-    if not fits:
-        raise NotFound("There is no such page.")
+    NotFound.unless(fits, "There is no such page.")
     return PlainTextResponse(web.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -211,8 +210,7 @@ async def language(page: Guest) -> Response:
     """Choose a language; it is kept in a cookie, and in the account."""
     form = await page.form()
     wish = text(form, "language", most=20)
-    if wish not in LANGUAGES:
-        raise Refused(f"language must be one of {', '.join(LANGUAGES)}.")
+    Refused.unless(wish in LANGUAGES, f"language must be one of {', '.join(LANGUAGES)}.")
     if page.person is not None:
         me = page.person.id
         await page.web.store.write(lambda work: work.run(SQL.set_locale, locale=wish, person=me))

@@ -91,12 +91,6 @@ def show(
     )
 
 
-def visible(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
-    keys = ("text", "markdown", "image", "options", "reply")
-    return {key: content[key] for key in keys if key in content}
-
-
 def _places(asked: HeldQuestion) -> tuple[int, ...]:
     """The class at each place of the page, for items that bring their own options."""
     options = asked.content.get("options")
