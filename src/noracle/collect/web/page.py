@@ -94,6 +94,7 @@ def environment() -> jinja2.Environment:
     loader, strict = jinja2.FileSystemLoader(HERE / "templates"), jinja2.StrictUndefined
     env = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, **trim)
     env.globals.update(static=static_url, languages=LANGUAGES)
+    env.filters["xy"] = lambda value: f"{value:.1f}".rstrip("0").rstrip(".")
     return env
 
 
