@@ -266,7 +266,7 @@ async def _reply(
         page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
     shown = request.scope.get("noracle.request", "") if status >= 500 else ""
-    about = {"title": _in_words(status, page), "detail": detail, "request_id": shown}
+    about = {"title": "", "status": status, "detail": detail, "request_id": shown}
     page.status = status
     response = page.render("message.html", back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}
@@ -283,16 +283,3 @@ def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
         form = path.removesuffix("/items").removesuffix("/systems")
         return path if form == path else f"{form}/setup", page.say("Back to the page")
     return "/", page.say("To the projects")
-
-
-def _in_words(status: int, page: Page) -> str:
-    _ = page.say
-    known = {
-        401: _("Sign in first"),
-        403: _("This is not allowed"),
-        404: _("There is no such page"),
-    }
-    known |= {409: _("This cannot be done now"), 413: _("The file is too large")}
-    known |= {422: _("Something does not fit"), 429: _("Too many attempts; wait a little")}
-    known |= {503: _("The service does not answer now; try again in a moment")}
-    return known.get(status, _("Something went wrong"))

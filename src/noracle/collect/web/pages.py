@@ -21,7 +21,6 @@ from noracle.collect.web.page import (
     Page,
     Visit,
     group_name,
-    role_name,
     text,
 )
 
@@ -91,8 +90,7 @@ async def join_page(page: Guest, token: str) -> Response:
     """What the invitation leads to."""
     found = await page.web.invitation(token)
     group = group_name(found.spec, found.pool, page.say)
-    shown = {"email": "", "name": "", "role_name": role_name(found.role, page.say)}
-    return page.render("join.html", invitation=found, group=group, **shown)
+    return page.render("join.html", invitation=found, group=group, email="", name="")
 
 
 @router.post("/join/{token}")
