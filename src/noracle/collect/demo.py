@@ -73,10 +73,7 @@ def specification(*, n_items: int, panel_items: int, gold_rate: float) -> Projec
 
 
 def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> Demo:
-    """Make the database and the project in ``folder``, seal and open it, and serve it.
-
-    The caller ends the server with :func:`stop`.
-    """
+    """Make database and project in ``folder``, open it and serve it until :func:`stop`."""
     if not 20 <= n_items <= 20_000:
         raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"

@@ -212,10 +212,7 @@ async def crowd(
     most: int | None = None,
     each: Each = None,
 ) -> list[int]:
-    """Let all these people join and answer at once; returns answers by person.
-
-    ``key`` has the class of each item by :func:`fingerprint`; ``each`` is called after every answer.
-    """
+    """Let all join and answer at once (``key``: classes by :func:`fingerprint`); answers by person."""
 
     async def one(place: int, person: Invited) -> int:
         rng = random.Random(f"{seed}|{place}")  # noqa: S311 (simulated people need no secrets)

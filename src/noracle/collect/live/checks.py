@@ -253,12 +253,7 @@ def _least_yes(yes: float, no: float, unsure: float, n_classes: int, shown: int 
 
 
 def _least_evidence(outcomes: Real, n_classes: int, *, system: bool) -> Real:
-    """The smallest log e-value over what unsure verdicts may hide; one per row.
-
-    The columns of ``outcomes`` are yes, no and unsure about the answer and about another class, two
-    by two. The smallest value is searched on a grid of the two numbers of hidden yes, which is made
-    finer around the best point until its steps are at most one verdict.
-    """
+    """The smallest log e-value by row over what unsure verdicts may hide, on an ever finer grid."""
     yh, ym, nh, nm, uh, um = outcomes.T
     if not system:
         rows = np.stack([yh + ym, nh + nm, uh + um], axis=-1).tolist()
@@ -398,11 +393,7 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
 
 
 def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check | None:
-    """F3 over the sealed questions; the j-th system has 6/(πj)² of the error.
-
-    With recorded chances the mean of 1{asked = answer}/chance is 1; the first question of an item
-    tells where several classes are shown.
-    """
+    """F3 over the sealed questions; the j-th system has 6/(πj)² of the error."""
     spec, answers = project.spec, project.answers[name]
     first = main if spec.protocol == "partitioned" else main.where(main.firsts)
     n = int((answers[first.items] >= 0).sum())

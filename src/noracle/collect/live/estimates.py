@@ -116,10 +116,7 @@ class SetLimits(NamedTuple):
 def set_limits(
     hits: Hits, open_places: Whole, *, error: float, everything: bool
 ) -> tuple[SetLimits, ...]:
-    """The limits of the sets without the slowest classes; that of all classes if ``everything``.
-
-    Classes that the system never answers with need not be complete: they are taken as the quickest.
-    """
+    """The limits of the sets without the slowest classes; that of all classes if ``everything``."""
     shares, k = hits.shares, len(hits.shares)
     end = int(hits.place.max()) + 1 if len(hits.place) else 0
     opened = np.minimum(np.where(shares > 0, open_places, end), end)
@@ -248,8 +245,7 @@ def grade_view(project: Project, name: str, **how: Any) -> SystemView:
     """A system whose answers are graded; with all different answers asked about, a grade each.
 
     Where some are drawn, a grade weighs one over the chance of its question: items on which systems
-    agree are asked about each of them more often. Answers that nobody is asked about have no value;
-    the interval leaves them open.
+    agree are asked about more often. Answers that nobody is asked about are open in the interval.
     """
     main, answers = project.rows.of(MAIN), project.answers[name]
     unasked = float((answers[main.items] == OTHER).mean()) if len(main.item) else 0.0
@@ -452,9 +448,8 @@ def corrected(
 ) -> Estimate | None:
     """The value if verdicts are wrong at the rates seen on gold or panel items.
 
-    A sensitivity line without an interval: the rates are estimates, and they must be the same for
-    every class and for the system's own wrong answers, which may be nearer misses than those of
-    gold items. With no wrong verdict seen it is the value.
+    A sensitivity line without an interval: the rates are estimates, and must be the same for every
+    class and for the system's own wrong answers, which may be nearer misses than those of gold items.
     """
     if rates is None:
         return None
@@ -557,11 +552,9 @@ def _ratio(yes: float, n: float, share: float) -> float:
 def judge_all_view(
     project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
 ) -> SystemView:
-    """A system where m random classes are shown and each is judged.
-
-    A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
-    It does not matter in which order, or how, people choose among the shown classes, since all are
-    judged. Verdicts about one item go together, so only the first of each item enters the interval.
+    """A system where m random classes are shown and each is judged: each verdict about its answer
+    stands for K/m questions, in whatever order people choose among the shown classes. Verdicts about
+    one item go together, so only the first of each item enters the interval.
     """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, error = _share(main, answers), 1 - spec.confidence

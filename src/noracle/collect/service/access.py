@@ -104,9 +104,7 @@ def touch_session(work: Work, token_hash: str, *, now: float) -> None:
 
 
 def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) -> Member:
-    """The membership of a session's person: SignedOut without a session, NotFound if there is no such
-    project or membership (nobody can tell which), Forbidden if the role is not one of ``roles``.
-    """
+    """The membership of a session's person, or SignedOut, NotFound (nobody can tell why), Forbidden."""
     row = SignedOut.given(work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now))
     role = row["role"]
     NotFound.unless(role is not None, "There is no such project among yours.")
@@ -137,11 +135,7 @@ def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
-    """Count an attempt under ``key``; raises Throttled after ``limit`` attempts in ``seconds``.
-
-    In a transaction of its own *before* what it protects, so that failures count. The key is hashed:
-    it may hold an e-mail or IP address.
-    """
+    """Count an attempt, before what it protects; Throttled after ``limit`` attempts in ``seconds``."""
     n, first, _ = _tries(work, key, now - seconds)
     if n >= limit:
         raise Throttled(wait=max(1.0, first + seconds - now))

@@ -60,10 +60,7 @@ def _hold(work: Work, member: Member) -> None:
 
 
 def undo(work: Work, member: Member, answer: int, *, now: float) -> None:
-    """Take the person's last answer back; they hold its question again, and what they hold now goes back.
-
-    A repeat does nothing; Conflict if the answer is final or the project not open.
-    """
+    """Take the last answer back; its question is held again. Conflict if final; a repeat does nothing."""
     _hold(work, member)
     last = work.one(SQL.latest, project=member.project, person=member.person)
     if last is None or last["id"] != answer:
@@ -113,10 +110,7 @@ def _about(row: Row) -> dict[str, int]:
 def add_comment(
     work: Work, member: Member, question: int, *, text: str, broken: bool, now: float
 ) -> int:
-    """Keep what a person says about the item of a question that they hold or answered.
-
-    The text stands in its table alone, because it may name people; the event says that there is one.
-    """
+    """Keep what is said about an item in hand or answered; it may name people, so no event has it."""
     short = len(text) <= LONGEST_COMMENT
     Refused.unless(short, f"text must have at most {LONGEST_COMMENT} characters.")
     Refused.unless(text or broken, "text must not be empty, unless the item is broken.")

@@ -155,9 +155,7 @@ def peek_invitation(work: Work, token_hash: str, *, now: float) -> Invitation:
 def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -> Member:
     """Use an invitation up: the person joins with its role, in its pool.
 
-    An annotator may collect further classes with further invitations. Nobody else takes a second
-    role: who sees estimates must not answer questions. In the ordinary protocol a person has one
-    place, because no item is put to a person twice.
+    Who sees estimates must not answer questions, and no item is put to a person twice (ordinary).
     """
     invitation = peek_invitation(work, token_hash, now=now)
     project, role, pool = invitation.project, invitation.role, invitation.pool
@@ -269,10 +267,7 @@ def make_reset(work: Work, person: int, *, project: int | None, now: float) -> s
 
 
 def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
-    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail; it is logged.
-
-    Whoever has the link becomes that person: the manager must stand above them in all their projects.
-    """
+    """As :func:`make_reset`, for a member below the manager in all their projects; it is logged."""
     target = _member_named(work, member, who)
     rows = work.all(SQL.roles_of, person=target["person"], actor=member.person)
     above = all(row["role"] in _BELOW.get(row["mine"] or "", ()) for row in rows)
@@ -368,10 +363,7 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
-    """Erase a person's address, name, password, sessions and pools; returns how many projects.
-
-    Answers stay under the alias; the question that they hold goes back to its place.
-    """
+    """Erase a person's address, name, password, sessions and pools; returns how many projects."""
     rule = "There is no account with this e-mail address."
     person = NotFound.given(find_person(work, email), rule)
     who = int(person["id"])

@@ -62,11 +62,7 @@ def hold(work: Work, project: int, *states: State) -> Row:
 
 
 class _Steps:
-    """A long change of a draft in short transactions, so that others need not wait.
-
-    Nobody else changes the draft meanwhile, and nothing counts before the last step; what a killed
-    process left is cleared by whoever comes next (:func:`hold`).
-    """
+    """A long change of a draft in short transactions: others need not wait, and it counts at the end."""
 
     def __init__(self, store: Store, project: int) -> None:
         self._store, self._project, self._last = store, project, 0.0
@@ -390,10 +386,7 @@ def preview_seal(work: Work, project: int, *, propensities: Chances = None) -> S
 def seal_project(
     work: Work, project: int, *, propensities: Chances = None, seed: bytes | None = None, **by: Any
 ) -> str:
-    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root.
-
-    ``propensities`` are chances of each class by item (:func:`noracle.accuracy.route_items`).
-    """
+    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root."""
     hold(work, project, "draft")
     root, drawn, finish = _drawn(work, project, propensities, seed)
     for sql, rows in drawn:
@@ -520,14 +513,11 @@ def add_system(
     now: float,
     salt: str | None = None,
 ) -> int:
-    """Keep a system's answers by item name, None where it gave none.
+    """Keep a system's answers by item name, None where it gave none; only after sealing.
 
-    Only after sealing, so that they cannot steer the draw. A system that comes after the first
-    answer is *late*: it may have been made from the verdicts. Not so one that was committed to
-    before, whose answers are revealed with their ``salt``.
-
-    Answers that are to be graded come before sealing, which draws them with the questions, and may
-    be sent again until then; of a system that comes later only those count that others gave too.
+    A system that comes after the first answer is *late*: it may have been made from the verdicts. Not
+    so one that was committed to before, whose answers are revealed with their ``salt``. Answers that
+    are to be graded come before sealing, which draws them; of later ones those count that others gave.
     """
     row = project_of(work, project)
     spec = read_spec(row["spec"])

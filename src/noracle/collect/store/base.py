@@ -116,9 +116,7 @@ class Store(Protocol):
         return await run(self._readers, self.read_chained_now, project, op)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_chained``, for callers without an event loop; as ``read_now`` where events are
-        chained when they are written.
-        """
+        """As ``read_chained``, without an event loop; as ``read_now`` where events are chained at once."""
         del project
         return self.read_now(op)
 
@@ -227,10 +225,7 @@ def schema_version(work: Work) -> int:
 
 
 def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
-    """Bring the database to the newest version, or to ``to``; returns it. A newer one is refused.
-
-    ``work`` must hold the lock of the database's writers.
-    """
+    """Bring a database whose lock we hold to the newest version, or to ``to``; returns it."""
     steps = migrations(work.dialect, folder)
     at = schema_version(work)
     rule = f"url must name a database of schema version at most {len(steps)}"

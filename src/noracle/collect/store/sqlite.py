@@ -56,10 +56,7 @@ Cursors = dict[int, dict[int, int]]
 
 
 class SqliteWork(Work):
-    """One transaction. Events are chained here; heads are written with the next statement.
-
-    ``cursors`` saves time: by project and person, no open question below this place is for them.
-    """
+    """One transaction; ``cursors``: by project and person, no open question below is for them."""
 
     dialect: Dialect = "sqlite"
 

@@ -246,9 +246,7 @@ def read_body(model: type[Body], media: str, data: bytes) -> Body:
 
 
 class Quick(APIRoute):
-    """A route that is described as any other; its handler gets the request and finds out the rest,
-    because FastAPI's way through dependencies and encoders takes longer than an answer does.
-    """
+    """A route whose handler gets the request: FastAPI's dependencies take longer than an answer."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request."""

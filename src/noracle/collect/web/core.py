@@ -169,10 +169,7 @@ class Web:
             raise Refused(f"{rule}; this one is not. Send it in parts.") from None
 
     async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
-        """Count an attempt before anything is looked up; returns what a success makes good again.
-
-        A known device of the person is counted alone, so that guesses from elsewhere slow only others.
-        """
+        """Count an attempt, a known device's alone; returns what a success makes good again."""
         limit, now = self.settings.sign_ins, time.time()
         name = people.email_key(account)
         about = {"most": self.settings.sign_in_seconds, "now": now}
