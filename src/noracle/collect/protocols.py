@@ -166,7 +166,7 @@ class Sealed:
 
 def seal(
     spec: ProjectSpec,
-    items: Sequence[Item],
+    items: Items,
     *,
     seed: bytes | None = None,
     propensities: Chances | None = None,

@@ -22,18 +22,7 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live import records
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    UNSURE,
-    YES,
-    Point,
-    Project,
-    Real,
-    Rows,
-    SystemView,
-    Whole,
-)
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Project, Rows, SystemView, Whole
 from noracle.collect.model import OTHER, ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -46,6 +35,7 @@ _MOST_SETS = 40
 _LONGER = 1.4
 _ROUNDING = 1e-12
 Rates = tuple[Estimate, Estimate] | None
+Checks = Sequence[Check]
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
@@ -55,7 +45,7 @@ class Hits(NamedTuple):
     pool: Whole
     place: Whole
     value: Whole
-    shares: Real
+    shares: records.Real
 
 
 def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
@@ -71,7 +61,7 @@ def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     return Hits(hit.pool, hit.place, hit.value, answer_shares(main, answers, n_classes))
 
 
-def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
+def answer_shares(main: Rows, answers: Whole, n_classes: int) -> records.Real:
     """Share of the items with a main question that the system answered with each class."""
     items = main.items
     given = answers[items]
@@ -191,12 +181,7 @@ def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
 
 
 def partitioned_view(
-    project: Project,
-    name: str,
-    *,
-    checks: Sequence[Check] = (),
-    rates: Rates = None,
-    points: int = 16,
+    project: Project, name: str, *, checks: Checks = (), rates: Rates = None, points: int = 16
 ) -> SystemView:
     """A system in a partitioned project, uniform or targeted, or in one of grades."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
@@ -288,13 +273,7 @@ def _prefix_limits(counts: AccuracyCounts, error: float) -> tuple[float, float]:
 
 
 def weighted_values(
-    main: Rows,
-    answers: Whole,
-    opened: Whole,
-    n_classes: int,
-    *,
-    false_no: float = 0.0,
-    false_yes: float = 0.0,
+    main: Rows, answers: Whole, opened: Whole, n_classes: int, **wrong: float
 ) -> tuple[float, float, float, float]:
     """The value repaired for unequal completion, its worst and best, and the absent share.
 
@@ -322,12 +301,12 @@ def weighted_values(
         return math.nan, worst, right + float(shares[~known].sum()), absent
     by_decided, by_used = asked / np.maximum(n_decided, 1), asked / np.maximum(n_used, 1)
 
-    def value(verdict: Whole, keep: records.Bools, weights: Real) -> float:
+    def value(verdict: Whole, keep: records.Bools, weights: records.Real) -> float:
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         parts = (yes & right, yes & ~right, ~yes & right, ~yes & ~right)
         a, b, c, d = (int(w[part].sum()) for part in parts)
-        cells = label_cells(a, b, c, d, n_classes, false_no=false_no, false_yes=false_yes)
+        cells = label_cells(a, b, c, d, n_classes, **wrong)
         return float(shares.sum()) * linear.maximum_likelihood(cells) if cells else math.nan
 
     middle = value(used.value, decided & there, by_decided)
@@ -389,7 +368,7 @@ def _ends(n: int, points: int) -> Whole:
 
 def _path(
     whole: Rows, answers: Whole, k: int, share: float, error: float, now: Estimate, size: int
-) -> tuple[Point, ...]:
+) -> tuple[records.Point, ...]:
     """Intervals over shorter prefixes, and the one of now at the end."""
     n = len(whole.item)
     if n < 2 or size < 2:
@@ -403,8 +382,10 @@ def _path(
         if uh + um:
             best = linear.anytime(label_cells(yh + uh, ym, nh, nm + um, k), error)
         value = share * linear.maximum_likelihood(label_cells(yh, ym, nh, nm, k))
-        points.append(Point(n=end, value=value, low=share * worst.low, high=share * best.high))
-    return (*points, Point(n=n, value=now.value, low=now.low, high=now.high))
+        points.append(
+            records.Point(n=end, value=value, low=share * worst.low, high=share * best.high)
+        )
+    return (*points, records.Point(n=n, value=now.value, low=now.low, high=now.high))
 
 
 def _fixed(project: Project, name: str, main: Rows) -> Estimate | None:
@@ -439,12 +420,7 @@ def _exact(tallies: Pairs, items: Pairs, answered: Pairs, confidence: float) -> 
 
 
 def corrected(
-    name: str,
-    main: Rows,
-    answers: Whole,
-    opened: Whole,
-    spec: ProjectSpec,
-    rates: Rates,
+    name: str, main: Rows, answers: Whole, opened: Whole, spec: ProjectSpec, rates: Rates
 ) -> Estimate | None:
     """The value if verdicts are wrong at the rates seen on gold or panel items.
 
@@ -550,7 +526,7 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 
 def judge_all_view(
-    project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
+    project: Project, name: str, *, checks: Checks = (), points: int = 16
 ) -> SystemView:
     """A system where m random classes are shown and each is judged: each verdict about its answer
     stands for K/m questions, in whatever order people choose among the shown classes. Verdicts about
@@ -561,10 +537,10 @@ def judge_all_view(
     verdict, hits = shown_verdicts(_prefix(main), answers)
     first, n = verdict[hits.firsts], len(verdict)
 
-    def point(said: Whole, valued: Whole) -> Point:
+    def point(said: Whole, valued: Whole) -> records.Point:
         low, high = _limits(said, error)
         value = _ratio((valued == YES).sum(), (valued != UNSURE).sum(), share)
-        return Point(n=len(said), value=value, low=share * low, high=share * high)
+        return records.Point(n=len(said), value=value, low=share * low, high=share * high)
 
     now = point(first, verdict)
     path = tuple(point(first[:end], first[:end]) for end in _ends(len(first), points))

@@ -325,9 +325,8 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         asked = (project, item, place, draw + REASK_STEP, pool, shown, propensity)
-        run(
-            SQL.hot_reask, (*asked, now + model.UNDO_SECONDS)
-        )  # leased to nobody until this is final
+        # Leased to nobody until this is final.
+        run(SQL.hot_reask, (*asked, now + model.UNDO_SECONDS))
     return kept
 
 

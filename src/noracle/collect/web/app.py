@@ -106,8 +106,9 @@ class Guard:
         if small or match is None or scope["method"] != "POST":
             return settings.max_body
         try:
-            request = Request(scope)
-            await Requester(self._web, self._web.session(request)).member(match[2])
+            token, _ = security.token_of(Request(scope), settings)
+            session = access.token_hash(SignedOut.given(token))
+            await Requester(self._web, session).member(match[2])
         except NoracleError:
             return settings.max_body
         return settings.max_json if match[1] else settings.max_upload
@@ -161,6 +162,7 @@ async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
 _QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None}
+_QUIET["openapi_url"] = "/api/v1/openapi.json"
 if "telemetry" in inspect.signature(FastAPI).parameters:
     _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
 """Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
@@ -209,7 +211,6 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
     app = _App(
         title="noracle collect",
         version=__version__,
-        openapi_url="/api/v1/openapi.json",
         redirect_slashes=False,
         lifespan=lifespan,
         **_QUIET,

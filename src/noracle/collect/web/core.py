@@ -23,7 +23,7 @@ from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
 from noracle.collect.store.sqlite import MESSAGES
-from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
+from noracle.collect.web.security import Newcomer, Started, WebSettings
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from noracle.collect.live import LiveView
 
 _MOST = 10_000
+Change = Callable[..., Value]
 
 
 class Buckets:
@@ -140,11 +141,6 @@ class Web:
         self._known: dict[str, Known] = {}
         self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
-
-    def session(self, request: Request) -> str:
-        """The hash of the request's session token."""
-        token, _ = token_of(request, self.settings)
-        return access.token_hash(SignedOut.given(token))
 
     def link(self, kind: str, token: str) -> str:
         """The address of an invitation (``join``) or of a ``reset``."""
@@ -332,12 +328,7 @@ class Requester:
         return now
 
     async def change(
-        self,
-        slug: str,
-        change: Callable[..., Value],
-        *sent: object,
-        roles: Roles = MANAGERS,
-        **about: object,
+        self, slug: str, change: Change[Value], *sent: object, roles: Roles = MANAGERS, **on: object
     ) -> Value:
         """Check the role, and ``change(work, member, *sent, now=…)`` in the same transaction."""
         now = self.slow_down()
@@ -345,7 +336,7 @@ class Requester:
 
         def op(work: Work) -> Value:
             member = access.member(work, self.session, slug, roles=roles, now=now)
-            return change(work, member, *sent, now=now, **about)
+            return change(work, member, *sent, now=now, **on)
 
         return await self.web.store.write(op)
 

@@ -111,9 +111,8 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
 
     closing, found = preview == "close" and member.state == "open", await page.web.store.read(op)
     about: Any = {"groups": _group_names(page, member), "fields": form_of(member.spec)}
-    return page.render(
-        "setup.html", member=member, closing=closing, moment=moment, **found, **about
-    )
+    about |= {"closing": closing, "moment": moment, **found}
+    return page.render("setup.html", member=member, **about)
 
 
 def _group_names(page: Visit, member: Member) -> dict[int, str]:

@@ -127,13 +127,8 @@ async def back(page: Guest) -> Response:
     person, email = await page.web.store.write(lambda work: _person(work, who, attempt))
     started = await page.web.start(person, page.caller, email=email)
     # A page of our own goes on: a redirect would still count as a link from another site.
-    words: Any = {
-        "title": page.say("You are signed in"),
-        "detail": "",
-        "request_id": "",
-        "status": 200,
-    }
-    words |= {"back": "/", "back_words": page.say("To the projects")}
+    words: Any = {"title": page.say("You are signed in"), "status": 200, "detail": ""}
+    words |= {"request_id": "", "back": "/", "back_words": page.say("To the projects")}
     response = page.render("message.html", **words)
     set_session(response, page.web.settings, started)
     response.headers["refresh"] = "0; url=/"

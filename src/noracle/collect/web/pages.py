@@ -79,7 +79,11 @@ async def sign_in(page: Guest) -> Response:
 async def sign_out(page: Visit) -> Response:
     """End the session."""
     await page.form()
-    await page.sign_out()
+    return await _signed_out(page)
+
+
+async def _signed_out(page: Page, *, everywhere: bool = False) -> Response:
+    await page.sign_out(everywhere=everywhere)
     response = page.go("/sign-in")
     security.clear_session(response, page.web.settings)
     return response
@@ -125,10 +129,7 @@ async def account(page: Visit) -> Response:
     """Change my password, or sign out everywhere."""
     form = await page.form()
     if text(form, "do") == "everywhere":
-        await page.sign_out(everywhere=True)
-        response = page.go("/sign-in")
-        security.clear_session(response, page.web.settings)
-        return response
+        return await _signed_out(page, everywhere=True)
     old, new = (text(form, name, most=1000) for name in ("old", "password"))
     try:
         await page.change_password(old, new)
