@@ -23,7 +23,7 @@ import numpy as np
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import RunningServer, ServerSettings, make_key
 from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.simulate import simulate_task
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def specification(*, n_items: int, panel_items: int, gold_rate: float) -> Projec
 
 def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> Demo:
     """Make database and project in ``folder``, open it and serve it until :func:`stop`."""
-    if not 20 <= n_items <= 20_000:
-        raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
+    require(20 <= n_items <= 20_000, f"n_items must be from 20 to 20,000; got {n_items}.")
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"
     make_key(key_file)
     quick: Any = {"answers_per_minute": 1_000_000}  # as simulated people are

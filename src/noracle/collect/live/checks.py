@@ -95,17 +95,11 @@ def _rate(
     tail = (1 - confidence) / 2
     low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
     assumed = (Assumption(name=rests),)
-    about: Any = {"low": low, "high": high, "confidence": confidence}
-    about |= {"method": "share", "interval": "exact"}
-    return Estimate(
-        quantity=quantity,
-        subject="verdicts",
-        value=wrong / n if n else math.nan,
-        reason="" if n else "none answered yet",
-        guarantee=Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed),
-        counts={"wrong": wrong, "n": n},
-        **about,
-    )
+    promise = Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed)
+    about: Any = {"low": low, "high": high, "confidence": confidence, "guarantee": promise}
+    about |= {"method": "share", "interval": "exact", "quantity": quantity, "subject": "verdicts"}
+    value, reason = (wrong / n, "") if n else (math.nan, "none answered yet")
+    return Estimate(value=value, reason=reason, counts={"wrong": wrong, "n": n}, **about)
 
 
 def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
@@ -331,16 +325,16 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 def _check(
     name: str,
     p_value: float,
-    statistic: float,
+    value: float,
     finding: str,
     method: str,
     counts: Counts,
-    assumption: str = RIGHT,
+    rests: str = RIGHT,
 ) -> Check:
     """A check that can only refute."""
-    seen: Any = {"statistic": statistic, "finding": finding, "method": method}
+    seen: Any = {"statistic": value, "finding": finding, "method": method}
     seen |= {"counts": dict(counts), "refutes_only": True, "threshold": BUDGET[name]}
-    return Check(name=name, assumption=assumption, p_value=p_value, **seen)
+    return Check(name=name, assumption=rests, p_value=p_value, **seen)
 
 
 def _routing(project: Project, main: Rows) -> Check | None:

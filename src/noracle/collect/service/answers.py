@@ -111,7 +111,7 @@ def add_comment(
     work: Work, member: Member, question: int, *, text: str, broken: bool, now: float
 ) -> int:
     """Keep what is said about an item in hand or answered; it may name people, so no event has it."""
-    short = len(text) <= LONGEST_COMMENT
+    short = len(text := text.strip()) <= LONGEST_COMMENT
     Refused.unless(short, f"text must have at most {LONGEST_COMMENT} characters.")
     Refused.unless(text or broken, "text must not be empty, unless the item is broken.")
     hold(work, member.project, "open")

@@ -366,8 +366,7 @@ def _add_answer(
 
 def make_private(path: Path) -> None:
     """Create the file for its owner alone; the log beside it gets the same mode."""
-    if not path.parent.is_dir():
-        raise ArgumentError(f"url must name a file in a folder that exists; got {path}.")
+    require(path.parent.is_dir(), f"url must name a file in a folder that exists; got {path}.")
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     if path.stat().st_mode & 0o077:
@@ -398,8 +397,7 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
 
 def restore(path: Path, target: Path) -> None:
     """Put a copy of a backup where no database is yet."""
-    if target.exists():
-        raise ArgumentError(f"url must name a file that does not exist yet; got {target}.")
+    require(not target.exists(), f"url must name a file that does not exist yet; got {target}.")
     rule = "path must name a backup of a collection database"
     names = "SELECT name FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from noracle.collect import formats
 from noracle.collect.errors import Forbidden, Refused, SignedOut
 from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec, visible
-from noracle.collect.service import access, people, projects, webhooks
-from noracle.collect.service.access import READERS, Member
+from noracle.collect.service import access, answers, people, projects, webhooks
+from noracle.collect.service.access import ANNOTATORS, READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
@@ -531,9 +531,10 @@ async def invite(slug: str, body: Invite, ask: Ask) -> Any:
     return {"token": token, "link": ask.web.link("join", token)}
 
 
-@router.post(
-    "/projects/{slug}/systems", status_code=201, openapi_extra=_takes(NewSystem.model_json_schema())
-)
+_SYSTEM = _takes(NewSystem.model_json_schema())
+
+
+@router.post("/projects/{slug}/systems", status_code=201, openapi_extra=_SYSTEM)
 async def add_system(slug: str, request: Request, ask: Ask) -> Any:
     """Add the answers of a system to a sealed project: the class by item name, or null; or commit
     to them. After the first answer a system is late, unless it was committed to.
@@ -571,13 +572,14 @@ async def undo(slug: str, answer: Whole, ask: Ask) -> Any:
 @router.post("/projects/{slug}/leave", status_code=204)
 async def leave(slug: str, ask: Ask) -> None:
     """Make my last answer final now."""
-    await ask.leave(slug)
+    await ask.change(slug, answers.leave, roles=ANNOTATORS)
 
 
 @router.post("/projects/{slug}/comments", status_code=201)
 async def comment(slug: str, body: NewComment, ask: Ask) -> Any:
     """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
-    return {"comment": await ask.comment(slug, **dict(body))}
+    said = dict(body)
+    return {"comment": await ask.change(slug, answers.add_comment, roles=ANNOTATORS, **said)}
 
 
 @router.get("/projects/{slug}/comments")

@@ -403,15 +403,6 @@ class Requester:
         self.web.metrics.event("undo")
         return await self.next(slug)
 
-    async def leave(self, slug: str) -> None:
-        """Make the person's last answer final."""
-        await self.change(slug, answers.leave, roles=ANNOTATORS)
-
-    async def comment(self, slug: str, question: int, *, text: str, broken: bool) -> int:
-        """Keep what the person says about an item."""
-        about: Any = {"text": text.strip(), "broken": broken, "roles": ANNOTATORS}
-        return await self.change(slug, answers.add_comment, question, **about)
-
 
 def _check_slug(slug: str) -> None:
     NotFound.unless(SLUG.match(slug), MESSAGES["project"])

@@ -42,10 +42,8 @@ def form_of(spec: ProjectSpec | None) -> dict[str, str]:
     names = (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")
     fields = {name: "" if values[name] is None else str(values[name]) for name in names}
     fields |= {name: "yes" if values[name] else "" for name in _FLAGS}
-    lines = []
-    for c in () if spec is None else spec.classes:
-        guide = c.guideline.replace("\r\n", "\n").replace("\n", "\\n")
-        lines.append(f"{c.name} | {guide}" if guide else c.name)
+    texts = ((c.name, c.guideline.replace("\r\n", "\n")) for c in (spec.classes if spec else ()))
+    lines = (" | ".join(filter(None, (n, g.replace("\n", "\\n")))) for n, g in texts)
     return {**fields, "classes": "\n".join(lines)}
 
 

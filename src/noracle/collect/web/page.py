@@ -52,10 +52,7 @@ class Words:
         return self._catalogue.ngettext(one, many, n) % {"n": n, **values}
 
 
-@functools.cache
-def words(language: str) -> Words:
-    """The messages of a language that we have."""
-    return Words(language)
+words = functools.cache(Words)
 
 
 def choose(*wishes: str | None, accept: str = "") -> str:

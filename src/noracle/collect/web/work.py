@@ -184,7 +184,7 @@ async def leave(page: Visit, slug: str) -> Response:
     """I pause: my last answer is final. Also sent when the page is left."""
     await page.member(slug, ANNOTATORS)
     await page.form()
-    await page.leave(slug)
+    await page.change(slug, answers.leave, roles=ANNOTATORS)
     return page.go("/")
 
 
@@ -195,7 +195,8 @@ async def comment(page: Visit, slug: str) -> Response:
     form = await page.form()
     question, broken = number(form.get("question"), "question"), "broken" in form
     said = text(form, "text", most=answers.LONGEST_COMMENT)
-    await page.comment(slug, question, text=said, broken=broken)
+    about: Any = {"text": said, "broken": broken, "roles": ANNOTATORS}
+    await page.change(slug, answers.add_comment, question, **about)
     return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
 
 
